@@ -1,0 +1,97 @@
+"""Checks of arguments that every public entry point shares.
+
+Each returns the value in the exact type that the caller computes with, or raises a
+``TypeError`` (wrong kind) or ``ValueError`` (out of range) that names the parameter and
+quotes the value.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection
+from fractions import Fraction
+from numbers import Rational
+
+import numpy as np
+
+__all__ = ["choice", "flag", "integer", "number", "quote", "rational"]
+
+
+def quote(value: object) -> str:
+    """Return ``value`` as an error message shows it: never longer than a short line."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:
+    """Return ``value`` as a Python ``int`` within ``[low, high]``; numpy integers are integers."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be an integer, got the boolean {value!r}")
+    try:
+        result = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be an integer, got {kind} {quote(value)}") from None
+    if low is not None and result < low:
+        raise ValueError(f"{name} must be at least {quote(low)}, got {quote(result)}")
+    if high is not None and result > high:
+        raise ValueError(f"{name} must be at most {quote(high)}, got {quote(result)}")
+    return result
+
+
+def rational(name: str, value: object) -> Fraction:
+    """Return the exact value of an ``int``, ``Fraction`` or finite ``float``."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a number, got the boolean {value!r}")
+    if isinstance(value, (float, np.floating)):
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {float(value)!r}")
+        return Fraction(*value.as_integer_ratio())
+    if isinstance(value, (Rational, np.integer)):
+        return Fraction(int(value.numerator), int(value.denominator))
+    raise TypeError(
+        f"{name} must be an int, a Fraction or a float, got {type(value).__name__} {quote(value)}"
+    )
+
+
+def number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+) -> Fraction:
+    """Return the exact value of a finite number within open or closed bounds."""
+    result = rational(name, value)
+    shown = quote(value)
+    if above is not None and result <= above:
+        raise ValueError(f"{name} must be greater than {above:g}, got {shown}")
+    if below is not None and result >= below:
+        raise ValueError(f"{name} must be less than {below:g}, got {shown}")
+    if low is not None and result < low:
+        raise ValueError(f"{name} must be at least {low:g}, got {shown}")
+    if high is not None and result > high:
+        raise ValueError(f"{name} must be at most {high:g}, got {shown}")
+    return result
+
+
+def choice(name: str, value: object, allowed: Collection[str]) -> str:
+    """Return ``value`` if it is one of the ``allowed`` strings."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__} {quote(value)}")
+    if value not in allowed:
+        options = ", ".join(repr(option) for option in allowed)
+        raise ValueError(f"{name} must be one of {options}, got {value!r}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """Return ``value`` if it is a boolean."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {quote(value)}")
+    return bool(value)

@@ -1,0 +1,151 @@
+"""How far a private sum is from the truth: the law of its noise, tails, intervals.
+
+Everything here is in units of the encoding, where a user's value is an integer in {0..p}, and
+concerns accuracy alone; privacy never rests on it. Tail bounds are upper bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+__all__ = ["NoiseLaw", "default_modulus", "default_precision"]
+
+ROUNDING_SHARE = 0.01
+WRAP_TARGET = 2.0**-40
+_GRID = 1 << 14
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """The difference of two independent Polya(shape, exp(-rate)) variables.
+
+    Parameters
+    ----------
+    rate : Fraction
+        Inverse scale, epsilon / p.
+    shape : Fraction
+        Users present over users whose noise makes one discrete Laplace variable, at least 1. With
+        shape 1 the law is discrete Laplace.
+    """
+
+    rate: Fraction
+    shape: Fraction
+
+    @cached_property
+    def _s(self) -> float:
+        return float(self.rate)
+
+    @property
+    def variance(self) -> float:
+        """Exact variance, 2 shape alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
+        return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
+
+    def reach(self, distance: float) -> float:
+        """Bound P[the noise leaves a window of which both ends are ``distance`` away].
+
+        Discrete Laplace noise (BBGN20, Section 5.3) leaves a window that begins ``distance``
+        below the smallest sum and ends ``distance`` above the largest with probability at most
+        alpha^distance. For larger shapes it is twice the Chernoff bound of one side.
+        """
+        if self.shape == 1:
+            return min(1.0, math.exp(-self._s * distance))
+        s, r = self._s, float(self.shape)
+
+        def exponent(theta: float) -> float:
+            log_mgf = 2 * math.log(-math.expm1(-s))
+            log_mgf -= math.log(-math.expm1(theta - s)) + math.log(-math.expm1(-theta - s))
+            return r * log_mgf - theta * distance
+
+        best = optimize.minimize_scalar(
+            exponent, bounds=(0.0, s * (1 - 1e-12)), method="bounded", options={"xatol": s * 1e-9}
+        )
+        return min(1.0, 2 * math.exp(min(0.0, float(best.fun))))
+
+    @cached_property
+    def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
+        """Return a cell width w and the law and survival of floor(Polya / w), 0.. ."""
+        law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
+        last = int(law.isf(1e-17)) + 2
+        width = -(-last // _GRID)
+        edges = np.arange(0, last + 2 * width, width)
+        survival = law.sf(edges - 1)
+        return width, survival[:-1] - survival[1:], survival
+
+    def _survival(self, cells: int) -> float:
+        """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
+        _, pmf, survival = self._grid
+        above = survival[cells + 1 :][: pmf.size]
+        return float(np.dot(pmf[: above.size], above)) + 1e-16
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return t with P[abs(noise + rounding error) > t] <= miss.
+
+        Parameters
+        ----------
+        miss : float
+            Probability in (0, 1).
+        users : int
+            How many users rounded; their rounding errors are independent, centred and each
+            within an interval of length 1.
+
+        Notes
+        -----
+        By Hoeffding's lemma the rounding error R has E exp(h R) <= exp(h^2 users / 8). The
+        noise's survival function S is log-concave (shape >= 1), so S(t - R) is at most
+        S(t) exp(h R) with h the slope of -log S at t; hence P[noise + R > t] <= S(t)
+        exp(h^2 users / 8) up to one step of the lattice. For shape 1 this is closed.
+        For larger shapes S is computed on a lattice of cells of width w: A - B is at most
+        w (floor(A/w) - floor(B/w)) + w, and floors of log-concave variables are log-concave.
+        """
+        s = self._s
+        if self.shape == 1:
+            return (math.log(2 / ((1 + math.exp(-s)) * miss)) + s * s * users / 8) / s
+        width = self._grid[0]
+        slack = width if width > 1 else 0
+
+        def bound(cells: int) -> float:
+            here = self._survival(cells)
+            slope = math.log(self._survival(cells - 1) / here) / width
+            return 2 * here * math.exp(min(700.0, slope * slope * users / 8))
+
+        low, high = 1, 2
+        while bound(high) > miss:
+            if high > self._grid[2].size:
+                raise ValueError(f"confidence is too close to 1 to be computed: 1 - {miss!r}")
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if bound(middle) <= miss else (middle, high)
+        return float((high + 1) * width + slack)
+
+
+def default_precision(epsilon: Fraction, parties: int) -> int:
+    """Return the smallest precision that keeps the rounding error's share of the noise small.
+
+    Rounding n users adds a variance of at most n/4 in encoding units, the noise one of
+    2 alpha / (1 - alpha)^2 = 1 / (cosh s - 1) for each ``parties`` of them, s = epsilon / p. The
+    smallest p with rounding at most 1 % of noise is epsilon / arccosh(1 + 0.04 / parties), about
+    3.5 epsilon sqrt(parties).
+    """
+    # arccosh(1 + x) as 2 arcsinh(sqrt(x / 2)), which loses no digits at small x
+    rate = 2 * math.asinh(math.sqrt(4 * ROUNDING_SHARE / parties / 2))
+    return max(1, math.ceil(float(epsilon) / rate))
+
+
+def default_modulus(users: int, precision: int, law: NoiseLaw) -> int:
+    """Return the smallest power of two at which sums wrap around with probability <= 2^-40.
+
+    A wrap-around makes a wrong result and costs no privacy.
+    """
+    q = 1 << (users * precision).bit_length()
+    while law.reach((q - users * precision) / 2) > WRAP_TARGET:
+        q *= 2
+    return q

@@ -1,0 +1,334 @@
+"""How many messages are enough: one module for each analysis.
+
+All of these bound the worst-case statistical security of IKOS summation: the total variation
+between the analyzer's views of any two inputs with the same sum. Levels are rounded down and
+counts up, so that what is returned is what the theorem proves.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Protocol
+
+import gmpy2
+
+from ikos._validation import choice, flag, integer, number, quote
+from ikos.counts import balle2020, ghazi2020, ishai2006
+from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.counts.types import MessageCount
+from ikos.shuffling import SHUFFLERS
+
+__all__ = [
+    "ANALYSES",
+    "MessageCount",
+    "message_count",
+    "private_message_count",
+    "proved",
+    "security_level",
+]
+
+
+class _Analysis(Protocol):
+    """What a module of this package provides for one analysis; m counts shuffled messages."""
+
+    THEOREM: str
+
+    def refusal(self, n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None: ...
+
+    def level(self, n: int, q: int, m: int, *, clear_share: bool) -> float: ...
+
+    def guess(self, n: int, q: int, sigma: float, *, clear_share: bool) -> int: ...
+
+
+_MODULES: dict[str, _Analysis] = {
+    "balle2020": balle2020,
+    "ghazi2020": ghazi2020,
+    "ishai2006": ishai2006,
+}
+
+ANALYSES = ("published", *_MODULES)
+"""Names of the analyses; "published" is whichever of the others is best where it applies."""
+
+
+def _setting(
+    n: object, q: object, analysis: object, shuffler: object, clear_share: object
+) -> tuple[int, int, str, str, bool]:
+    return (
+        integer("n", n, low=1),
+        integer("q", q, low=2),
+        choice("analysis", analysis, ANALYSES),
+        choice("shuffler", shuffler, SHUFFLERS),
+        flag("clear_share", clear_share),
+    )
+
+
+def _covering(
+    n: int, m: int | None, analysis: str, shuffler: str, clear_share: bool
+) -> dict[str, _Analysis]:
+    """Return the analyses of that name that cover a setting, or raise for none."""
+    names = list(_MODULES) if analysis == "published" else [analysis]
+    refusals = {
+        name: _MODULES[name].refusal(n, m, shuffler=shuffler, clear_share=clear_share)
+        for name in names
+    }
+    covering = {name: _MODULES[name] for name, refused in refusals.items() if refused is None}
+    if covering:
+        return covering
+    advice = "; ".join(text for text in refusals.values() if text)
+    if analysis != "published":
+        others = [
+            name
+            for name, module in _MODULES.items()
+            if module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) is None
+        ]
+        advice += f"; analysis={others[0]!r} covers this setting" if others else ""
+    clear = "with a clear share" if clear_share else "without a clear share"
+    raise ValueError(
+        f"analysis {analysis!r} does not cover n = {quote(n)}, {shuffler} shuffling {clear}: "
+        f"{advice}"
+    )
+
+
+def _smallest(
+    module: _Analysis, n: int, q: int, sigma: Fraction, shuffler: str, clear_share: bool
+) -> int:
+    """Return the smallest count whose proved level reaches sigma; levels rise with m."""
+
+    def enough(m: int) -> bool:
+        if module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) is not None:
+            return False
+        return Fraction(module.level(n, q, m, clear_share=clear_share)) >= sigma
+
+    m = module.guess(n, q, float(sigma), clear_share=clear_share)
+    while not enough(m):
+        m += 1
+    while enough(m - 1):
+        m -= 1
+    return m
+
+
+def security_level(
+    n: int,
+    q: int,
+    m: int,
+    *,
+    analysis: str = "published",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> float:
+    """Return the proved security, in bits, of m shuffled messages per user.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group, at least 2.
+    m : int
+        Shuffled messages of each user; a clear share is not counted.
+    analysis : {"published", "balle2020", "ghazi2020", "ishai2006"}
+        Whose theorem; by default the best published one that covers the setting.
+    shuffler : {"parallel", "single"}
+        m independent shufflers, or one for everything.
+    clear_share : bool
+        Whether each user sends one further share that bypasses the shufflers.
+
+    Returns
+    -------
+    float
+        sigma: the views of two inputs with the same sum are within total variation
+        ``2**-sigma``. Rounded down; 0.0 where the formula proves nothing.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no theorem of that name covers the setting.
+
+    Examples
+    --------
+    >>> round(security_level(10**6, 2**64, 14), 2)
+    88.16
+    """
+    n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
+    m = integer("m", m, low=1)
+    covering = _covering(n, m, analysis, shuffler, clear_share)
+    return max(module.level(n, q, m, clear_share=clear_share) for module in covering.values())
+
+
+def message_count(
+    n: int,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    analysis: str = "published",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return how many messages each user must send for sigma bits of security.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group, at least 2.
+    sigma : float
+        Security in bits, positive: total variation at most ``2**-sigma`` between the views of
+        any two inputs with the same sum.
+    analysis, shuffler, clear_share
+        As in `security_level`.
+
+    Returns
+    -------
+    MessageCount
+        The smallest count for which the analysis proves ``sigma``, and the level that it proves.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no theorem of that name covers the setting.
+
+    Examples
+    --------
+    >>> message_count(10**6, 2**64, 80).total
+    15
+    >>> message_count(10**6, 2**64, 80, analysis="ghazi2020", shuffler="single",
+    ...               clear_share=False).total
+    765
+    """
+    n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
+    level = number("sigma", sigma, above=0)
+    covering = _covering(n, None, analysis, shuffler, clear_share)
+    if level < 1 and "balle2020" in covering:
+        # Corollary 6.1 says nothing of levels below 1; the count for level 1 has at least that.
+        if analysis == "balle2020":
+            raise ValueError(f"balle2020 needs sigma >= 1, got {quote(sigma)}; ask for sigma = 1")
+        level = Fraction(1)
+    counts = {
+        name: _smallest(module, n, q, level, shuffler, clear_share)
+        for name, module in covering.items()
+    }
+    best = min(counts, key=lambda name: counts[name])
+    return _result(best, n, q, counts[best], clear_share)
+
+
+def _result(name: str, n: int, q: int, m: int, clear_share: bool) -> MessageCount:
+    module = _MODULES[name]
+    return MessageCount(
+        shuffled=m,
+        clear=int(clear_share),
+        sigma=module.level(n, q, m, clear_share=clear_share),
+        analysis=name,
+        theorem=module.THEOREM,
+    )
+
+
+def proved(
+    n: int,
+    q: int,
+    m: int,
+    *,
+    analysis: str = "published",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return m shuffled messages with whatever is proved for them, if only nothing.
+
+    Like `security_level`, for counts that are given rather than asked for: where no theorem
+    covers the setting the result says ``sigma=0.0`` and ``analysis=None``.
+    """
+    n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
+    names = list(_MODULES) if analysis == "published" else [analysis]
+    results = [
+        _result(name, n, q, m, clear_share)
+        for name in names
+        if _MODULES[name].refusal(n, m, shuffler=shuffler, clear_share=clear_share) is None
+    ]
+    best = max(results, key=lambda result: result.sigma, default=None)
+    if best is None or best.sigma == 0.0:
+        return MessageCount(m, int(clear_share), 0.0, None, "nothing is proved for this count")
+    return best
+
+
+def private(count: MessageCount, epsilon: Fraction) -> MessageCount:
+    """Return a count with the delta that its sigma buys by BBGN20, Lemma 5.2.
+
+    The private sum is (epsilon, (1 + e^epsilon) 2^-sigma)-differentially private; all of epsilon
+    goes to the noise. The delta is rounded up, and is 1.0 where nothing is proved.
+    """
+    delta = 1.0
+    theorem = count.theorem
+    if count.analysis is not None:
+        with rounding(UP):
+            delta = min(
+                1.0,
+                float_up(
+                    (1 + gmpy2.exp(exact(epsilon, UP)))
+                    * gmpy2.exp2(-exact(Fraction(count.sigma), DOWN))
+                ),
+            )
+        theorem = f"BBGN20, Lemma 5.2, with {count.theorem}"
+    with rounding(DOWN):
+        noise_epsilon = float_down(exact(epsilon, DOWN))
+    return MessageCount(
+        count.shuffled, count.clear, count.sigma, count.analysis, theorem, delta, noise_epsilon
+    )
+
+
+def private_message_count(
+    n: int,
+    q: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    analysis: str = "published",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    min_honest: int | None = None,
+) -> MessageCount:
+    """Return how many messages the private sum needs to be (epsilon, delta)-private.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's value; epsilon > 0, 0 < delta < 1.
+    precision : int
+        Steps of the encoding, {0..precision}. The published analyses do not depend on it.
+    analysis, shuffler, clear_share
+        As in `security_level`.
+    min_honest : int, optional
+        Count for this many users in place of ``n``.
+
+    Returns
+    -------
+    MessageCount
+        The smallest count with sigma >= log2((1 + e^epsilon) / delta), which is enough by
+        BBGN20, Lemma 5.2, with the delta that it proves, rounded up.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no theorem of that name covers the setting.
+
+    Examples
+    --------
+    >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000).total
+    9
+    """
+    n = integer("n", n, low=1)
+    integer("precision", precision, low=1)
+    users = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+    budget = number("epsilon", epsilon, above=0)
+    allowed = number("delta", delta, above=0, below=1)
+    with rounding(UP):
+        needed = gmpy2.log2((1 + gmpy2.exp(exact(budget, UP))) / exact(allowed, DOWN))
+    sigma = float_up(needed)
+    count = message_count(
+        users, q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share
+    )
+    return private(count, budget)

@@ -1,0 +1,60 @@
+"""Real arithmetic rounded in a stated direction, for numbers that must be proved bounds."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import gmpy2
+from gmpy2 import mpfr
+
+__all__ = ["DOWN", "UP", "exact", "float_down", "float_up", "log2", "log2_e", "rounding"]
+
+PRECISION = 256
+
+DOWN = gmpy2.RoundDown
+"""Direction in which results are at most the true value."""
+
+UP = gmpy2.RoundUp
+"""Direction in which results are at least the true value."""
+
+
+def rounding(direction: int) -> gmpy2.context:
+    """Return a new context, for one ``with``, whose operations round in one direction.
+
+    Inside it every single operation is rounded that way, so an expression is a bound in that
+    direction as long as each operand enters it with the right sign.
+    """
+    return gmpy2.context(precision=PRECISION, round=direction)
+
+
+def exact(value: Fraction | int, direction: int) -> mpfr:
+    """Return a rational, rounded once."""
+    with rounding(direction):
+        return mpfr(gmpy2.mpq(value))
+
+
+def log2(value: Fraction | int, direction: int) -> mpfr:
+    """Return log2 of a positive rational: monotone, so that both roundings go the same way."""
+    with rounding(direction):
+        return gmpy2.log2(mpfr(gmpy2.mpq(value)))
+
+
+def log2_e(direction: int) -> mpfr:
+    """Return log2(e)."""
+    with rounding(DOWN if direction == UP else UP):
+        ln2 = gmpy2.const_log2()
+    with rounding(direction):
+        return 1 / ln2
+
+
+def float_down(value: mpfr) -> float:
+    """Return the largest float that is at most ``value``."""
+    result = float(value)
+    return math.nextafter(result, -math.inf) if mpfr(result) > value else result
+
+
+def float_up(value: mpfr) -> float:
+    """Return the smallest float that is at least ``value``."""
+    result = float(value)
+    return math.nextafter(result, math.inf) if mpfr(result) < value else result

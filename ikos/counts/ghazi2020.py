@@ -1,0 +1,44 @@
+"""The analysis of GMPV20 (Ghazi, Manurangsi, Pagh, Velingker, EUROCRYPT 2020), Theorem 3.
+
+A single shuffler and no clear share, n > 2: with logarithms to base 2,
+
+    m = ceil(100 (sigma + log q) / (log n - 1) + 4)
+
+messages give sigma bits. The constants are those that BBGN20, Section 1.2, reads from that
+theorem; they are taken as stated there and not derived here.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ikos.counts.directed import DOWN, UP, float_down, log2, rounding
+
+__all__ = ["THEOREM", "guess", "level", "refusal"]
+
+THEOREM = "GMPV20, Theorem 3, with the constants stated in BBGN20, Section 1.2"
+
+
+def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:
+    """Return why this analysis does not cover a setting, or None where it does."""
+    if shuffler != "single" or clear_share:
+        return 'ghazi2020 covers shuffler="single", clear_share=False'
+    if n <= 2:
+        return f"ghazi2020 needs n > 2, got n = {n}"
+    if m is not None and m < 4:
+        return f"ghazi2020 needs m >= 4, got m = {m}"
+    return None
+
+
+def level(n: int, q: int, m: int, *, clear_share: bool) -> float:
+    """Return the stated sigma of m shuffled messages, rounded down; 0.0 where it is none."""
+    assert not clear_share
+    with rounding(DOWN):
+        sigma = (m - 4) * (log2(n, DOWN) - 1) / 100 - log2(q, UP)
+    return max(0.0, float_down(sigma))
+
+
+def guess(n: int, q: int, sigma: float, *, clear_share: bool) -> int:
+    """Return a count near the smallest that proves sigma."""
+    assert not clear_share
+    return math.ceil(100 * (sigma + math.log2(q)) / (math.log2(n) - 1) + 4)

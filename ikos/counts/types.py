@@ -1,0 +1,70 @@
+"""What a calculator returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["MessageCount"]
+
+
+@dataclass(frozen=True)
+class MessageCount:
+    """How many messages each user sends, and what is proved for that many.
+
+    Attributes
+    ----------
+    shuffled : int
+        Messages of each user that go through a shuffler.
+    clear : int
+        1 with a clear share (a message that bypasses the shufflers), else 0.
+    sigma : float
+        Proved security in bits: the views of two inputs with the same sum are within total
+        variation ``2**-sigma``. Rounded down; 0.0 where nothing is proved.
+    analysis : str or None
+        The analysis that proves it, or None where nothing is proved.
+    theorem : str
+        The statement behind ``sigma``, with its source.
+    delta : float or None
+        For a private sum, the proved delta, rounded up (1.0 where nothing is proved); else None.
+    noise_epsilon : float or None
+        For a private sum, what is left of epsilon for the noise, rounded down; else None.
+    """
+
+    shuffled: int
+    clear: int
+    sigma: float
+    analysis: str | None
+    theorem: str
+    delta: float | None = None
+    noise_epsilon: float | None = None
+
+    @property
+    def total(self) -> int:
+        """Messages of each user, the clear share included."""
+        return self.shuffled + self.clear
+
+    def sent(self, corrupt: int, total: int | None = None) -> MessageCount:
+        """Return the count to send when ``corrupt`` shufflers collude with the analyzer.
+
+        A colluding shuffler's messages are as good as clear. What is proved is what the others'
+        messages prove: given the former, the latter are uniform shares of known differences.
+
+        Parameters
+        ----------
+        corrupt : int
+            Shufflers to tolerate; as many messages are added.
+        total : int, optional
+            A total that was fixed beforehand, in place of the addition.
+        """
+        if total is not None:
+            return replace(self, shuffled=total - self.clear)
+        return replace(self, shuffled=self.shuffled + corrupt)
+
+    def __str__(self) -> str:
+        clear = " + 1 clear" if self.clear else ""
+        if self.analysis is None:
+            return f"{self.shuffled} shuffled{clear} messages; sigma = 0.0, nothing is proved"
+        return (
+            f"{self.shuffled} shuffled{clear} messages; sigma = {self.sigma:.2f} bits "
+            f"({self.analysis})"
+        )

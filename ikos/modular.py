@@ -1,0 +1,204 @@
+"""The group Z_q: integers modulo q in numpy arrays, exact for every q >= 2.
+
+Elements are kept reduced, in ``[0, q)``, in the smallest of three kinds of array that is
+exact: ``uint32`` for q <= 2^32, ``uint64`` for q <= 2^64, and Python integers in an object
+array beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import integer, quote
+
+__all__ = ["BLOCK", "Zq", "blocks"]
+
+BLOCK = 1 << 15
+"""Elements that are worked on at a time: 256 KiB of uint64, which stays in a core's cache."""
+
+
+def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
+    """Yield the slices that cut ``range(length)`` into runs of at most ``size``."""
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))
+
+
+@dataclass(frozen=True)
+class Zq:
+    """The additive group of integers modulo q.
+
+    Parameters
+    ----------
+    q : int
+        Order of the group, at least 2. There is no upper limit; above 2^64 arithmetic is on
+        Python integers, exact and slower.
+
+    Examples
+    --------
+    >>> group = Zq(2**61 - 1)
+    >>> a = group.elements([5, 2**61 - 2])
+    >>> group.subtract(a, group.elements([7, 1]))
+    >>> a
+    array([2305843009213693949, 2305843009213693949], dtype=uint64)
+    >>> group.sum(a)
+    2305843009213693947
+    """
+
+    q: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", integer("q", self.q, low=2))
+
+    @cached_property
+    def bits(self) -> int:
+        """Bits of one element, ceil(log2 q)."""
+        return (self.q - 1).bit_length()
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type of the elements."""
+        if self.bits <= 32:
+            return np.dtype(np.uint32)
+        return np.dtype(np.uint64) if self.bits <= 64 else np.dtype(object)
+
+    @property
+    def power_of_two(self) -> bool:
+        """Whether q is a power of two, so that reduction is a mask."""
+        return self.q & (self.q - 1) == 0
+
+    @cached_property
+    def _fills_dtype(self) -> bool:
+        """Whether machine arithmetic wraps at exactly q."""
+        return self.dtype != object and self.q == 1 << (8 * self.dtype.itemsize)
+
+    def elements(self, x: ArrayLike, name: str = "x") -> NDArray[Any]:
+        """Return integers as a new array of group elements.
+
+        Parameters
+        ----------
+        x : array_like of int
+            Any integer dtype, or Python integers of any size; every value in ``[0, q)``.
+        name : str
+            What error messages call ``x``.
+
+        Raises
+        ------
+        TypeError
+            If a value is not an integer (floats and booleans are not).
+        ValueError
+            If a value is outside ``[0, q)``. Nothing is reduced silently.
+        """
+        # A list goes through Python objects: numpy would turn [True, 2] or [2**64, 1] into
+        # something else before anyone could look.
+        given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
+        if given.dtype == object:
+            flat = [integer(f"{name}[{i}]", value) for i, value in enumerate(given.flat)]
+            bad = next((i for i, value in enumerate(flat) if not 0 <= value < self.q), None)
+            if bad is not None:
+                raise ValueError(self._outside(name, bad, flat[bad]))
+            result = np.empty(len(flat), dtype=self.dtype)
+            result[:] = flat
+            return result.reshape(given.shape)
+        if given.dtype.kind not in "iu":
+            raise TypeError(f"{name} must hold integers, got an array of {given.dtype}")
+        if given.size:
+            low, high = int(given.min()), int(given.max())
+            if low < 0 or high >= self.q:
+                bad = int(given.argmin() if low < 0 else given.argmax())
+                raise ValueError(self._outside(name, bad, int(given.flat[bad])))
+        return given.astype(self.dtype, copy=True)
+
+    def _outside(self, name: str, index: int, value: int) -> str:
+        return f"{name}[{index}] must be in [0, q) for q = {quote(self.q)}, got {quote(value)}"
+
+    def contains(self, a: NDArray[Any]) -> bool:
+        """Whether ``a`` is an array of reduced elements in this group's dtype."""
+        if a.dtype != self.dtype:
+            return False
+        if self.dtype == object:
+            return all(type(value) is int and 0 <= value < self.q for value in a.flat)
+        return self._fills_dtype or a.size == 0 or int(a.max()) < self.q
+
+    def reduce(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return signed integers (int64, or object) modulo q, as a new array of elements."""
+        if self.dtype == object or x.dtype == object:
+            result = np.empty(x.shape, dtype=self.dtype)
+            result.reshape(-1)[:] = [int(value) % self.q for value in x.flat]
+            return result
+        if self.q < 1 << 63:
+            return np.mod(x.astype(np.int64), np.int64(self.q)).astype(self.dtype)
+        # Every int64 lies in [-q, q): the two's complement bits are the value modulo 2^64, and
+        # adding q to the negative ones wraps them to value + q, which is in [0, q).
+        result = x.astype(np.int64).view(np.uint64)
+        if not self._fills_dtype:
+            np.add(result, np.uint64(self.q), out=result, where=x < 0)
+        return result
+
+    def subtract(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Set ``a`` to ``a - b`` modulo q, in place, for 1-d arrays of reduced elements."""
+        if self.dtype == object:
+            np.subtract(a, b, out=a)
+            np.remainder(a, self.q, out=a)
+            return
+        if self._fills_dtype:
+            np.subtract(a, b, out=a)
+            return
+        q = a.dtype.type(self.q)
+        if self.power_of_two:
+            np.subtract(a, b, out=a)
+            np.bitwise_and(a, q - a.dtype.type(1), out=a)
+        elif self.bits < 8 * a.dtype.itemsize:
+            # With q below half the range, a wrapped difference is the larger of itself and
+            # itself + q, and a difference that did not wrap the smaller: the minimum is right.
+            for part in blocks(a.size):
+                difference = a[part]
+                np.subtract(difference, b[part], out=difference)
+                np.minimum(difference, difference + q, out=difference)
+        else:
+            # Near the top of the range the minimum is ambiguous. The borrow is not: it decides
+            # before the subtraction whether q is added, and both operations wrap.
+            for part in blocks(a.size):
+                borrow = a[part] < b[part]
+                np.subtract(a[part], b[part], out=a[part])
+                np.add(a[part], q, out=a[part], where=borrow)
+
+    def negate(self, a: NDArray[Any]) -> NDArray[Any]:
+        """Return ``-a`` modulo q, for an array of reduced elements."""
+        result = np.zeros_like(a)
+        self.subtract(result, a)
+        return result
+
+    def add(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Set ``a`` to ``a + b`` modulo q, in place, for arrays of reduced elements."""
+        self.subtract(a, self.negate(b))
+
+    def sum(self, a: NDArray[Any]) -> int:
+        """Return the sum of reduced elements modulo q, exactly.
+
+        Machine words are split so that no partial sum can exceed 64 bits: halves of 32 bits,
+        summed over at most 2^31 elements at a time.
+        """
+        if self.dtype == object:
+            return int(sum(a.flat)) % self.q
+        flat = a.reshape(-1)
+        if self.power_of_two:  # q divides 2^64, so that a sum that wraps stays right modulo q
+            return int(flat.sum(dtype=np.uint64)) % self.q
+        total = 0
+        if self.dtype == np.uint32:
+            for part in blocks(flat.size, 1 << 31):
+                total += int(flat[part].sum(dtype=np.uint64))
+            return total % self.q
+        exact = BLOCK if self.bits + BLOCK.bit_length() <= 64 else 0
+        for part in blocks(flat.size):
+            if exact:
+                total += int(flat[part].sum())
+            else:
+                total += int((flat[part] >> np.uint64(32)).sum()) << 32
+                total += int((flat[part] & np.uint64(0xFFFFFFFF)).sum())
+        return total % self.q

@@ -1,0 +1,195 @@
+"""What a run returns: estimates in the data's units, what is guaranteed, what it cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from ikos._validation import number
+from ikos.accuracy import NoiseLaw
+
+__all__ = ["Cost", "Guarantee", "Interval", "SumResult"]
+
+
+class Interval(NamedTuple):
+    """A closed interval."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"[{self.low:.6g}, {self.high:.6g}]"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential privacy guarantee and what it rests on.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee; a delta of 1 means that nothing is proved.
+    adjacency : str
+        ``"replace-one"``: two inputs are neighbours if they differ in one user's value. The
+        number of users is public.
+    theorem : str
+        The statements that prove it, with their sources.
+    conditions : tuple of str
+        What must hold for it.
+    """
+
+    epsilon: float
+    delta: float
+    theorem: str
+    conditions: tuple[str, ...]
+    adjacency: str = "replace-one"
+
+    @property
+    def proved(self) -> bool:
+        """Whether anything is proved."""
+        return self.delta < 1
+
+    def __str__(self) -> str:
+        if not self.proved:
+            return "no differential privacy is proved: too few messages"
+        return (
+            f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy, {self.adjacency} "
+            f"({self.theorem})"
+        )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the users sent.
+
+    Attributes
+    ----------
+    users : int
+        Users who sent a report.
+    messages_per_user : int
+        Messages of each, a clear share included.
+    bits_per_message : int
+        Bits of one message before any encryption, ceil(log2 q).
+    """
+
+    users: int
+    messages_per_user: int
+    bits_per_message: int
+
+    @property
+    def bits_per_user(self) -> int:
+        """Bits that each user sent."""
+        return self.messages_per_user * self.bits_per_message
+
+    @property
+    def messages(self) -> int:
+        """Messages of all users together."""
+        return self.users * self.messages_per_user
+
+    def __str__(self) -> str:
+        return (
+            f"{self.messages_per_user} messages of {self.bits_per_message} bits per user "
+            f"({self.bits_per_user / 8:,.0f} bytes); {self.messages:,} in all"
+        )
+
+
+@dataclass(frozen=True)
+class SumResult:
+    """A private sum, in the data's units.
+
+    Attributes
+    ----------
+    estimate : float
+        Unbiased estimate of the sum over the users (up to a wrap-around, with probability
+        ``wrap_probability``). Not clipped: it may fall outside the possible range.
+    users : int
+        Users who took part; public.
+    lower, upper : float
+        The data's public bounds.
+    precision, modulus : int
+        Steps of the encoding between the bounds, and the order of the group.
+    guarantee : Guarantee
+        What is guaranteed to each user. Every further release adds to it.
+    cost : Cost
+        What was sent.
+    noise : NoiseLaw
+        Law of the noise, in steps of the encoding.
+    wrap_probability : float
+        Bound on the probability that the sum wrapped around and the estimate is wrong.
+    """
+
+    estimate: float
+    users: int
+    lower: float
+    upper: float
+    precision: int
+    modulus: int
+    guarantee: Guarantee
+    cost: Cost
+    noise: NoiseLaw
+    wrap_probability: float
+
+    @property
+    def step(self) -> float:
+        """Data units of one step of the encoding."""
+        return (self.upper - self.lower) / self.precision
+
+    @property
+    def standard_error(self) -> float:
+        """Bound on the root of the mean squared error of the sum, in the data's units."""
+        rounding = self.users / 4
+        wrap = float(self.modulus) ** 2 * self.wrap_probability
+        return self.step * math.sqrt(self.noise.variance + rounding + wrap)
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Return an interval that contains the true sum with at least this probability.
+
+        Parameters
+        ----------
+        confidence : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        Interval
+            Symmetric about the estimate, in the data's units. Covers noise, rounding and
+            wrap-around, from the exact law of the noise; slightly conservative, not asymptotic.
+
+        Raises
+        ------
+        ValueError
+            If ``confidence`` is not strictly between 0 and 1, or closer to 1 than the
+            probability of a wrap-around allows.
+        """
+        level = number("confidence", confidence, above=0, below=1)
+        miss = float(1 - level - Fraction(self.wrap_probability))
+        if miss <= 0:
+            raise ValueError(
+                f"confidence must be below 1 - {self.wrap_probability:.3g}, the probability of no "
+                f"wrap-around, got {confidence!r}; use a larger modulus"
+            )
+        reach = self.noise.half_width(miss, self.users) * self.step
+        return Interval(self.estimate - reach, self.estimate + reach)
+
+    def mean(self) -> float:
+        """Return the estimate of the mean over the users, in the data's units."""
+        return self.estimate / self.users
+
+    def mean_interval(self, confidence: float = 0.95) -> Interval:
+        """Return `interval` for the mean."""
+        low, high = self.interval(confidence)
+        return Interval(low / self.users, high / self.users)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"sum       {self.estimate:.8g}  95 % interval {self.interval()}",
+                f"mean      {self.mean():.8g}  95 % interval {self.mean_interval()}",
+                f"error     {self.standard_error:.4g} (sum, root mean square, at most)",
+                f"guarantee {self.guarantee}",
+                *(f"          {condition}" for condition in self.guarantee.conditions),
+                f"sent      {self.cost}",
+            )
+        )

@@ -1,0 +1,90 @@
+"""The shufflers' part: mix everybody's messages, so that what comes out is a multiset.
+
+A uniformly random order and the sorted order carry the same information, the multiset of the
+messages (BBGN20, Section 2.2), and each can be computed from the other without the senders.
+Sorting needs no randomness and no trust in any, and is the default; the random order is what
+people expect to see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ikos.randomness import RandomSource
+
+__all__ = ["ORDERS", "SHUFFLERS", "View", "release", "shuffle"]
+
+SHUFFLERS = ("parallel", "single")
+ORDERS = ("sorted", "permuted")
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What the analyzer receives, and nothing else.
+
+    No user index, no order of arrival and no other party's memory is reachable from it: each
+    array is a fresh one, read-only, and its printed form shows sizes alone.
+
+    Attributes
+    ----------
+    columns : tuple of ndarray
+        One array for each shuffler: n messages each from parallel shufflers, or all of them from
+        a single one. Their order says nothing about the senders.
+    clear : (n,) ndarray or None
+        The clear shares in the users' order, or None where there are none.
+    """
+
+    columns: tuple[NDArray[Any], ...]
+    clear: NDArray[Any] | None
+
+    def __repr__(self) -> str:
+        sizes = sorted({column.size for column in self.columns}) or [0]
+        each = " or ".join(f"{size:,}" for size in sizes)
+        clear = "no" if self.clear is None else f"{self.clear.size:,}"
+        return f"<View: {len(self.columns)} columns of {each} messages, {clear} clear>"
+
+
+def release(column: NDArray[Any], order: str, rng: RandomSource) -> NDArray[Any]:
+    """Return one shuffler's output for its input; the input may be changed.
+
+    Parameters
+    ----------
+    column : (k,) ndarray
+        The messages in the order in which they came.
+    order : {"sorted", "permuted"}
+        Sorted, which needs no randomness, or in a uniformly random order.
+    rng : RandomSource
+        Used for the random order alone.
+    """
+    if order == "permuted":
+        return column[rng.permutation(column.size)]
+    column.sort()
+    return column
+
+
+def shuffle(
+    shares: NDArray[Any], *, shuffler: str, clear_share: bool, order: str, rng: RandomSource
+) -> View:
+    """Pass shares through the shufflers and return the analyzer's view.
+
+    Parameters
+    ----------
+    shares : (messages, n) ndarray
+        Row j goes to shuffler j; with a clear share, the last row goes to no shuffler.
+    shuffler : {"parallel", "single"}
+        A shuffler for each row, each with an independent permutation, or one for all rows.
+    clear_share : bool
+        Whether the last row bypasses the shufflers.
+    order, rng
+        As in `release`.
+    """
+    rows = shares[:-1] if clear_share else shares
+    inputs = [rows.reshape(-1)] if shuffler == "single" else list(rows)
+    columns = tuple(release(column.copy(), order, rng) for column in inputs)
+    clear = shares[-1].copy() if clear_share else None
+    for array in (*columns, *(() if clear is None else (clear,))):
+        array.setflags(write=False)
+    return View(columns, clear)

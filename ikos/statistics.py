@@ -1,0 +1,329 @@
+"""Means, variances, counts and histograms from private sums.
+
+Each function takes everybody's values, runs the protocol here, and returns estimates with a
+guarantee for the whole release. The number of users is public. Keyword arguments that a
+function does not name go to `PrivateSum` (``shuffler``, ``min_honest``, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import number, quote
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee, Interval, SumResult
+from ikos.summation import PrivateSum
+
+__all__ = ["Histogram", "Variance", "count", "histogram", "mean", "variance"]
+
+
+def mean(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Any,
+) -> SumResult:
+    """Release the sum and the mean of values within public bounds.
+
+    Parameters
+    ----------
+    x : (n,) array_like of float
+        One value per user, each in ``[lower, upper]``.
+    lower, upper : float
+        Public bounds, not taken from the data.
+    epsilon, delta : float
+        The guarantee of the release.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    **options
+        For `PrivateSum`.
+
+    Returns
+    -------
+    SumResult
+        ``.mean()``, ``.mean_interval()``, and the same for the sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(20, 30, 5000)
+    >>> result = mean(x, lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> bool(abs(result.mean() - 25) < 1)
+    True
+    """
+    protocol = PrivateSum(len(_vector(x)), epsilon, delta, lower=lower, upper=upper, **options)
+    return protocol.run(x, rng)
+
+
+def count(
+    x: ArrayLike,
+    *,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Any,
+) -> SumResult:
+    """Release how many users' answers are true.
+
+    Parameters
+    ----------
+    x : (n,) array_like of bool
+        One answer per user.
+    epsilon, delta : float
+        The guarantee of the release.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    **options
+        For `PrivateSum`. The precision is 1: answers need no rounding.
+
+    Returns
+    -------
+    SumResult
+        The count as ``.estimate``, the proportion as ``.mean()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = count(np.arange(10_000) % 4 == 0, epsilon=1, delta=1e-8)
+    >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
+    (True, True)
+    """
+    answers = _vector(x)
+    if answers.dtype != bool:
+        raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
+    protocol = PrivateSum(answers.size, epsilon, delta, precision=1, **options)
+    return protocol.run(answers.astype(np.float64), rng)
+
+
+@dataclass(frozen=True)
+class Variance:
+    """A private mean and variance.
+
+    Attributes
+    ----------
+    first, second : SumResult
+        Private sums of x and of (x - c)^2, c the middle of the bounds.
+    guarantee : Guarantee
+        For both together.
+    """
+
+    first: SumResult
+    second: SumResult
+    guarantee: Guarantee
+
+    @property
+    def _centre(self) -> float:
+        return (self.first.lower + self.first.upper) / 2
+
+    @property
+    def estimate(self) -> float:
+        """The variance of the users' values, with denominator n.
+
+        The difference of two noisy numbers: not clipped, it can be negative where the variance
+        is small against the noise.
+        """
+        return self.second.mean() - (self.first.mean() - self._centre) ** 2
+
+    def mean(self) -> float:
+        """Return the estimate of the mean."""
+        return self.first.mean()
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Return an interval that contains the variance with at least this probability.
+
+        From one interval for each of the two sums, each at half the risk.
+        """
+        level = number("confidence", confidence, above=0, below=1)
+        each = float((1 + level) / 2)
+        low2, high2 = self.second.mean_interval(each)
+        low1, high1 = (end - self._centre for end in self.first.mean_interval(each))
+        largest = max(low1**2, high1**2)
+        smallest = 0.0 if low1 <= 0 <= high1 else min(low1**2, high1**2)
+        return Interval(low2 - largest, high2 - smallest)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"variance  {self.estimate:.8g}  95 % interval {self.interval()}",
+                f"mean      {self.mean():.8g}  95 % interval {self.first.mean_interval()}",
+                f"guarantee {self.guarantee}",
+                *(f"          {condition}" for condition in self.guarantee.conditions),
+                f"sent      twice {self.first.cost}",
+            )
+        )
+
+
+def _composed(parts: Sequence[Guarantee], how: str) -> Guarantee:
+    """Return the guarantee of several releases about the same users, by basic composition."""
+    return replace(
+        parts[0],
+        epsilon=float(sum(Fraction(part.epsilon) for part in parts)),
+        delta=min(1.0, np.nextafter(sum(part.delta for part in parts), 1.0).item()),
+        theorem=f"{parts[0].theorem}; {how}",
+    )
+
+
+def variance(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Any,
+) -> Variance:
+    """Release the mean and the variance of values within public bounds.
+
+    Two private sums at half the budget each: of x, and of the squared distance from the middle of
+    the bounds, which is smaller than x^2.
+
+    Parameters
+    ----------
+    x : (n,) array_like of float
+        One value per user, each in ``[lower, upper]``.
+    lower, upper : float
+        Public bounds, not taken from the data.
+    epsilon, delta : float
+        The guarantee of the release.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    **options
+        For `PrivateSum`.
+
+    Returns
+    -------
+    Variance
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(20, 30, 5000)
+    >>> result = variance(x, lower=0, upper=50, epsilon=1, delta=1e-6)
+    >>> bool(abs(result.estimate - x.var()) < 5)
+    True
+    """
+    values = _vector(x)
+    budget = number("epsilon", epsilon, above=0) / 2
+    risk = number("delta", delta, above=0, below=1) / 2
+    first = PrivateSum(values.size, budget, risk, lower=lower, upper=upper, **options)
+    half = (first.upper - first.lower) / 2
+    centre = (first.lower + first.upper) / 2
+    second = PrivateSum(values.size, budget, risk, lower=0, upper=half**2, **options)
+    mean_part = first.run(values, rng)
+    # The squared distance of a value within the bounds is at most half^2 but for the rounding
+    # of its last bit, which the minimum takes off.
+    squares = np.minimum((values - centre) ** 2, half**2)
+    square_part = second.run(squares, rng)
+    guarantee = _composed((mean_part.guarantee, square_part.guarantee), "basic composition of two")
+    return Variance(mean_part, square_part, guarantee)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Private counts of categories.
+
+    Attributes
+    ----------
+    counts : mapping
+        Category to its `SumResult`.
+    guarantee : Guarantee
+        For the whole histogram.
+    """
+
+    counts: Mapping[Hashable, SumResult]
+    guarantee: Guarantee
+
+    def estimates(self) -> dict[Hashable, float]:
+        """Return category to estimated count. Not clipped: small counts can come out negative."""
+        return {category: result.estimate for category, result in self.counts.items()}
+
+    def __str__(self) -> str:
+        width = max(len(str(category)) for category in self.counts)
+        lines = [
+            f"{category!s:>{width}}  {result.estimate:>12.0f}  95 % interval {result.interval()}"
+            for category, result in self.counts.items()
+        ]
+        return "\n".join((*lines, f"guarantee {self.guarantee}"))
+
+
+def histogram(
+    x: ArrayLike,
+    categories: Sequence[Hashable],
+    *,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Any,
+) -> Histogram:
+    """Release how many users fall into each of the given categories.
+
+    A private count for each category. Replacing one user's value changes at most two of them, so
+    each is run at half the budget, however many there are.
+
+    Parameters
+    ----------
+    x : (n,) array_like
+        One value per user, each among the categories.
+    categories : sequence
+        Public and distinct, fixed without looking at the data.
+    epsilon, delta : float
+        The guarantee of the release.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    **options
+        For `PrivateSum`.
+
+    Returns
+    -------
+    Histogram
+
+    Raises
+    ------
+    ValueError
+        If a value is not among the categories, or these are empty or repeat.
+
+    Examples
+    --------
+    >>> answers = ["yes", "no", "yes"] * 2000
+    >>> result = histogram(answers, ["yes", "no", "unknown"], epsilon=1, delta=1e-6)
+    >>> {k: bool(abs(v - t) < 100) for (k, v), t in
+    ...  zip(result.estimates().items(), (4000, 2000, 0))}
+    {'yes': True, 'no': True, 'unknown': True}
+    """
+    values = _vector(x)
+    labels = list(categories)
+    if not labels or len(set(labels)) != len(labels):
+        raise ValueError(f"categories must be distinct and not empty, got {quote(labels)}")
+    cells = [np.asarray(values == label, dtype=bool) for label in labels]
+    known = np.logical_or.reduce(cells)
+    if not known.all():
+        first = int(np.argmin(known))
+        raise ValueError(f"x[{first}] must be one of the categories, got {quote(values[first])}")
+    budget = number("epsilon", epsilon, above=0) / 2
+    risk = number("delta", delta, above=0, below=1) / 2
+    counts = {
+        label: count(cell, epsilon=budget, delta=risk, rng=rng, **options)
+        for label, cell in zip(labels, cells, strict=True)
+    }
+    parts = [result.guarantee for result in counts.values()][:1] * 2
+    return Histogram(counts, _composed(parts, "a replacement changes at most two of the counts"))
+
+
+def _vector(x: ArrayLike) -> NDArray[Any]:
+    values = np.asarray(x)
+    if values.ndim != 1:
+        raise ValueError(f"x must be one-dimensional, got shape {values.shape}")
+    if not values.size:
+        raise ValueError("x must hold at least one user's value, got none")
+    return values

@@ -1,0 +1,6 @@
+"""Secure and private summation: the roles put together."""
+
+from ikos.summation.private_sum import PrivateSum
+from ikos.summation.secure_sum import SecureSum
+
+__all__ = ["PrivateSum", "SecureSum"]

@@ -1,0 +1,391 @@
+"""Differentially private summation of reals (BBGN20, Algorithms 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, flag, integer, number, quote
+from ikos.accuracy import NoiseLaw, default_modulus, default_precision
+from ikos.counts import ANALYSES, MessageCount, private, private_message_count
+from ikos.encoding import MAX_PRECISION, decode, encode
+from ikos.noise import polya_population
+from ikos.randomness import RandomSource, secure
+from ikos.results import Cost, Guarantee, SumResult
+from ikos.sharing import split
+from ikos.shuffling import SHUFFLERS, View
+from ikos.summation.secure_sum import Progress, SecureSum, digest
+
+__all__ = ["PrivateSum"]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PrivateSum:
+    """Differentially private summation: exact discrete Laplace noise that nobody has to add alone.
+
+    Each user rounds its value to {0..precision} at random, adds a noise share, and sends the
+    result through `SecureSum`. The noise shares of ``min_honest`` users add up to exactly discrete
+    Laplace noise of inverse scale epsilon / precision, drawn by integer arithmetic alone.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1; public.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's value. A float is taken at its exact value.
+        ``delta`` pays for the imperfect hiding alone; the noise is purely epsilon-private.
+    precision : int, optional
+        Steps p of the encoding, at most 2^52. By default the smallest p at which randomized
+        rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest):
+        more steps cost bits (the modulus grows with p), fewer cost accuracy.
+    modulus : int, optional
+        Order q of the group, above n p. By default the smallest power of two at which the noisy
+        sum wraps around with probability at most 2^-40 (a wrong result, no loss of privacy).
+    messages : int, optional
+        Messages of each user in all, the clear share included. Used even where they prove
+        nothing; the guarantee then says so. By default the smallest number that proves
+        (epsilon, delta).
+    analysis, shuffler, clear_share, corrupt_shufflers
+        As for `SecureSum`.
+    min_honest : int, optional
+        The guarantee holds while at least this many users are honest and present; ``n`` by
+        default. Noise and messages are chosen for this many, so that with all n present the noise
+        variance is n / min_honest times as large. `run` and `analyze` refuse fewer.
+    lower, upper : float
+        Public bounds of the values; 0 and 1 by default. Results are in the same units.
+
+    Attributes
+    ----------
+    messages : MessageCount
+        Messages of each user, and the sigma and delta proved for them.
+    guarantee : Guarantee
+        What holds, by which theorem, under which conditions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
+        and no ``messages`` are given.
+
+    Notes
+    -----
+    Every run spends the budget anew: k releases about the same users are at best
+    (k epsilon, k delta)-private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> ages = np.random.default_rng(0).uniform(18, 90, 10_000)
+    >>> protocol = PrivateSum(10_000, epsilon=1, delta=1e-8, lower=0, upper=100)
+    >>> result = protocol.run(ages, DeterministicRandom(0))  # omit the second in earnest
+    >>> low, high = result.interval(0.999999)
+    >>> bool(low < ages.sum() < high), bool(high - low < 4000)
+    (True, True)
+    """
+
+    n: int
+    epsilon: Fraction
+    precision: int
+    lower: float
+    upper: float
+    secure_sum: SecureSum
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        modulus: int | None = None,
+        messages: int | None = None,
+        analysis: str = "published",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        n = integer("n", n, low=1)
+        budget = number("epsilon", epsilon, above=0)
+        number("delta", delta, above=0, below=1)
+        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+        choice("analysis", analysis, ANALYSES)
+        choice("shuffler", shuffler, SHUFFLERS)
+        flag("clear_share", clear_share)
+        low, high = float(number("lower", lower)), float(number("upper", upper))
+        if not low < high:
+            raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
+        if not np.isfinite(high - low):
+            raise ValueError(f"upper - lower must be finite, got {high!r} and {low!r}")
+        if precision is None:
+            precision = default_precision(budget, honest)
+            if precision > MAX_PRECISION:
+                raise ValueError(
+                    f"epsilon must be small enough for a precision of at most 2^52, got "
+                    f"{quote(epsilon)}; or give precision="
+                )
+        p = integer("precision", precision, low=1, high=MAX_PRECISION)
+        if modulus is None:
+            q = default_modulus(n, p, NoiseLaw(budget / p, Fraction(n, honest)))
+        else:
+            q = integer("modulus", modulus, low=2)
+            if q <= n * p:
+                raise ValueError(
+                    f"modulus must be above n * precision = {n * p}, got {quote(modulus)}"
+                )
+        total = messages
+        if total is None:
+            count = private_message_count(
+                n, q, budget, delta, p, analysis=analysis, shuffler=shuffler,
+                clear_share=clear_share, min_honest=honest,
+            )  # fmt: skip
+            total = count.sent(integer("corrupt_shufflers", corrupt_shufflers, low=0)).total
+        secure_sum = SecureSum(
+            n, q, messages=total, analysis=analysis, shuffler=shuffler, clear_share=clear_share,
+            min_honest=honest, corrupt_shufflers=corrupt_shufflers,
+        )  # fmt: skip
+        for name, value in zip(
+            self.__dataclass_fields__, (n, budget, p, low, high, secure_sum), strict=True
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def messages(self) -> MessageCount:
+        """Messages of each user, and the sigma and delta proved for them."""
+        return private(self.secure_sum.messages, self.epsilon)
+
+    @property
+    def modulus(self) -> int:
+        """Order of the group."""
+        return self.secure_sum.q
+
+    @property
+    def min_honest(self) -> int:
+        """How many users must be honest and present."""
+        return self.secure_sum.min_honest
+
+    @property
+    def rate(self) -> Fraction:
+        """Inverse scale of the noise in steps of the encoding, epsilon / precision, exactly."""
+        return self.epsilon / self.precision
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        count, corrupt = self.messages, self.secure_sum.corrupt_shufflers
+        assert count.delta is not None
+        if self.secure_sum.shuffler == "single":
+            shufflers = "while the shuffler does not collude with the analyzer"
+        elif corrupt:
+            shufflers = f"while at most {corrupt} shufflers collude with the analyzer"
+        else:
+            shufflers = "while no shuffler colludes with the analyzer"
+        conditions = (
+            f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+            shufflers,
+            "for one report per user; every further release about the same users adds to it",
+            "the number of users is public; shares are pseudorandom (AES-256)",
+        )
+        return Guarantee(float(self.epsilon), count.delta, count.theorem, conditions)
+
+    @property
+    def mse(self) -> float:
+        """Bound on the mean squared error of the sum with all n users, in squared data units.
+
+        Noise, rounding and wrap-around: ``2 alpha / (p^2 (1 - alpha)^2)`` times ``n /
+        min_honest``, plus ``n / (4 p^2)``, plus ``(q / p)^2`` times the probability of a
+        wrap-around, at most ``alpha^((q - n p) / 2)`` for ``min_honest = n`` (BBGN20, Section 5.3),
+        all times ``(upper - lower)^2``.
+        """
+        return self._result(0, self.n).standard_error ** 2
+
+    @property
+    def parameter_hash(self) -> str:
+        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
+        return digest(self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        return {
+            "protocol": "ikos-private-sum-1",
+            "epsilon": str(self.epsilon),
+            "precision": self.precision,
+            "lower": self.lower.hex(),
+            "upper": self.upper.hex(),
+            "secure_sum": self.secure_sum.parameters,
+        }
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
+        return self.secure_sum.cost(users)
+
+    # The client
+
+    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's shares of its rounded and noisy value (BBGN20, Algorithm 6).
+
+        Parameters
+        ----------
+        x : float
+            In ``[lower, upper]``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (total,) ndarray
+            As `SecureSum.report` returns them; the same warnings apply. The time that this takes
+            depends, slightly, on the noise: do not send at once when it is done.
+        """
+        noisy = self._randomize(self._reals([x]), secure(rng))
+        group = self.secure_sum.group
+        return split(noisy, group, self.messages.total, secure(rng))[:, 0].copy()
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return everybody's shares of rounded and noisy values.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+            Values in ``[lower, upper]``, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (total, k) ndarray
+            Row j is what goes to shuffler j; with a clear share, it is the last row.
+        """
+        return self.secure_sum.share(self._randomize(self._users(x), secure(rng)), rng)
+
+    def _reals(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+        """Return values as doubles, each checked, and still in the data's units."""
+        given = np.asarray(x)
+        if given.dtype.kind not in "iuf":
+            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}")
+        if given.ndim != 1:
+            raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
+        values = given.astype(np.float64)
+        inside = (values >= self.lower) & (values <= self.upper)  # False for NaN
+        if not inside.all():
+            first = int(np.argmin(inside))
+            raise ValueError(
+                f"x[{first}] must be in [{self.lower:g}, {self.upper:g}], got {values[first]:g}"
+            )
+        return values
+
+    def _users(self, x: ArrayLike) -> NDArray[np.float64]:
+        values = self._reals(x)
+        if not self.min_honest <= values.size <= self.n:
+            raise ValueError(
+                f"x must hold between min_honest = {self.min_honest} and n = {self.n} values, "
+                f"got {values.size}: with fewer the guarantee would not hold"
+            )
+        return values
+
+    def _randomize(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        """Return rounded and noisy values as group elements."""
+        # Subtraction and division are monotone in floating point: the result is in [0, 1].
+        unit = (values - self.lower) / (self.upper - self.lower)
+        group = self.secure_sum.group
+        elements = encode(unit, self.precision, rng).astype(group.dtype)
+        noise = polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
+        noisy = np.flatnonzero(noise)
+        changed = elements[noisy]
+        group.add(changed, group.reduce(noise[noisy]))
+        elements[noisy] = changed
+        return elements
+
+    # The shufflers
+
+    def shuffle(
+        self, shares: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Pass shares through the shufflers, as `SecureSum.shuffle` does."""
+        return self.secure_sum.shuffle(shares, rng, order=order)
+
+    # The analyzer
+
+    def analyze(self, view: View) -> SumResult:
+        """Return the estimate of the sum over the users of a view (BBGN20, Algorithm 5).
+
+        Raises
+        ------
+        ValueError
+            If the view is not one of complete reports of at least ``min_honest`` users.
+        """
+        users = self.secure_sum.users(view)
+        return self._result(self.secure_sum.analyze(view), users)
+
+    def _result(self, z: int, users: int) -> SumResult:
+        p, q = self.precision, self.modulus
+        scale = Fraction(self.upper) - Fraction(self.lower)
+        total = users * Fraction(self.lower) + scale * decode(z, users, p, q) / p
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        return SumResult(
+            estimate=float(total),
+            users=users,
+            lower=self.lower,
+            upper=self.upper,
+            precision=p,
+            modulus=q,
+            guarantee=self.guarantee,
+            cost=self.cost(users),
+            noise=law,
+            wrap_probability=law.reach((q - users * p) / 2),
+        )
+
+    # All of them
+
+    def run(
+        self,
+        x: ArrayLike,
+        rng: RandomSource | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> SumResult:
+        """Run the protocol on everybody's values, here.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+            Values in ``[lower, upper]``, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        progress : callable, optional
+            Called with the columns done and their number.
+
+        Returns
+        -------
+        SumResult
+            Estimates with intervals, the guarantee, and what was sent.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a value is not a real number within the bounds (NaN is not), or there are too few
+            or too many. Nothing is clipped.
+        """
+        source = secure(rng)
+        values = self._users(x)
+        z = self.secure_sum.run_elements(self._randomize(values, source), source, progress)
+        return self._result(z, values.size)
+
+    def __repr__(self) -> str:
+        extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+        if self.secure_sum.corrupt_shufflers:
+            extras += f", corrupt_shufflers={self.secure_sum.corrupt_shufflers}"
+        return (
+            f"<PrivateSum n={self.n}{extras}, precision={self.precision}, "
+            f"q={quote(self.modulus)}, {self.secure_sum.shuffler}: {self.messages}; "
+            f"{self.guarantee}>"
+        )

@@ -1,0 +1,389 @@
+"""IKOS secure summation over Z_q (IKOS06; BBGN20, Sections 5.1 and 6)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, flag, integer, quote
+from ikos.counts import ANALYSES, MessageCount, message_count, proved
+from ikos.modular import Zq
+from ikos.randomness import RandomSource, secure
+from ikos.results import Cost
+from ikos.sharing import share_columns, split
+from ikos.shuffling import ORDERS, SHUFFLERS, View, release, shuffle
+
+__all__ = ["Progress", "SecureSum", "digest"]
+
+Progress = Callable[[int, int], None]
+"""Called with (columns done, columns in all) as a run goes on."""
+
+
+def digest(parameters: dict[str, object]) -> str:
+    """Return the SHA-256 of parameters, for parties to compare: equal if and only if they are."""
+    canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SecureSum:
+    """Secure summation: the analyzer learns the sum modulo q and, up to 2^-sigma, nothing else.
+
+    Each user splits its value into shares that are uniform subject to their sum; shufflers mix
+    everybody's shares; the analyzer adds them up. An object holds parameters only and never
+    changes, so that every party can hold one; `parameter_hash` tells whether two are the same.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    q : int
+        Order of the group, at least 2.
+    sigma : float
+        Security in bits that the number of messages is chosen for.
+    messages : int, optional
+        Messages of each user in all, the clear share included. Used even where nothing is proved
+        for it; ``messages.sigma`` then is 0.0 and the printed form says so. By default the
+        smallest number proved for ``sigma``, ``min_honest`` and ``corrupt_shufflers``.
+    analysis : {"published", "balle2020", "ghazi2020", "ishai2006"}
+        Whose theorem; by default the best published one that covers the setting.
+    shuffler : {"parallel", "single"}
+        A shuffler for each shuffled message, or one for all of them.
+    clear_share : bool
+        Whether the last share bypasses the shufflers: the analyzer may know whose it is.
+    min_honest : int, optional
+        The security holds while at least this many users are honest and present; ``n`` by
+        default. `analyze` refuses fewer reports.
+    corrupt_shufflers : int
+        How many of the parallel shufflers may collude with the analyzer; as many further
+        messages are sent.
+
+    Attributes
+    ----------
+    messages : MessageCount
+        Messages of each user and the level proved for them, colluding shufflers deducted.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
+        and no ``messages`` are given.
+
+    Notes
+    -----
+    The statement is for uniform shares; the library's come from AES-256 in counter mode, a
+    computational assumption that no sigma includes. Users are trusted with the result's
+    correctness: any one of them can shift the sum by any amount.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SecureSum(1000, 2**32)
+    >>> protocol.messages.total
+    25
+    >>> protocol.run(range(1000), DeterministicRandom(0))  # omit the second argument in earnest
+    499500
+    """
+
+    n: int
+    q: int
+    messages: MessageCount
+    shuffler: str
+    min_honest: int
+    corrupt_shufflers: int
+
+    def __init__(
+        self,
+        n: int,
+        q: int,
+        *,
+        sigma: float | Fraction = 80,
+        messages: int | None = None,
+        analysis: str = "published",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+    ) -> None:
+        n, q = integer("n", n, low=1), integer("q", q, low=2)
+        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+        choice("shuffler", shuffler, SHUFFLERS)
+        choice("analysis", analysis, ANALYSES)
+        clear = flag("clear_share", clear_share)
+        if corrupt and shuffler == "single":
+            raise ValueError(
+                f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
+                "whoever controls it sees everything"
+            )
+        if messages is None:
+            count = message_count(
+                honest, q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear
+            )
+        else:
+            total = integer("messages", messages, low=1)
+            count = proved(
+                honest,
+                q,
+                max(0, total - int(clear) - corrupt),
+                analysis=analysis,
+                shuffler=shuffler,
+                clear_share=clear,
+            )
+        self._set(n, q, count.sent(corrupt, messages), shuffler, honest, corrupt)
+
+    def _set(
+        self, n: int, q: int, messages: MessageCount, shuffler: str, min_honest: int, corrupt: int
+    ) -> None:
+        values = (n, q, messages, shuffler, min_honest, corrupt)
+        for name, value in zip(self.__dataclass_fields__, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def group(self) -> Zq:
+        """The group Z_q."""
+        return Zq(self.q)
+
+    @property
+    def clear_share(self) -> bool:
+        """Whether the last share of each user bypasses the shufflers."""
+        return bool(self.messages.clear)
+
+    @property
+    def parameter_hash(self) -> str:
+        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
+        return digest(self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        return {
+            "protocol": "ikos-secure-sum-1",
+            "n": self.n,
+            "q": self.q,
+            "shuffled": self.messages.shuffled,
+            "clear": self.messages.clear,
+            "shuffler": self.shuffler,
+            "min_honest": self.min_honest,
+            "corrupt_shufflers": self.corrupt_shufflers,
+        }
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
+        return Cost(self.n if users is None else users, self.messages.total, self.group.bits)
+
+    # The client
+
+    def report(self, x: int, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's shares of its value.
+
+        Parameters
+        ----------
+        x : int
+            In ``[0, q)``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (total,) ndarray
+            Share j is for shuffler j; with a clear share, the last one is for the analyzer.
+            Send all of them or none, and never two reports for one sum: a second sharing of a
+            value links shares.
+        """
+        element = self.group.elements([x])
+        return split(element, self.group, self.messages.total, secure(rng))[:, 0].copy()
+
+    def share(self, x: ArrayLike | Sequence[int], rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return everybody's shares.
+
+        Parameters
+        ----------
+        x : (n,) array_like of int
+            Values in ``[0, q)``, of any integer dtype or Python integers; with ``min_honest``,
+            between ``min_honest`` and ``n`` of them.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (total, n) ndarray
+            Row j is what goes to shuffler j; with a clear share, it is the last row. uint32 or
+            uint64 for q up to 2^64, an object array of Python integers beyond.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a value is not an integer in ``[0, q)``, or there are too few or too many.
+        """
+        return split(self._inputs(x), self.group, self.messages.total, secure(rng))
+
+    def _inputs(self, x: ArrayLike | Sequence[int]) -> NDArray[Any]:
+        elements = self.group.elements(list(x) if isinstance(x, range) else x)
+        if elements.ndim != 1:
+            raise ValueError(f"x must be one-dimensional, got shape {elements.shape}")
+        self._check_users(elements.size, "x")
+        return elements
+
+    def _check_users(self, users: int, name: str) -> None:
+        if not self.min_honest <= users <= self.n:
+            wanted = f"{self.n}"
+            if self.min_honest < self.n:
+                wanted = f"{self.min_honest} (min_honest) to {self.n}"
+            raise ValueError(f"{name} must hold {wanted} users' values, got {users}")
+
+    # The shufflers
+
+    def shuffle(
+        self, shares: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Pass shares through the shufflers.
+
+        Parameters
+        ----------
+        shares : (total, n) ndarray
+            As `share` returns them; left unchanged.
+        rng : RandomSource, optional
+            Secure randomness by default; used for ``order="permuted"`` alone.
+        order : {"sorted", "permuted"}
+            Each shuffler's output sorted, or in a uniformly random order of its own. Both carry
+            exactly the multiset of the messages.
+
+        Returns
+        -------
+        View
+            What the analyzer receives.
+        """
+        choice("order", order, ORDERS)
+        if not isinstance(shares, np.ndarray):
+            raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
+        if shares.ndim != 2 or shares.shape[0] != self.messages.total:
+            raise ValueError(
+                f"shares must have shape ({self.messages.total}, users), got {shares.shape}: "
+                "all of a user's shares are needed, or none"
+            )
+        self._check_users(shares.shape[1], "shares")
+        if not self.group.contains(shares):
+            raise ValueError(
+                f"shares must be of dtype {self.group.dtype} in [0, q) for q = {quote(self.q)}, "
+                f"got dtype {shares.dtype} or values beyond (not shown)"
+            )
+        return shuffle(
+            shares,
+            shuffler=self.shuffler,
+            clear_share=self.clear_share,
+            order=order,
+            rng=secure(rng),
+        )
+
+    # The analyzer
+
+    def users(self, view: View) -> int:
+        """Return how many users' complete reports a view holds, or refuse it.
+
+        Raises
+        ------
+        ValueError
+            If messages are missing or in excess, or outside ``[0, q)``, or there are fewer
+            users than ``min_honest``.
+        """
+        if not isinstance(view, View):
+            raise TypeError(f"view must be a View, got {type(view).__name__}")
+        single = self.shuffler == "single"
+        expected = 1 if single else self.messages.shuffled
+        if len(view.columns) != expected or (view.clear is not None) != self.clear_share:
+            raise ValueError(
+                f"view must hold the output of {expected} shufflers "
+                f"{'and' if self.clear_share else 'without'} clear shares, got {view!r}"
+            )
+        per_column = self.messages.shuffled if single else 1
+        sizes = {column.size / per_column for column in view.columns if per_column}
+        if view.clear is not None:
+            sizes.add(view.clear.size)
+        if len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
+            raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
+        self._check_users(int(users), "view")
+        for column in (*view.columns, *(() if view.clear is None else (view.clear,))):
+            if not self.group.contains(column):
+                raise ValueError(
+                    f"view must hold {self.group.dtype} messages in [0, q) for "
+                    f"q = {quote(self.q)}; there are others (not shown)"
+                )
+        return int(users)
+
+    def analyze(self, view: View) -> int:
+        """Return the sum modulo q of the users' values.
+
+        Raises
+        ------
+        ValueError
+            If the view is not one of complete reports of enough users: with a share missing the
+            sum would be uniform on Z_q, with one in excess simply wrong.
+        """
+        self.users(view)
+        clear = () if view.clear is None else (view.clear,)
+        return sum(self.group.sum(column) for column in (*view.columns, *clear)) % self.q
+
+    # All of them
+
+    def run(
+        self,
+        x: ArrayLike | Sequence[int],
+        rng: RandomSource | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> int:
+        """Run the protocol on everybody's values, here, and return the sum modulo q.
+
+        The same as `share`, `shuffle` and `analyze` with the same ``rng``. With parallel shufflers
+        one column exists at a time, so that the memory needed is a few times that of ``x``,
+        whatever the number of messages; a single shuffler must hold all messages.
+
+        Parameters
+        ----------
+        x : (n,) array_like of int
+            As for `share`.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        progress : callable, optional
+            Called with the columns done and their number.
+        """
+        return self.run_elements(self._inputs(x), secure(rng), progress)
+
+    def run_elements(
+        self, elements: NDArray[Any], rng: RandomSource, progress: Progress | None = None
+    ) -> int:
+        """Run the protocol on reduced elements; what `run` does after its checks."""
+        total = 0
+        if self.shuffler == "single":
+            shares = split(elements, self.group, self.messages.total, rng)
+            if self.clear_share:
+                total += self.group.sum(shares[-1])
+                shares = shares[:-1]
+            total += self.group.sum(release(shares.reshape(-1), "sorted", rng))
+            if progress is not None:
+                progress(1, 1)
+            return total % self.q
+        for j, column in enumerate(share_columns(elements, self.group, self.messages.total, rng)):
+            shuffled = j < self.messages.shuffled
+            total += self.group.sum(release(column, "sorted", rng) if shuffled else column)
+            if progress is not None:
+                progress(j + 1, self.messages.total)
+        return total % self.q
+
+    def __repr__(self) -> str:
+        extras = ""
+        if self.min_honest < self.n:
+            extras += f", min_honest={self.min_honest}"
+        if self.corrupt_shufflers:
+            extras += f", corrupt_shufflers={self.corrupt_shufflers}"
+        return (
+            f"<SecureSum n={self.n}, q={quote(self.q)}, {self.shuffler}{extras}: {self.messages}>"
+        )
