@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from ikos.randomness import RandomSource
 
-__all__ = ["ORDERS", "SHUFFLERS", "View", "release", "shuffle"]
+__all__ = ["ORDERS", "View", "release", "shuffle"]
 
-SHUFFLERS = ("parallel", "single")
 ORDERS = ("sorted", "permuted")
 
 

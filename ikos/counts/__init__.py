@@ -15,11 +15,11 @@ import gmpy2
 from ikos._validation import choice, flag, integer, number, quote
 from ikos.counts import balle2020, ghazi2020, ishai2006
 from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.types import MessageCount
-from ikos.shuffling import SHUFFLERS
+from ikos.counts.types import SHUFFLERS, MessageCount
 
 __all__ = [
     "ANALYSES",
+    "SHUFFLERS",
     "MessageCount",
     "message_count",
     "private_message_count",
@@ -147,7 +147,7 @@ def security_level(
     Examples
     --------
     >>> round(security_level(10**6, 2**64, 14), 2)
-    88.16
+    88.18
     """
     n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
     m = integer("m", m, low=1)

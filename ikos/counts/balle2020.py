@@ -21,6 +21,7 @@ THEOREM = "BBGN20, Corollary 6.1"
 
 def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:
     """Return why this analysis does not cover a setting, or None where it does."""
+    del shuffler  # both
     least = 3 if clear_share else 4
     if n < 19:
         return f"balle2020 needs n >= 19, got n = {n}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["MessageCount"]
+__all__ = ["SHUFFLERS", "MessageCount"]
+
+SHUFFLERS = ("parallel", "single")
+"""A shuffler for each message of a user, or one for everybody's messages together."""
 
 
 @dataclass(frozen=True)

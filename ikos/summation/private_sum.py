@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, number, quote
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
-from ikos.counts import ANALYSES, MessageCount, private, private_message_count
+from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, private, private_message_count
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, SumResult
 from ikos.sharing import split
-from ikos.shuffling import SHUFFLERS, View
+from ikos.shuffling import View
 from ikos.summation.secure_sum import Progress, SecureSum, digest
 
 __all__ = ["PrivateSum"]

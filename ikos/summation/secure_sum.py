@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote
-from ikos.counts import ANALYSES, MessageCount, message_count, proved
+from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, message_count, proved
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost
 from ikos.sharing import share_columns, split
-from ikos.shuffling import ORDERS, SHUFFLERS, View, release, shuffle
+from ikos.shuffling import ORDERS, View, release, shuffle
 
 __all__ = ["Progress", "SecureSum", "digest"]
 
