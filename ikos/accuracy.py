@@ -7,6 +7,7 @@ concerns accuracy alone; privacy never rests on it. Tail bounds are upper bounds
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,6 +22,7 @@ __all__ = ["NoiseLaw", "default_modulus", "default_precision"]
 ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
+_TRUSTED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,23 @@ class NoiseLaw:
         """
         if self.shape == 1:
             return min(1.0, math.exp(-self._s * distance))
-        s, r = self._s, float(self.shape)
+        exponent = self._smallest(lambda theta: self._log_mgf(theta) - theta * distance)
+        return min(1.0, 2 * math.exp(min(0.0, exponent)))
 
-        def exponent(theta: float) -> float:
-            log_mgf = 2 * math.log(-math.expm1(-s))
-            log_mgf -= math.log(-math.expm1(theta - s)) + math.log(-math.expm1(-theta - s))
-            return r * log_mgf - theta * distance
+    def _log_mgf(self, theta: float) -> float:
+        """Return ln E exp(theta noise), for 0 < theta < rate."""
+        s = self._s
+        log_mgf = 2 * math.log(-math.expm1(-s))
+        log_mgf -= math.log(-math.expm1(theta - s)) + math.log(-math.expm1(-theta - s))
+        return float(self.shape) * log_mgf
 
+    def _smallest(self, bound: Callable[[float], float]) -> float:
+        """Return the smallest value found of a bound that holds for every theta in (0, rate)."""
+        s = self._s
         best = optimize.minimize_scalar(
-            exponent, bounds=(0.0, s * (1 - 1e-12)), method="bounded", options={"xatol": s * 1e-9}
+            bound, bounds=(0.0, s * (1 - 1e-12)), method="bounded", options={"xatol": s * 1e-9}
         )
-        return min(1.0, 2 * math.exp(min(0.0, float(best.fun))))
+        return float(best.fun)
 
     @cached_property
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
@@ -83,7 +91,7 @@ class NoiseLaw:
         """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
         _, pmf, survival = self._grid
         above = survival[cells + 1 :][: pmf.size]
-        return float(np.dot(pmf[: above.size], above)) + 1e-16
+        return float(np.dot(pmf[: above.size], above)) + 1e-15  # and what the grid leaves out
 
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error) > t] <= miss.
@@ -93,38 +101,48 @@ class NoiseLaw:
         miss : float
             Probability in (0, 1).
         users : int
-            How many users rounded; their rounding errors are independent, centred and each
-            within an interval of length 1.
+            How many users rounded at random; their rounding errors are independent, centred and
+            each within an interval of length 1. 0 where nothing was rounded.
 
         Notes
         -----
-        By Hoeffding's lemma the rounding error R has E exp(h R) <= exp(h^2 users / 8). The
-        noise's survival function S is log-concave (shape >= 1), so S(t - R) is at most
-        S(t) exp(h R) with h the slope of -log S at t; hence P[noise + R > t] <= S(t)
-        exp(h^2 users / 8) up to one step of the lattice. For shape 1 this is closed.
-        For larger shapes S is computed on a lattice of cells of width w: A - B is at most
-        w (floor(A/w) - floor(B/w)) + w, and floors of log-concave variables are log-concave.
+        By Hoeffding's lemma the rounding error R has E exp(h R) <= exp(h^2 users / 8). Two bounds,
+        of which the smaller is returned. Where noise dominates: its survival function S is
+        log-concave (shape >= 1), so S(t - R) is at most S(t) exp(h R) with h the slope of -log S at
+        t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8), up to one step of the lattice. Where
+        rounding dominates: Chernoff's bound for the sum of both.
+        """
+        both = self._smallest(
+            lambda h: (math.log(2 / miss) + h * h * users / 8 + self._log_mgf(h)) / h
+        )
+        return min(both, self._tilted(miss, users))
+
+    def _tilted(self, miss: float, users: int) -> float:
+        """Return the first of the two bounds of `half_width`; infinite where it says nothing.
+
+        For shape 1 the survival function is geometric and the bound closed. For larger shapes it is
+        computed on a lattice of cells of width w: A - B is at most w (floor(A/w) - floor(B/w)) + w,
+        and floors of log-concave variables are log-concave.
         """
         s = self._s
         if self.shape == 1:
             return (math.log(2 / ((1 + math.exp(-s)) * miss)) + s * s * users / 8) / s
-        width = self._grid[0]
-        slack = width if width > 1 else 0
+        width, _, survival = self._grid
 
-        def bound(cells: int) -> float:
+        def enough(cells: int) -> bool:
             here = self._survival(cells)
             slope = math.log(self._survival(cells - 1) / here) / width
-            return 2 * here * math.exp(min(700.0, slope * slope * users / 8))
+            return math.log(2 * here) + slope * slope * users / 8 <= math.log(miss)
 
         low, high = 1, 2
-        while bound(high) > miss:
-            if high > self._grid[2].size:
-                raise ValueError(f"confidence is too close to 1 to be computed: 1 - {miss!r}")
+        while not enough(high):
+            if high > survival.size or self._survival(high) < _TRUSTED:
+                return math.inf  # beyond it the slope would be that of rounding errors
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if bound(middle) <= miss else (middle, high)
-        return float((high + 1) * width + slack)
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return float((high + 1 + (width > 1)) * width)
 
 
 def default_precision(epsilon: Fraction, parties: int) -> int:

@@ -116,6 +116,8 @@ class SumResult:
         What was sent.
     noise : NoiseLaw
         Law of the noise, in steps of the encoding.
+    rounded : bool
+        Whether values were rounded at random to a step of the encoding.
     wrap_probability : float
         Bound on the probability that the sum wrapped around and the estimate is wrong.
     """
@@ -129,6 +131,7 @@ class SumResult:
     guarantee: Guarantee
     cost: Cost
     noise: NoiseLaw
+    rounded: bool
     wrap_probability: float
 
     @property
@@ -139,7 +142,7 @@ class SumResult:
     @property
     def standard_error(self) -> float:
         """Bound on the root of the mean squared error of the sum, in the data's units."""
-        rounding = self.users / 4
+        rounding = self.users / 4 if self.rounded else 0.0
         wrap = float(self.modulus) ** 2 * self.wrap_probability
         return self.step * math.sqrt(self.noise.variance + rounding + wrap)
 
@@ -155,7 +158,7 @@ class SumResult:
         -------
         Interval
             Symmetric about the estimate, in the data's units. Covers noise, rounding and
-            wrap-around, from the exact law of the noise; slightly conservative, not asymptotic.
+            wrap-around, from the law of the noise; conservative, not asymptotic.
 
         Raises
         ------
@@ -170,7 +173,7 @@ class SumResult:
                 f"confidence must be below 1 - {self.wrap_probability:.3g}, the probability of no "
                 f"wrap-around, got {confidence!r}; use a larger modulus"
             )
-        reach = self.noise.half_width(miss, self.users) * self.step
+        reach = self.noise.half_width(miss, self.users if self.rounded else 0) * self.step
         return Interval(self.estimate - reach, self.estimate + reach)
 
     def mean(self) -> float:

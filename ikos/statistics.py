@@ -84,7 +84,7 @@ def count(
     rng : RandomSource, optional
         Secure randomness by default.
     **options
-        For `PrivateSum`. The precision is 1: answers need no rounding.
+        For `PrivateSum`.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def count(
     answers = _vector(x)
     if answers.dtype != bool:
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
-    protocol = PrivateSum(answers.size, epsilon, delta, precision=1, **options)
+    protocol = PrivateSum(answers.size, epsilon, delta, integers=True, **options)
     return protocol.run(answers.astype(np.float64), rng)
 
 

@@ -24,6 +24,21 @@ from ikos.summation.secure_sum import Progress, SecureSum, digest
 __all__ = ["PrivateSum"]
 
 
+def _whole_steps(lower: float, upper: float, precision: int | None) -> int:
+    """Return the precision at which integers between the bounds are encoded as they are."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not bound.is_integer() or abs(bound) > MAX_PRECISION:
+            raise ValueError(
+                f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
+            )
+    steps = int(upper) - int(lower)
+    if precision is not None and precision != steps:
+        raise ValueError(
+            f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
+        )
+    return steps
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class PrivateSum:
     """Differentially private summation: exact discrete Laplace noise that nobody has to add alone.
@@ -58,6 +73,9 @@ class PrivateSum:
         variance is n / min_honest times as large. `run` and `analyze` refuse fewer.
     lower, upper : float
         Public bounds of the values; 0 and 1 by default. Results are in the same units.
+    integers : bool
+        Promise that the values are integers, and refuse others. The bounds must be integers and
+        the precision is ``upper - lower``: nothing is rounded, and messages are short.
 
     Attributes
     ----------
@@ -94,6 +112,7 @@ class PrivateSum:
     precision: int
     lower: float
     upper: float
+    integers: bool
     secure_sum: SecureSum
 
     def __init__(
@@ -112,6 +131,7 @@ class PrivateSum:
         corrupt_shufflers: int = 0,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
         n = integer("n", n, low=1)
         budget = number("epsilon", epsilon, above=0)
@@ -125,6 +145,8 @@ class PrivateSum:
             raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
         if not np.isfinite(high - low):
             raise ValueError(f"upper - lower must be finite, got {high!r} and {low!r}")
+        if flag("integers", integers):
+            precision = _whole_steps(low, high, precision)
         if precision is None:
             precision = default_precision(budget, honest)
             if precision > MAX_PRECISION:
@@ -153,7 +175,7 @@ class PrivateSum:
             min_honest=honest, corrupt_shufflers=corrupt_shufflers,
         )  # fmt: skip
         for name, value in zip(
-            self.__dataclass_fields__, (n, budget, p, low, high, secure_sum), strict=True
+            self.__dataclass_fields__, (n, budget, p, low, high, integers, secure_sum), strict=True
         ):
             object.__setattr__(self, name, value)
 
@@ -201,9 +223,9 @@ class PrivateSum:
         """Bound on the mean squared error of the sum with all n users, in squared data units.
 
         Noise, rounding and wrap-around: ``2 alpha / (p^2 (1 - alpha)^2)`` times ``n /
-        min_honest``, plus ``n / (4 p^2)``, plus ``(q / p)^2`` times the probability of a
-        wrap-around, at most ``alpha^((q - n p) / 2)`` for ``min_honest = n`` (BBGN20, Section 5.3),
-        all times ``(upper - lower)^2``.
+        min_honest``, plus ``n / (4 p^2)`` unless ``integers``, plus ``(q / p)^2``
+        times the probability of a wrap-around, at most ``alpha^((q - n p) / 2)`` for ``min_honest
+        = n`` (BBGN20, Section 5.3), all times ``(upper - lower)^2``.
         """
         return self._result(0, self.n).standard_error ** 2
 
@@ -221,6 +243,7 @@ class PrivateSum:
             "precision": self.precision,
             "lower": self.lower.hex(),
             "upper": self.upper.hex(),
+            "integers": self.integers,
             "secure_sum": self.secure_sum.parameters,
         }
 
@@ -278,8 +301,12 @@ class PrivateSum:
         inside = (values >= self.lower) & (values <= self.upper)  # False for NaN
         if not inside.all():
             first = int(np.argmin(inside))
+            got = float(values[first])
+            raise ValueError(f"x[{first}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}")
+        if self.integers and (broken := values != np.floor(values)).any():
+            first = int(np.argmax(broken))
             raise ValueError(
-                f"x[{first}] must be in [{self.lower:g}, {self.upper:g}], got {values[first]:g}"
+                f"x[{first}] must be an integer with integers=True, got {float(values[first])!r}"
             )
         return values
 
@@ -294,10 +321,13 @@ class PrivateSum:
 
     def _randomize(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return rounded and noisy values as group elements."""
-        # Subtraction and division are monotone in floating point: the result is in [0, 1].
-        unit = (values - self.lower) / (self.upper - self.lower)
         group = self.secure_sum.group
-        elements = encode(unit, self.precision, rng).astype(group.dtype)
+        if self.integers:
+            encoded = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
+        else:
+            # Subtraction and division are monotone in floating point: the result is in [0, 1].
+            encoded = encode((values - self.lower) / (self.upper - self.lower), self.precision, rng)
+        elements = encoded.astype(group.dtype)
         noise = polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
         noisy = np.flatnonzero(noise)
         changed = elements[noisy]
@@ -341,6 +371,7 @@ class PrivateSum:
             guarantee=self.guarantee,
             cost=self.cost(users),
             noise=law,
+            rounded=not self.integers,
             wrap_probability=law.reach((q - users * p) / 2),
         )
 

@@ -1,0 +1,117 @@
+"""End-to-end sums, their parts against their floors, and their memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from floors import add_up, keystream, sort_rows
+from numpy.typing import NDArray
+
+from ikos import PrivateSum, SecureSum
+from ikos.modular import Zq
+from ikos.randomness import SecureRandom
+from ikos.sharing import split
+from ikos.shuffling import release
+
+N, M = 10**6, 10
+MODULI = [
+    pytest.param(2**64, id="q=2^64"),
+    pytest.param(2**61 - 1, id="q=2^61-1"),
+    pytest.param(2**32, id="q=2^32"),
+]
+
+
+def values(q: int, n: int = N) -> NDArray[Any]:
+    return SecureRandom().uniform(q, n)
+
+
+def messages(q: int) -> NDArray[Any]:
+    return np.stack([values(q) for _ in range(M)])
+
+
+@pytest.mark.parametrize("q", MODULI)
+def test_sharing_against_keystream(against: Callable[..., float], q: int) -> None:
+    x, group, rng = values(q), Zq(q), SecureRandom()
+    rows = np.zeros((M - 1, N), dtype=group.dtype)
+    against(lambda: split(x, group, M, rng), lambda: keystream(rows))
+
+
+@pytest.mark.parametrize("q", MODULI)
+def test_shuffling_against_sort(against: Callable[..., float], q: int) -> None:
+    original, rng = messages(q), SecureRandom()
+    rows = original.copy()
+
+    def target() -> None:
+        for row in rows:
+            release(row, "sorted", rng)
+
+    against(target, lambda: sort_rows(rows), setup=lambda: np.copyto(rows, original))
+
+
+@pytest.mark.parametrize("q", MODULI)
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_secure_sum_against_floors(against: Callable[..., float], q: int, shuffler: str) -> None:
+    """The whole against keystream, sorts and one pass over messages of the same number."""
+    x = values(q)
+    protocol = SecureSum(N, q, messages=M, shuffler=shuffler, clear_share=False)
+    rows = np.zeros((M, N), dtype=Zq(q).dtype)
+    sorted_as = rows if shuffler == "parallel" else rows.reshape(1, -1)
+
+    def floor() -> None:
+        keystream(rows)  # uniform rows, to be sorted next
+        sort_rows(sorted_as)
+        add_up(rows)
+
+    against(lambda: protocol.run(x), floor)
+
+
+def test_private_sum_against_floors(against: Callable[..., float]) -> None:
+    x = np.random.default_rng(0).random(N)
+    protocol = PrivateSum(N, 1, 1e-12)
+    rows = np.zeros((protocol.messages.total, N), dtype=Zq(protocol.modulus).dtype)
+
+    def floor() -> None:
+        keystream(rows)
+        sort_rows(rows)
+        add_up(rows)
+
+    against(lambda: protocol.run(x), floor)
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_memory_per_message(note: Callable[[str], None], shuffler: str) -> None:
+    x = values(2**64)
+    protocol = SecureSum(N, 2**64, messages=M, shuffler=shuffler, clear_share=False)
+    tracemalloc.start()
+    expected = protocol.run(x)
+    run = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    shares = protocol.share(x)
+    view = protocol.shuffle(shares)
+    assert protocol.analyze(view) == expected
+    staged = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    copies = N * M * 8
+    note(
+        f"{run / N / M:.1f} bytes per message in run ({run / copies:.2f} copies), "
+        f"{staged / copies:.2f} copies for share, shuffle and analyze with both kept"
+    )
+    assert run <= 2.5 * copies
+    assert staged <= 2.5 * copies
+
+
+def test_ten_million_users_in_blocks(benchmark: Any, note: Callable[[str], None]) -> None:
+    n = 10**7
+    x = values(2**64, n)
+    protocol = SecureSum(n, 2**64, messages=M)
+    benchmark.pedantic(lambda: protocol.run(x), rounds=3)
+    tracemalloc.start()
+    protocol.run(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    note(f"peak {peak / 2**20:.0f} MiB beside the input, {peak / (8 * n):.2f} columns of {M}")
+    assert peak <= 4 * 8 * n

@@ -1,0 +1,137 @@
+"""The law of the noise: variance, wrap-around and intervals against exact convolutions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import signal, stats
+
+from ikos.accuracy import NoiseLaw, default_modulus, default_precision
+
+
+def noise_pmf(law: NoiseLaw) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return support and law of the difference of two Polya variables, by convolution."""
+    s, r = float(law.rate), float(law.shape)
+    last = int(stats.nbinom(r, -math.expm1(-s)).isf(1e-15)) + 2
+    k = np.arange(last)
+    from scipy.special import gammaln
+
+    pmf = np.exp(gammaln(k + r) - gammaln(k + 1) - gammaln(r) + r * np.log(-np.expm1(-s)) - s * k)
+    both = signal.fftconvolve(pmf, pmf[::-1])
+    return np.arange(-(last - 1), last), np.clip(both, 0, None)
+
+
+LAWS = [
+    NoiseLaw(Fraction(1, 20), Fraction(1)),
+    NoiseLaw(Fraction(2), Fraction(1)),
+    NoiseLaw(Fraction(1, 20), Fraction(10, 9)),
+    NoiseLaw(Fraction(1, 20), Fraction(3)),
+    NoiseLaw(Fraction(1, 2), Fraction(25)),
+    NoiseLaw(Fraction(1, 700), Fraction(5, 2)),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_variance(law: NoiseLaw) -> None:
+    support, pmf = noise_pmf(law)
+    assert math.isclose(law.variance, float((pmf * support**2).sum()), rel_tol=1e-6)
+
+
+def test_variance_of_a_negligible_noise_does_not_overflow() -> None:
+    assert NoiseLaw(Fraction(10**6), Fraction(1)).variance == 0.0
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("miss", [0.5, 0.05, 1e-3, 1e-6])
+@pytest.mark.parametrize("users", [0, 1, 50, 400])
+def test_half_width_covers_noise_and_rounding(law: NoiseLaw, miss: float, users: int) -> None:
+    """Rounding is worst, in variance, at fractions of one half: Bin(users, 1/2) - users/2."""
+    support, pmf = noise_pmf(law)
+    rounding = stats.binom(users, 0.5).pmf(np.arange(users + 1))
+    total = np.clip(signal.fftconvolve(pmf, rounding), 0, None)
+    error = np.abs(np.arange(total.size) + support[0] - users / 2)
+    t = law.half_width(miss, users)
+    assert total[error > t].sum() <= miss + 1e-12
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_half_width_is_not_wasteful(law: NoiseLaw) -> None:
+    """Within 10 % and three steps of the exact quantile where rounding is a small share."""
+    support, pmf = noise_pmf(law)
+    users = max(1, math.floor(0.04 * law.variance))
+    order = np.argsort(np.abs(support), kind="stable")
+    for miss in (0.3, 0.05, 1e-4):
+        outside = 1 - np.cumsum(pmf[order])
+        exact = np.abs(support)[order][int(np.argmax(outside <= miss))]
+        assert law.half_width(miss, users) <= 1.1 * exact + 3
+
+
+def test_half_width_on_a_coarse_lattice_still_covers() -> None:
+    law = NoiseLaw(Fraction(1, 10**6), Fraction(3, 2))
+    assert law._grid[0] > 1
+    # at this scale the law is that of a difference of two Gamma(3/2) variables times 10^6
+    k = np.arange(0, 60, 0.005) + 0.0025
+    density = stats.gamma(1.5).pdf(k) * 0.005
+    both = signal.fftconvolve(density, density[::-1])
+    x = (np.arange(both.size) - (k.size - 1)) * 0.005
+    for miss in (0.05, 1e-3):
+        t = law.half_width(miss, 10**6) / 10**6
+        outside = both[np.abs(x) > t].sum()
+        assert 0.97 * miss - 1e-5 <= outside + 0.02 * miss <= miss * 1.02
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("miss", [0.05, 1e-6])
+def test_half_width_where_rounding_dominates(law: NoiseLaw, miss: float) -> None:
+    """Within the constant that separates Hoeffding's bound from the normal quantile."""
+    users = math.ceil(100 * law.variance)
+    normal = stats.norm.isf(miss / 2) * math.sqrt(users / 4 + law.variance)
+    assert normal * 0.99 < law.half_width(miss, users) < 1.5 * normal
+
+
+@pytest.mark.parametrize("shape", [Fraction(1), Fraction(2)])
+def test_half_width_reaches_the_far_tail(shape: Fraction) -> None:
+    law = NoiseLaw(Fraction(1, 10), shape)
+    assert 690 < law.half_width(1e-30, 10) < 1000
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("top", [0, 7, 500])
+def test_reach_bounds_the_wrap_around_probability(law: NoiseLaw, top: int) -> None:
+    """Every true sum in {0..top}, windows of every kind of width."""
+    support, pmf = noise_pmf(law)
+    for q in (top + 1, top + 2, top + 20, top + 301, 2 * top + 2000):
+        z = np.arange(0, top + 1)[:, None] + support[None, :]
+        wrong = (2 * z > top + q) | (2 * z <= top - q)
+        worst = float((wrong * pmf).sum(axis=1).max())
+        assert worst <= law.reach((q - top) / 2) + 1e-12
+
+
+@pytest.mark.parametrize("parties", [1, 2, 100, 32561, 10**6, 10**12])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(10)])
+def test_default_precision_is_the_smallest_for_its_share(parties: int, epsilon: Fraction) -> None:
+    p = default_precision(epsilon, parties)
+
+    def share(p: int) -> float:
+        return parties / 4 / NoiseLaw(epsilon / p, Fraction(1)).variance
+
+    assert share(p) <= 0.01 * (1 + 1e-9)
+    assert p == 1 or share(p - 1) > 0.01 * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("shape", [Fraction(1), Fraction(3, 2)])
+@pytest.mark.parametrize("users", [1, 1000, 10**6])
+def test_default_modulus_is_the_smallest_power_of_two(users: int, shape: Fraction) -> None:
+    p = default_precision(Fraction(1), users)
+    law = NoiseLaw(Fraction(1, p), shape)
+    q = default_modulus(users, p, law)
+    assert q & (q - 1) == 0
+    assert q > users * p
+    assert law.reach((q - users * p) / 2) <= 2.0**-40
+    half = q // 2
+    assert half <= users * p or law.reach((half - users * p) / 2) > 2.0**-40
