@@ -134,11 +134,11 @@ class NoiseLaw:
             slope = math.log(self._survival(cells - 1) / here) / width
             return math.log(2 * here) + slope * slope * users / 8 <= math.log(miss)
 
-        low, high = 1, 2
+        low, high = 0, 1
         while not enough(high):
+            low, high = high, 2 * high
             if high > survival.size or self._survival(high) < _TRUSTED:
                 return math.inf  # beyond it the slope would be that of rounding errors
-            low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)
