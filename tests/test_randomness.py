@@ -1,0 +1,667 @@
+"""Secure randomness: exact laws, the keystream itself, and streams that never meet.
+
+Statistical tests have a proved false-alarm rate of at most 1e-9 each (see `statistical`).
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import multiprocessing
+import os
+import pickle
+import random
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from exact.enumeration import exact_law, words
+from numpy.typing import NDArray
+from scipy.stats import hypergeom
+from statistical import FALSE_ALARM, outcome_p_value, p_value_bound, uniform_p_value
+
+import ikos.randomness
+from ikos.modular import BLOCK, Zq
+from ikos.randomness import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    REKEY_BYTES,
+    Keystream,
+    RandomSource,
+    SecureRandom,
+    secure,
+)
+from ikos.testing import DeterministicRandom
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+# Newer Pythons warn of a fork while threads run; the tests' threads have ended by then.
+quiet_fork = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.fixture(name="rng", params=[SecureRandom, lambda: DeterministicRandom(20)])
+def fixture_rng(request: pytest.FixtureRequest) -> RandomSource:
+    """Return the secure source, then the reproducible one."""
+    source: RandomSource = request.param()
+    return source
+
+
+# Uniform elements
+
+
+@pytest.mark.parametrize("q", [2, 3, 4, 5, 6, 7, 8])
+def test_uniform_elements_are_exactly_uniform_by_enumeration_of_the_words(q: int) -> None:
+    """Rejection over three rounds: at each, every pair of elements is equally likely."""
+    bits = (q - 1).bit_length()
+    rounds = 3 if bits < 3 else 2
+    law, unfinished = exact_law(
+        lambda rng: tuple(int(v) for v in rng.uniform(q, 2)), words(bits, rounds)
+    )
+    assert len(law) == q * q
+    assert len(set(law.values())) == 1
+    per_element = 1 - (1 - Fraction(q, 2**bits)) ** rounds
+    assert 1 - unfinished == per_element**2
+
+
+@pytest.mark.parametrize("q", [2, 3, 5, 10, 255, 256, 257])
+def test_uniform_on_small_groups_fits_the_uniform_law(rng: RandomSource, q: int) -> None:
+    assert uniform_p_value(rng.uniform(q, 200_000), q) > FALSE_ALARM
+
+
+BIG = {
+    "2^31-1": 2**31 - 1,
+    "3*2^30": 3 * 2**30,
+    "2^32": 2**32,
+    "2^32+15": 2**32 + 15,
+    "2^61-1": 2**61 - 1,
+    "3*2^61": 3 * 2**61,
+    "3*2^62": 3 * 2**62,
+    "2^64-59": 2**64 - 59,
+    "2^64": 2**64,
+    "2^64+13": 2**64 + 13,
+    "3*2^125": 3 * 2**125,
+    "2^521-1": 2**521 - 1,
+}
+
+
+@pytest.mark.parametrize("q", BIG.values(), ids=BIG.keys())
+def test_uniform_on_big_groups_is_uniform_in_its_leading_and_its_trailing_digits(q: int) -> None:
+    """Buckets hold q/60 elements each up to one, which shifts no probability by over 2^-24."""
+    drawn = DeterministicRandom(21).uniform(q, 60_000)
+    values = [int(v) for v in drawn]
+    assert max(values) < q
+    assert uniform_p_value([v * 60 // q for v in values], 60) > FALSE_ALARM
+    assert uniform_p_value([v % 60 for v in values], 60) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("q", [3, 5, 3 * 2**62])
+def test_neighbouring_elements_are_independent(q: int) -> None:
+    """Pairs of leading digits; rejection must not tie an element to the one before it."""
+    digits = (DeterministicRandom(22).uniform(q, 300_000).astype(object) * 3 // q).astype(int)
+    pair = 3 * digits[:-1:2] + digits[1::2]
+    p = [len([v for v in range(q) if v * 3 // q == d]) / q if q < 9 else 1 / 3 for d in range(3)]
+    assert p_value_bound(np.bincount(pair, minlength=9), np.outer(p, p).ravel()) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("q", [2**16, 2**16 + 1, 2**33 - 9, 2**64, 2**64 - 59])
+def test_uniform_into_writes_every_element_across_blocks(q: int) -> None:
+    """An element is 0 in 60 fills with probability q^-60, one of them below 1e-280."""
+    size = 2 * BLOCK + 3
+    rng, group = DeterministicRandom(23), Zq(q)
+    seen = np.zeros(size, dtype=group.dtype)
+    for _ in range(60):
+        out = np.zeros(size, dtype=group.dtype)
+        rng.uniform_into(out, group)
+        assert group.contains(out)
+        seen |= out
+    assert (seen > 0).all()
+
+
+def test_uniform_of_size_zero_is_empty_and_typed() -> None:
+    for q in (2, 2**40, 2**65):
+        drawn = DeterministicRandom(0).uniform(q, 0)
+        assert drawn.shape == (0,)
+        assert drawn.dtype == Zq(q).dtype
+
+
+# Single integers, Bernoulli
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17])
+def test_integer_is_exactly_uniform_by_enumeration_of_the_bytes(bound: int) -> None:
+    bits = (bound - 1).bit_length()
+    law, unfinished = exact_law(lambda rng: rng.integer(bound), words(bits, 3))
+    assert sorted(law) == list(range(bound))
+    assert len(set(law.values())) == 1
+    assert unfinished == (1 - Fraction(bound, 2**bits)) ** 3
+
+
+@pytest.mark.parametrize("power", [8, 16, 31, 32, 63, 64, 127, 521])
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_integer_is_uniform_in_leading_and_trailing_digits(power: int, offset: int) -> None:
+    bound = 2**power + offset
+    rng = DeterministicRandom(24)
+    values = [rng.integer(bound) for _ in range(4000)]
+    buckets = 15 if power == 8 else 60  # 255 is a multiple of 15; 256, 257 differ by little
+    lead = np.bincount([v * buckets // bound for v in values], minlength=buckets)
+    sizes = np.full(buckets, 1 / buckets)
+    if power == 8:
+        sizes = np.bincount([v * buckets // bound for v in range(bound)]) / bound
+    assert p_value_bound(lead, sizes) > FALSE_ALARM
+    low = np.bincount([v % 2 for v in values], minlength=2)
+    evens = Fraction((bound + 1) // 2, bound)
+    assert p_value_bound(low, [float(evens), float(1 - evens)]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("bad", [0, -1])
+def test_integer_refuses_a_bound_below_one(bad: int) -> None:
+    with pytest.raises(ValueError, match=f"bound must be at least 1, got {bad}"):
+        SecureRandom().integer(bad)
+
+
+@pytest.mark.parametrize(
+    "p", [Fraction(1, 3), Fraction(1, 2), Fraction(5, 7), 0, 1, 0.25, Fraction(15, 16)]
+)
+def test_bernoulli_has_exactly_its_probability(p: Fraction | int | float) -> None:
+    bits = (Fraction(p).denominator - 1).bit_length()
+    law, unfinished = exact_law(lambda rng: rng.bernoulli(p), words(bits, 2))
+    assert law.get(True, Fraction(0)) == Fraction(p) * (1 - unfinished)
+
+
+def test_bernoulli_of_a_float_uses_its_exact_value() -> None:
+    """0.1 is a fraction over 2^55: accepted exactly below its numerator."""
+
+    class Fixed(DeterministicRandom):
+        def integer(self, bound: int) -> int:
+            assert bound == 2**55
+            return self.value
+
+        value = 0
+
+    rng = Fixed(0)
+    rng.value = Fraction(0.1).numerator - 1
+    assert rng.bernoulli(0.1)
+    rng.value += 1
+    assert not rng.bernoulli(0.1)
+
+
+def test_bernoulli_fits_its_law() -> None:
+    rng = DeterministicRandom(25)
+    hits = sum(rng.bernoulli(Fraction(1, 3)) for _ in range(20_000))
+    assert p_value_bound([hits, 20_000 - hits], [1 / 3, 2 / 3]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.5, Fraction(-1, 10**9), float("nan"), float("inf")])
+def test_bernoulli_refuses_what_is_no_probability(bad: float) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        SecureRandom().bernoulli(bad)
+
+
+# Integers below many bounds
+
+
+def test_below_is_exactly_uniform_by_enumeration_of_the_words() -> None:
+    """Each entry under its own bound, and the entries independent."""
+    bounds = np.array([1, 2, 3])
+    law, _ = exact_law(lambda rng: tuple(rng.below(bounds)), words(2, 3))
+    assert len(law) == 6
+    assert len(set(law.values())) == 1
+
+
+def test_below_fits_the_uniform_law_for_each_of_many_bounds() -> None:
+    kinds = np.array([1, 2, 3, 5, 8, 9, 3 * 2**40, 2**62 + 1, 2**63 - 1])
+    bounds = np.tile(kinds, 60_000)
+    drawn = DeterministicRandom(26).below(bounds).reshape(-1, kinds.size)
+    for column, bound in zip(drawn.T, (int(k) for k in kinds), strict=True):
+        assert column.min() >= 0
+        if bound < 10:
+            assert uniform_p_value(column, bound) > FALSE_ALARM
+        else:
+            assert column.max() < bound
+            lead = [int(v) * 48 // bound for v in column]
+            assert uniform_p_value(lead, 48) > FALSE_ALARM
+            assert uniform_p_value(column % 6, 6) > FALSE_ALARM
+
+
+def test_below_of_nothing_is_nothing() -> None:
+    assert DeterministicRandom(0).below(np.empty(0, dtype=np.int64)).shape == (0,)
+
+
+@pytest.mark.parametrize("bad", [0, -3])
+def test_below_refuses_bounds_below_one(bad: int) -> None:
+    with pytest.raises(ValueError, match=f"bounds must be positive, got {bad}"):
+        SecureRandom().below(np.array([5, bad]))
+
+
+# Permutations
+
+
+class ShortKeys(DeterministicRandom):
+    """Sort keys with three random bits, so that most permutations have ties to break."""
+
+    def fill(self, out: NDArray[Any]) -> None:
+        super().fill(out)
+        out &= out.dtype.type(7 << (8 * out.dtype.itemsize - 3))
+
+
+@pytest.mark.parametrize(("n", "bits", "draws"), [(2, 1, 4), (3, 2, 3)])
+def test_permutation_with_ties_is_exactly_uniform_by_enumeration_of_the_keys(
+    n: int, bits: int, draws: int
+) -> None:
+    """However many draws the ties take, every order is equally likely."""
+    for rounds in range(1, draws + 1):
+        law, unfinished = exact_law(
+            lambda rng: tuple(rng.permutation(n)), words(bits, rounds, top=True)
+        )
+        assert sorted(law) == sorted(permutations(range(n)))
+        assert len(set(law.values())) == 1
+        assert unfinished < 1
+
+
+@pytest.mark.parametrize("source", [DeterministicRandom, ShortKeys])
+@pytest.mark.parametrize("n", [4, 5])
+def test_permutation_fits_the_uniform_law_on_all_orders(
+    source: type[DeterministicRandom], n: int
+) -> None:
+    rng = source(27)
+    orders = {order: i for i, order in enumerate(permutations(range(n)))}
+    drawn = [orders[tuple(rng.permutation(n).tolist())] for _ in range(15_000)]
+    assert uniform_p_value(drawn, len(orders)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 10**6])
+@pytest.mark.parametrize("source", [DeterministicRandom, ShortKeys])
+def test_permutation_holds_each_index_once(source: type[DeterministicRandom], n: int) -> None:
+    if source is ShortKeys and n > 3:
+        n = 6  # three bits do not tell more apart
+    order = source(28).permutation(n)
+    assert order.dtype == np.int64
+    assert (np.sort(order) == np.arange(n)).all()
+
+
+def test_long_permutation_moves_indices_uniformly() -> None:
+    """From each tenth of 10^5 places to each: hypergeometric, 200 tails at 1e-9 / 200 each."""
+    order = DeterministicRandom(29).permutation(100_000)
+    law = hypergeom(100_000, 10_000, 10_000)
+    table = np.bincount(order // 10_000 * 10 + np.arange(100_000) // 10_000, minlength=100)
+    assert min(law.cdf(table).min(), law.sf(table - 1).min()) > FALSE_ALARM / 200
+
+
+def test_permutation_refuses_a_negative_length() -> None:
+    with pytest.raises(ValueError, match="n must be at least 0, got -1"):
+        SecureRandom().permutation(-1)
+
+
+# Raw words
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_fill_writes_every_byte_in_place_and_no_other(
+    rng: RandomSource, dtype: type[np.unsignedinteger[Any]]
+) -> None:
+    """A byte stays zero in 8 fills with probability 2^-64, over 8000 bytes below 1e-15."""
+    whole = np.zeros((3, 1000), dtype=dtype)
+    seen = np.zeros(1000 * whole.itemsize, dtype=np.uint8)
+    for _ in range(8):
+        rng.fill(whole[1])
+        seen |= whole[1].view(np.uint8)
+    assert (seen > 0).all()
+    assert not whole[0].any()
+    assert not whole[2].any()
+
+
+def test_fill_takes_shapes_and_nothing() -> None:
+    rng = DeterministicRandom(30)
+    matrix = np.zeros((4, 100), dtype=np.uint64)
+    rng.fill(matrix)
+    assert (matrix > 0).all()
+    rng.fill(np.empty(0, dtype=np.uint32))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, object, np.bool_])
+def test_fill_refuses_arrays_that_are_not_unsigned(dtype: Any) -> None:
+    with pytest.raises(TypeError, match="out must hold unsigned integers"):
+        SecureRandom().fill(np.zeros(3, dtype=dtype))
+
+
+def test_fill_refuses_arrays_that_it_could_not_fill_in_place() -> None:
+    frozen = np.zeros(4, dtype=np.uint64)
+    frozen.setflags(write=False)
+    for out in (np.zeros(8, dtype=np.uint64)[::2], frozen, np.zeros((2, 3), dtype=np.uint8).T):
+        with pytest.raises(ValueError, match="C-contiguous and writeable"):
+            SecureRandom().fill(out)
+        assert not out.any()
+
+
+def test_bytes_are_uniform(rng: RandomSource) -> None:
+    for count in (1, 100, 5000):
+        drawn = b"".join(rng.bytes(count) for _ in range(50_000 // count))
+        assert uniform_p_value(np.frombuffer(drawn, dtype=np.uint8), 256) > FALSE_ALARM
+    assert rng.bytes(0) == b""
+
+
+# The keystream
+
+
+def counter_mode(key: bytes, counter: bytes, count: int) -> bytes:
+    """Return AES-256-CTR keystream from the block cipher alone."""
+    first = int.from_bytes(counter, "big")
+    blocks = b"".join(((first + i) % 2**128).to_bytes(16, "big") for i in range((count + 15) // 16))
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return encryptor.update(blocks)[:count]
+
+
+def seeds(count: int) -> list[bytes]:
+    size = KEY_BYTES + NONCE_BYTES
+    return [hashlib.shake_256(bytes([i])).digest(size) for i in range(count)]
+
+
+def expected_stream(segments: int) -> bytes:
+    return b"".join(
+        counter_mode(seed[:KEY_BYTES], seed[KEY_BYTES:], REKEY_BYTES) for seed in seeds(segments)
+    )
+
+
+def test_keystream_is_aes_256_ctr_of_nist_sp_800_38a() -> None:
+    """Section F.5.5: the first output blocks of CTR-AES256."""
+    key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+    stream = Keystream(lambda: key + bytes(range(0xF0, 0x100)))
+    assert stream.read(16).hex() == "0bdf7df1591716335e9a8b15c860c502"
+    assert counter_mode(key, bytes(range(0xF0, 0x100)), 16) == bytes.fromhex(
+        "0bdf7df1591716335e9a8b15c860c502"
+    )
+
+
+@pytest.mark.parametrize("step", [1 << 20, 999_983, 65_536, 65_537, 3 * 2**20 + 5])
+def test_keystream_takes_a_new_key_every_2_to_the_20_bytes_whatever_the_requests(
+    step: int,
+) -> None:
+    used = iter(seeds(4))
+    stream = Keystream(lambda: next(used))
+    out = bytearray(4 * REKEY_BYTES)
+    for start in range(0, len(out), step):
+        stream.read_into(memoryview(out)[start : start + step])
+    assert bytes(out) == expected_stream(4)
+    with pytest.raises(StopIteration):
+        stream.read_into(memoryview(bytearray(1)))
+
+
+def test_counter_wraps_around_like_the_block_cipher() -> None:
+    seed = bytes(KEY_BYTES) + b"\xff" * NONCE_BYTES
+    stream = Keystream(lambda: seed)
+    out = bytearray(100)
+    stream.read_into(memoryview(out))
+    assert bytes(out) == counter_mode(bytes(KEY_BYTES), b"\xff" * NONCE_BYTES, 100)
+
+
+def test_no_part_of_the_keystream_is_delivered_twice() -> None:
+    """Small reads come from a buffer, large ones directly; all are disjoint slices."""
+    used = iter(seeds(4))
+    stream = Keystream(lambda: next(used))
+    expected = expected_stream(4)
+    where = {expected[i : i + 16]: i for i in range(0, len(expected), 16)}
+    assert len(where) == len(expected) // 16
+    rng = random.Random(1)
+    taken: set[int] = set()
+    for _ in range(2000):
+        count = rng.choice([16, 32, 160, 1024, 1040, 4096])
+        piece = stream.read(count)
+        assert len(piece) == count
+        for i in range(0, count, 16):
+            block = where[piece[i : i + 16]]
+            assert block not in taken
+            taken.add(block)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 1023, 1024, 1025, 5000])
+def test_small_reads_follow_the_keystream_without_gaps_within_a_buffer(count: int) -> None:
+    used = iter(seeds(2))
+    stream = Keystream(lambda: next(used))
+    piece = stream.read(count) + stream.read(count) if count <= 1024 else stream.read(count)
+    assert expected_stream(2)[: len(piece)] == piece
+
+
+# Streams that never meet
+
+
+def test_two_sources_and_two_calls_differ() -> None:
+    one, other = SecureRandom(), SecureRandom()
+    assert len({one.bytes(16), other.bytes(16), one.bytes(16), secure(None).bytes(16)}) == 4
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [copy.copy, copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_is_an_independent_source(clone: Callable[[SecureRandom], SecureRandom]) -> None:
+    rng = SecureRandom()
+    rng.bytes(16)
+    twin = clone(rng)
+    assert twin is not rng
+    assert rng.bytes(32) != twin.bytes(32)
+
+
+def test_a_pickle_holds_no_state() -> None:
+    rng = SecureRandom()
+    before = pickle.dumps(rng)
+    rng.bytes(10_000)
+    assert pickle.dumps(rng) == before == pickle.dumps(SecureRandom())
+
+
+def in_threads(draw: Callable[[], bytes], count: int) -> list[bytes]:
+    results: list[bytes] = []
+    gate = threading.Barrier(count)
+
+    def work() -> None:
+        gate.wait()
+        results.append(draw())
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def in_child(draw: Callable[[], bytes]) -> bytes:
+    """Return what ``draw`` returns in a forked child."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:  # no cover: runs in the child
+        status = 1
+        try:
+            os.close(read_end)
+            with os.fdopen(write_end, "wb") as pipe:
+                pipe.write(draw())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        result = pipe.read()
+    assert os.waitpid(pid, 0)[1] == 0
+    return result
+
+
+def test_threads_draw_from_different_streams() -> None:
+    rng = SecureRandom()
+    assert len(set(in_threads(lambda: rng.bytes(32), 8))) == 8
+
+
+@forks
+@quiet_fork
+def test_a_forked_child_draws_differently_from_its_parent_and_its_siblings() -> None:
+    rng = SecureRandom()
+    rng.bytes(5)  # the parent has a stream, and a buffer of it, before the fork
+
+    def draw() -> bytes:
+        return rng.bytes(32) + rng.bytes(2000)
+
+    children = [in_child(draw), in_child(draw)]
+    assert len({*children, draw()}) == 3
+
+
+@forks
+@quiet_fork
+def test_a_grandchild_draws_differently() -> None:
+    rng = SecureRandom()
+    rng.bytes(5)
+    assert len({in_child(lambda: rng.bytes(32) + in_child(lambda: rng.bytes(32))), b""}) == 2
+    both = in_child(lambda: in_child(lambda: rng.bytes(32)) + rng.bytes(32))
+    assert both[:32] != both[32:]
+
+
+@forks
+@quiet_fork
+def test_a_fork_behind_pythons_back_is_noticed_by_the_process_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a fork by a C extension, which runs no hook: only the process number changes."""
+    rng = SecureRandom()
+    rng.bytes(5)
+    mark = ikos.randomness._forks
+
+    def draw() -> bytes:
+        ikos.randomness._forks = mark
+        return rng.bytes(32)
+
+    assert in_child(draw) != draw()
+
+
+@forks
+def test_a_fork_within_one_process_number_is_noticed_by_the_hook() -> None:
+    """As when a process number is used again: only the count of forks changes."""
+    rng = SecureRandom()
+    before = rng._stream()
+    assert rng._stream() is before
+    ikos.randomness._count_fork()
+    assert rng._stream() is not before
+
+
+def _draw_and_send(rng: SecureRandom, pipe: Any) -> None:
+    pipe.send_bytes(rng.bytes(32) + secure(None).bytes(32))
+
+
+@forks
+@quiet_fork
+def test_multiprocessing_with_fork_draws_differently() -> None:
+    context = multiprocessing.get_context("fork")
+    rng = SecureRandom()
+    rng.bytes(1)
+    secure(None).bytes(1)
+    drawn = [rng.bytes(32) + secure(None).bytes(32)]
+    for _ in range(2):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_draw_and_send, args=(rng, sender))
+        process.start()
+        drawn.append(receiver.recv_bytes())
+        process.join()
+        assert process.exitcode == 0
+        process.close()
+        receiver.close()
+        sender.close()
+    assert len({piece[i : i + 32] for piece in drawn for i in (0, 32)}) == 6
+
+
+@forks
+@quiet_fork
+def test_no_block_of_a_million_words_occurs_twice_across_threads_and_forks() -> None:
+    """Six streams of 10^6 64-bit words: 3*10^6 blocks, two equal with probability 1e-25."""
+    rng = SecureRandom()
+
+    def draw() -> bytes:
+        return rng.uniform(2**64, 10**6).tobytes()
+
+    draws = [draw(), draw(), *in_threads(draw, 2), in_child(draw), in_child(draw)]
+    blocks = np.frombuffer(b"".join(draws), dtype=np.uint64).reshape(-1, 2)
+    assert blocks.shape == (3 * 10**6, 2)
+    order = np.argsort(blocks[:, 0])
+    first = blocks[order, 0]
+    twins = np.flatnonzero(first[1:] == first[:-1])
+    assert not (blocks[order[twins], 1] == blocks[order[twins + 1], 1]).any()
+
+
+# What is accepted as a source
+
+
+@pytest.mark.parametrize(
+    "rng",
+    [
+        np.random.default_rng(0),
+        np.random.RandomState(0),
+        np.random,
+        random.Random(0),
+        random.SystemRandom(),
+        random,
+        0,
+        12345,
+        "secure",
+        SecureRandom,
+        DeterministicRandom,
+        os.urandom,
+        False,
+    ],
+    ids=lambda rng: type(rng).__name__,
+)
+def test_secure_refuses_anything_but_its_own_sources(rng: Any) -> None:
+    with pytest.raises(TypeError, match=f"rng must be None .* got {type(rng).__name__}"):
+        secure(rng)
+
+
+def test_secure_takes_none_as_the_operating_systems_and_its_own_sources_as_they_are() -> None:
+    assert isinstance(secure(None), SecureRandom)
+    for rng in (SecureRandom(), DeterministicRandom(0)):
+        assert secure(rng) is rng
+
+
+def test_secure_source_is_keyed_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = bytes(range(48))
+    monkeypatch.setattr(os, "urandom", lambda count: seed[:count])
+    assert SecureRandom().bytes(64) == counter_mode(seed[:32], seed[32:], 64)
+
+
+# The reproducible source
+
+
+GOLDEN_BYTES = "069dfb4393aaf4bb7644e518861097b2"
+GOLDEN_UNIFORM = [262, 659, 118, 134, 464, 763]
+GOLDEN_PERMUTATION = [6, 3, 4, 5, 7, 1, 2, 0]
+GOLDEN_BIG = 67245771757716795514830783743530867974
+
+
+def test_deterministic_source_is_reproducible_and_pinned() -> None:
+    """SHA-512 of the seed under a label, then of a counter, keys AES-256-CTR."""
+    root = hashlib.sha512(b"ikos.testing.DeterministicRandom" + b"\x07").digest()
+    key = hashlib.sha512(root + (1).to_bytes(8, "big")).digest()
+    assert DeterministicRandom(7).bytes(64) == counter_mode(key[:32], key[32:48], 64)
+    assert DeterministicRandom(7).bytes(16).hex() == GOLDEN_BYTES
+    assert DeterministicRandom(7).uniform(1000, 6).tolist() == GOLDEN_UNIFORM
+    assert DeterministicRandom(7).permutation(8).tolist() == GOLDEN_PERMUTATION
+    assert DeterministicRandom(7).uniform(2**127 - 1, 1)[0] == GOLDEN_BIG
+
+
+def test_different_seeds_give_different_streams() -> None:
+    seeds_tried = [0, 1, 255, 256, 2**64, 2**64 + 1, 10**30]
+    assert len({DeterministicRandom(seed).bytes(16) for seed in seeds_tried}) == len(seeds_tried)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.0, "1", None, True])
+def test_deterministic_source_refuses_other_seeds(bad: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="seed must be"):
+        DeterministicRandom(bad)
+
+
+def test_orders_of_two_permutations_in_a_row_are_independent() -> None:
+    rng = DeterministicRandom(31)
+    law = {(a, b): 1 / 36 for a in permutations(range(3)) for b in permutations(range(3))}
+    drawn = (
+        (tuple(rng.permutation(3).tolist()), tuple(rng.permutation(3).tolist()))
+        for _ in range(8000)
+    )
+    assert outcome_p_value(drawn, law) > FALSE_ALARM
