@@ -1,0 +1,344 @@
+"""PrivateSum: guarantee, parameters, accuracy on real data, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import signal, stats
+
+from ikos import PrivateSum, private_message_count
+from ikos.accuracy import default_precision
+from ikos.testing import DeterministicRandom
+
+ADULT = Path(__file__).parents[2] / "shared" / "data" / "adult.data"
+SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
+
+
+@pytest.fixture(scope="module")
+def ages() -> NDArray[np.float64]:
+    """Ages of the UCI Adult training file, divided by their maximum."""
+    if not ADULT.exists():
+        pytest.skip("the UCI Adult data is not beside the repository (../shared/data/adult.data)")
+    lines = ADULT.read_text().splitlines()
+    ages = np.array([float(line.split(",")[0]) for line in lines if line.strip()])
+    assert ages.size == 32561
+    return np.asarray(ages / ages.max())
+
+
+def mean_absolute_error(x: NDArray[Any], p: int, epsilon: float) -> tuple[float, float]:
+    """Return mean and deviation of abs(noise + rounding error) / p, from their exact laws."""
+    s = epsilon / p
+    last = math.ceil(45 / s)
+    noise = np.exp(-s * np.abs(np.arange(-last, last + 1)))
+    noise /= noise.sum()
+    fraction = x * p - np.floor(x * p)
+    deviation = math.sqrt(float((fraction * (1 - fraction)).sum()))
+    reach = math.ceil(9 * deviation) + 1
+    # Bernoulli errors of 32,561 users: normal to far below the accuracy needed here
+    rounding = stats.norm(0, deviation or 1e-9).pdf(np.arange(-reach, reach + 1))
+    law = signal.fftconvolve(noise, rounding / rounding.sum())
+    error = np.abs(np.arange(law.size) - law.size // 2) / p
+    first = float((law * error).sum())
+    return first, math.sqrt(float((law * error**2).sum()) - first**2)
+
+
+@pytest.mark.parametrize("precision", [181, 638, None])
+def test_expected_error_on_adult_ages(ages: NDArray[np.float64], precision: int | None) -> None:
+    """The paper prints 7.5e-6; exact noise gives 3.0e-5 to 3.5e-5, depending on p."""
+    p = precision or default_precision(Fraction(1), ages.size)
+    expected, _ = mean_absolute_error(ages, p, 1.0)
+    assert 3.0e-5 < expected / ages.size < 3.5e-5
+
+
+@pytest.mark.parametrize("precision", [181, None])
+def test_measured_error_on_adult_ages(ages: NDArray[np.float64], precision: int | None) -> None:
+    """300 whole runs against the exact expectation, at 6.2 standard errors (6e-10)."""
+    n, runs = ages.size, 300
+    protocol = PrivateSum(n, 1, n**-2.0, precision=precision)
+    assert protocol.guarantee.delta <= n**-2.0
+    rng = DeterministicRandom(1)
+    errors = [abs(protocol.run(ages, rng).estimate - ages.sum()) for _ in range(runs)]
+    expected, deviation = mean_absolute_error(ages, protocol.precision, 1.0)
+    assert abs(np.mean(errors) - expected) < 6.2 * deviation / math.sqrt(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [181, None])
+def test_measured_error_on_adult_ages_many_runs(
+    ages: NDArray[np.float64], precision: int | None
+) -> None:
+    """50,000 runs pin the mean absolute error to 0.5 %.
+
+    With one message per user: how values are shared does not touch the estimate.
+    """
+    n, runs = ages.size, 50_000
+    protocol = PrivateSum(n, 1, n**-2.0, precision=precision, messages=1)
+    rng = DeterministicRandom(2)
+    truth = ages.sum()
+    errors = [abs(protocol.run(ages, rng).mean() - truth / n) for _ in range(runs)]
+    assert 3.0e-5 < np.mean(errors) < 3.5e-5
+    expected, deviation = mean_absolute_error(ages, protocol.precision, 1.0)
+    assert abs(np.mean(errors) - expected / n) < 6.2 * deviation / n / math.sqrt(runs)
+
+
+@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
+def test_unbiased_and_within_the_predicted_error(shuffler: str, clear_share: bool) -> None:
+    """400 runs: mean within 6.2 standard errors, mean square within 6.2 of the bound's."""
+    n, runs = 200, 400
+    x = np.linspace(-3, 5, n)
+    protocol = PrivateSum(
+        n, 0.5, 1e-3, lower=-4, upper=6, shuffler=shuffler, clear_share=clear_share
+    )
+    rng = DeterministicRandom(3)
+    errors = np.array([protocol.run(x, rng).estimate - x.sum() for _ in range(runs)])
+    root = math.sqrt(protocol.mse)
+    assert abs(errors.mean()) < 6.2 * root / math.sqrt(runs)
+    # Laplace: the square has deviation sqrt(5) times its mean, and tails that 12 covers
+    assert errors.var() < protocol.mse * (1 + 12 * math.sqrt(5 / runs))
+    assert errors.var() > protocol.mse * 0.4
+
+
+@pytest.mark.parametrize("min_honest", [100, 60, 7])
+def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
+    """2,000 runs at 90 %: fewer than 1,700 hits have probability below 1e-9."""
+    n, runs = 100, 2000
+    x = np.linspace(0, 1, n)
+    protocol = PrivateSum(n, 1, 0.5, min_honest=min_honest, messages=1)
+    rng = DeterministicRandom(4)
+    hits = 0
+    for _ in range(runs):
+        low, high = protocol.run(x, rng).interval(0.9)
+        hits += low <= x.sum() <= high
+    assert stats.binom(runs, 0.9).cdf(1699) < 1e-9
+    assert hits >= 1700
+    assert hits <= 1960  # and is not wasteful: 98 % at most
+
+
+@given(
+    n=st.integers(19, 300),
+    epsilon=st.floats(0.05, 5),
+    bounds=st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)),
+    data=st.data(),
+)
+@settings(max_examples=50)
+def test_any_bounds_any_values(
+    n: int, epsilon: float, bounds: tuple[float, float], data: st.DataObject
+) -> None:
+    lower, upper = bounds[0], bounds[0] + bounds[1]
+    x = np.array(data.draw(st.lists(st.floats(lower, upper), min_size=n, max_size=n)))
+    protocol = PrivateSum(n, epsilon, 1e-3, lower=lower, upper=upper)
+    low, high = protocol.run(x).interval(1 - 1e-10)
+    slack = 1e-9 * n * (abs(lower) + abs(upper))
+    assert low - slack <= float(np.sum(x)) <= high + slack
+
+
+@pytest.mark.parametrize("min_honest", [None, 50])
+def test_integers_are_encoded_exactly(min_honest: int | None) -> None:
+    x = np.arange(100) - 20
+    protocol = PrivateSum(100, 40, 1e-3, lower=-20, upper=80, integers=True, min_honest=min_honest)
+    assert protocol.precision == 100
+    result = protocol.run(x)
+    assert float(result.estimate).is_integer()
+    assert abs(result.estimate - x.sum()) < 200
+    # with a noise that is almost surely zero, nothing is left that could change the sum
+    silent = PrivateSum(100, 10**6, 1e-3, lower=-20, upper=80, integers=True, messages=1)
+    assert silent.run(x).estimate == x.sum()
+    assert silent.mse < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"lower": 0.5, "upper": 3}, "lower must be an integer of at most 2\\^52"),
+        ({"lower": 0, "upper": 2.0**60}, "upper must be an integer"),
+        ({"lower": 0, "upper": 10, "precision": 5}, "precision must be upper - lower = 10"),
+    ],
+)
+def test_integer_bounds_are_checked(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        PrivateSum(100, 1, 1e-3, integers=True, **arguments)
+
+
+def test_non_integers_are_refused_where_integers_were_promised() -> None:
+    protocol = PrivateSum(19, 1, 1e-2, lower=0, upper=10, integers=True)
+    with pytest.raises(ValueError, match=r"x\[3\] must be an integer .* got 0.5"):
+        protocol.run([0, 1, 2, 0.5] * 4 + [1, 2, 3])
+
+
+def test_parameters_are_those_of_the_calculator() -> None:
+    n = 10**4
+    protocol = PrivateSum(n, 1, 1e-8)
+    count = private_message_count(n, protocol.modulus, 1, 1e-8, protocol.precision)
+    assert protocol.messages == count
+    assert protocol.guarantee.epsilon == 1
+    assert protocol.guarantee.delta == count.delta
+    assert protocol.guarantee.adjacency == "replace-one"
+    assert "Lemma 5.2" in protocol.guarantee.theorem
+
+
+def test_given_messages_state_what_is_proved() -> None:
+    chosen = PrivateSum(1000, 1, 1e-6)
+    fewer = PrivateSum(1000, 1, 1e-6, messages=chosen.messages.total - 1)
+    assert fewer.guarantee.delta > 1e-6
+    assert fewer.messages.total == chosen.messages.total - 1
+    nothing = PrivateSum(1000, 1, 1e-6, messages=2)
+    assert nothing.guarantee.delta == 1.0
+    assert "no differential privacy is proved" in str(nothing.run(np.zeros(1000)))
+    assert "no differential privacy is proved" in repr(nothing)
+
+
+def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
+    plain = PrivateSum(1000, 1, 1e-6)
+    careful = PrivateSum(1000, 1, 1e-6, corrupt_shufflers=2, min_honest=800)
+    honest_only = PrivateSum(800, 1, 1e-6, precision=careful.precision, modulus=careful.modulus)
+    assert careful.messages.total == honest_only.messages.total + 2
+    assert careful.guarantee.delta == honest_only.guarantee.delta
+    text = str(careful.guarantee.conditions)
+    assert "at least 800 of 1,000 users" in text
+    assert "at most 2 shufflers" in text
+    assert "no shuffler colludes" in str(plain.guarantee.conditions)
+    assert "the shuffler does not" in str(
+        PrivateSum(1000, 1, 1e-6, shuffler="single").guarantee.conditions
+    )
+
+
+def test_the_noise_of_min_honest_users_is_in_the_error() -> None:
+    plain = PrivateSum(1000, 1, 1e-6, precision=100)
+    careful = PrivateSum(1000, 1, 1e-6, precision=100, min_honest=500)
+    noise, rounding = plain.mse - 1000 / 4 / 100**2, 1000 / 4 / 100**2
+    assert math.isclose(careful.mse, 2 * noise + rounding, rel_tol=1e-6)
+
+
+def test_mse_is_the_papers_bound() -> None:
+    n, p, q, epsilon = 100, 10, 1500, 0.7
+    alpha = math.exp(-epsilon / p)
+    bound = 2 * alpha / (p * (1 - alpha)) ** 2 + n / (4 * p**2)
+    bound += (q / p) ** 2 * alpha ** ((q - n * p) / 2)
+    protocol = PrivateSum(n, epsilon, 1e-3, precision=p, modulus=q)
+    assert math.isclose(protocol.mse, bound, rel_tol=1e-9)
+
+
+def test_stages_make_the_same_release_as_the_run() -> None:
+    x = np.linspace(0, 1, 50)
+    for order, shuffler in itertools.product(("sorted", "permuted"), ("parallel", "single")):
+        protocol = PrivateSum(50, 1, 1e-3, shuffler=shuffler)
+        shares = protocol.randomize(x, DeterministicRandom(5))
+        staged = protocol.analyze(protocol.shuffle(shares, order=order))
+        assert staged == protocol.run(x, DeterministicRandom(5))
+
+
+def test_reports_of_single_users_add_up() -> None:
+    """Each client alone, 60 of them: the error has the law of the whole (6.2 deviations)."""
+    n, x = 60, np.full(60, 0.25)
+    protocol = PrivateSum(n, 1, 1e-2, precision=8)
+    shares = np.stack([protocol.report(0.25) for _ in x], axis=1)
+    result = protocol.analyze(protocol.shuffle(shares))
+    low, high = result.interval(1 - 1e-9)
+    assert low <= 15 <= high
+
+
+def test_parameters_are_immutable_and_compared_by_hash() -> None:
+    protocol = PrivateSum(100, 1, 1e-4)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        protocol.n = 5  # type: ignore[misc]
+    same = PrivateSum(100, Fraction(1), 1e-4)
+    assert protocol == same
+    assert protocol.parameter_hash == same.parameter_hash
+    variants = [
+        PrivateSum(101, 1, 1e-4), PrivateSum(100, 1.5, 1e-4), PrivateSum(100, 1, 1e-9),
+        PrivateSum(100, 1, 1e-4, precision=7), PrivateSum(100, 1, 1e-4, modulus=10**6),
+        PrivateSum(100, 1, 1e-4, upper=2), PrivateSum(100, 1, 1e-4, lower=-1),
+        PrivateSum(100, 1, 1e-4, min_honest=90), PrivateSum(100, 1, 1e-4, integers=True),
+    ]  # fmt: skip
+    assert len({p.parameter_hash for p in variants} | {same.parameter_hash}) == 1 + len(variants)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        ([0.5] * 18 + [math.nan], ValueError, r"x\[18\] must be in \[0, 1\], got nan"),
+        ([math.inf] + [0.5] * 18, ValueError, r"x\[0\] must be in \[0, 1\], got inf"),
+        ([0.5] * 18 + [1.0000001], ValueError, r"got 1.0000001"),
+        ([0.5] * 18 + [-1e-300], ValueError, r"got -1e-300"),
+        ([0.5] * 18, ValueError, "between min_honest = 19 and n = 19 values, got 18"),
+        ([0.5] * 20, ValueError, "got 20"),
+        ([], ValueError, "got 0"),
+        ([[0.5] * 19], ValueError, "one-dimensional"),
+        (["0.5"] * 19, TypeError, "x must hold real numbers"),
+        ([True] * 19, TypeError, "x must hold real numbers, got an array of bool"),
+        ([0.5j] * 19, TypeError, "x must hold real numbers"),
+        ([None] * 19, TypeError, "x must hold real numbers"),
+    ],
+)
+def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> None:
+    protocol = PrivateSum(19, 1, 1e-2)
+    for call in (protocol.run, protocol.randomize):
+        with pytest.raises(error, match=said):
+            call(x)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"epsilon": 0}, ValueError, "epsilon must be greater than 0, got 0"),
+        ({"epsilon": math.inf}, ValueError, "epsilon must be finite, got inf"),
+        ({"epsilon": "1"}, TypeError, "epsilon must be an int, a Fraction or a float"),
+        ({"delta": 0}, ValueError, "delta must be greater than 0, got 0"),
+        ({"delta": 1}, ValueError, "delta must be less than 1, got 1"),
+        ({"precision": 0}, ValueError, "precision must be at least 1, got 0"),
+        ({"precision": 1.5}, TypeError, "precision must be an integer, got float 1.5"),
+        ({"precision": 2**60}, ValueError, "precision must be at most"),
+        ({"modulus": 100, "precision": 1}, ValueError, r"modulus must be above n \* precision"),
+        ({"lower": 2}, ValueError, "upper must be greater than lower = 2.0, got 1.0"),
+        ({"lower": math.nan}, ValueError, "lower must be finite, got nan"),
+        ({"lower": -1.7e308, "upper": 1.7e308}, ValueError, "upper - lower must be finite"),
+        ({"min_honest": 200}, ValueError, "min_honest must be at most 100, got 200"),
+        ({"epsilon": 1e300}, ValueError, "precision of at most 2\\^52"),
+        ({"integers": 1}, TypeError, "integers must be True or False"),
+        ({"messages": 0}, ValueError, "messages must be at least 1"),
+        ({"shuffler": "none"}, ValueError, "shuffler must be one of"),
+        ({"n": 10}, ValueError, "n >= 19"),
+    ],
+)
+def test_bad_parameters_are_refused(
+    arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        PrivateSum(**{"n": 100, "epsilon": 1, "delta": 1e-4, **arguments})
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, math.nan, 0.9])
+def test_impossible_confidence_is_refused(confidence: float) -> None:
+    """Also one beyond what wrap-arounds allow: here they may happen with probability 0.22."""
+    result = PrivateSum(100, 1, 1e-4, precision=1, modulus=103).run(np.zeros(100))
+    with pytest.raises(ValueError, match="confidence must be"):
+        result.interval(confidence)
+
+
+def test_the_result_prints_what_a_reader_needs() -> None:
+    result = PrivateSum(100, 1, 1e-4, lower=0, upper=10).run(np.full(100, 5.0))
+    text = str(result)
+    for word in ("sum", "mean", "95 % interval", "differential privacy", "sent", "while at least"):
+        assert word in text
+    assert result.interval(0.5).low > result.interval(0.99).low
+    assert math.isclose(result.mean() * 100, result.estimate)
+
+
+def test_wrap_around_is_stated_and_recentring_takes_negative_sums() -> None:
+    protocol = PrivateSum(19, 0.05, 1e-1, precision=4, messages=1)
+    rng = DeterministicRandom(6)
+    estimates = [protocol.run(np.zeros(19), rng).estimate for _ in range(200)]
+    assert min(estimates) < 0 < max(estimates)
+    assert protocol.run(np.zeros(19)).wrap_probability <= 2.0**-40
+    assert max(map(abs, estimates)) < 28 / 0.05

@@ -1,0 +1,250 @@
+"""SecureSum: exact sums, parameters, and what the analyzer refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikos import SecureSum, View, message_count, security_level
+from ikos.testing import DeterministicRandom
+
+MODULI = [
+    2, 3, 2**8, 2**32, 2**61 - 1, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1, 2**521 - 1,
+]  # fmt: skip
+SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
+
+
+@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
+@pytest.mark.parametrize("n", [1, 2, 3, 1000])
+@pytest.mark.parametrize("q", MODULI, ids=lambda q: f"{q.bit_length()}bits")
+def test_the_sum_is_exact(q: int, n: int, shuffler: str, clear_share: bool) -> None:
+    protocol = SecureSum(n, q, messages=4, shuffler=shuffler, clear_share=clear_share)
+    rng = np.random.default_rng(n)
+    for x in (
+        [q - 1] * n,
+        [0] * n,
+        [int.from_bytes(rng.bytes(70), "big") % q for _ in range(n)],
+    ):
+        assert protocol.run(x) == sum(x) % q
+        for order in ("sorted", "permuted"):
+            view = protocol.shuffle(protocol.share(x), order=order)
+            assert protocol.analyze(view) == sum(x) % q
+
+
+@given(
+    q=st.one_of(st.integers(2, 2**16), st.integers(2**60, 2**70), st.integers(2, 2**4096)),
+    messages=st.integers(1, 6),
+    setting=st.sampled_from(SETTINGS),
+    data=st.data(),
+)
+def test_the_sum_is_exact_for_any_group(
+    q: int, messages: int, setting: tuple[str, bool], data: st.DataObject
+) -> None:
+    x = data.draw(st.lists(st.integers(0, q - 1), min_size=1, max_size=5))
+    protocol = SecureSum(len(x), q, messages=messages, shuffler=setting[0], clear_share=setting[1])
+    assert protocol.run(x) == sum(x) % q
+    assert protocol.analyze(protocol.shuffle(protocol.share(x))) == sum(x) % q
+
+
+def test_reports_of_single_users_make_the_same_protocol() -> None:
+    protocol = SecureSum(3, 1000, messages=5)
+    reports = [protocol.report(x) for x in (999, 0, 7)]
+    assert [int(report.sum()) % 1000 for report in reports] == [999, 0, 7]
+    view = protocol.shuffle(np.stack(reports, axis=1))
+    assert protocol.analyze(view) == 6
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, object])
+def test_inputs_of_every_integer_dtype(dtype: Any) -> None:
+    x = np.array([1, 2, 100], dtype=dtype)
+    assert SecureSum(3, 101, messages=3).run(x) == 2
+    assert x.tolist() == [1, 2, 100]
+
+
+def test_counts_are_the_smallest_proved() -> None:
+    protocol = SecureSum(1000, 2**64, sigma=80)
+    assert protocol.messages == message_count(1000, 2**64, 80)
+    assert protocol.messages.total == 29
+
+
+def test_min_honest_counts_for_fewer() -> None:
+    protocol = SecureSum(10**6, 2**64, min_honest=1000)
+    assert protocol.messages == message_count(1000, 2**64, 80)
+    assert "min_honest=1000" in repr(protocol)
+
+
+def test_each_corrupt_shuffler_costs_one_message() -> None:
+    honest = SecureSum(1000, 2**64)
+    protocol = SecureSum(1000, 2**64, corrupt_shufflers=3)
+    assert protocol.messages.total == honest.messages.total + 3
+    assert protocol.messages.sigma == honest.messages.sigma
+    with pytest.raises(ValueError, match="corrupt_shufflers must be 0 with a single shuffler"):
+        SecureSum(1000, 2**64, shuffler="single", corrupt_shufflers=1)
+
+
+def test_given_messages_state_what_is_proved() -> None:
+    assert SecureSum(1000, 2**64, messages=29).messages.sigma == security_level(1000, 2**64, 28)
+    weaker = SecureSum(1000, 2**64, messages=29, corrupt_shufflers=2)
+    assert weaker.messages.total == 29
+    assert weaker.messages.sigma == security_level(1000, 2**64, 26)
+    for few in (1, 2, 3):
+        protocol = SecureSum(1000, 2**64, messages=few)
+        assert protocol.messages.total == few
+        assert protocol.messages.sigma == 0.0
+        assert "nothing is proved" in repr(protocol)
+
+
+def test_more_corrupt_shufflers_than_messages_prove_nothing() -> None:
+    assert SecureSum(1000, 4, messages=4, corrupt_shufflers=9).messages.sigma == 0.0
+
+
+def test_a_setting_without_theorem_needs_messages() -> None:
+    with pytest.raises(ValueError, match="n >= 19"):
+        SecureSum(10, 2**16)
+    assert SecureSum(10, 2**16, messages=5).run(range(10)) == 45
+
+
+def test_parameters_are_immutable_and_compared_by_hash() -> None:
+    protocol = SecureSum(100, 2**16)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        protocol.q = 5  # type: ignore[misc]
+    assert protocol == SecureSum(100, 2**16)
+    assert hash(protocol) == hash(SecureSum(100, 2**16))
+    variants = [
+        SecureSum(101, 2**16), SecureSum(100, 2**17), SecureSum(100, 2**16, sigma=90),
+        SecureSum(100, 2**16, shuffler="single"), SecureSum(100, 2**16, clear_share=False),
+        SecureSum(100, 2**16, min_honest=99), SecureSum(100, 2**16, corrupt_shufflers=1),
+    ]  # fmt: skip
+    hashes = {p.parameter_hash for p in variants} | {protocol.parameter_hash}
+    assert len(hashes) == len(variants) + 1
+    assert protocol.parameter_hash == SecureSum(100, 2**16).parameter_hash
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        ([1, 2], ValueError, "x must hold 3 users' values, got 2"),
+        ([1, 2, 3, 4], ValueError, "x must hold 3 users' values, got 4"),
+        ([], ValueError, "got 0"),
+        ([1, 2, 10], ValueError, r"x\[2\] must be in \[0, q\) for q = 10, got 10"),
+        ([1, -1, 2], ValueError, r"x\[1\] .* got -1"),
+        ([1, 2.0, 2], TypeError, r"x\[1\] must be an integer, got float 2.0"),
+        ([1, True, 2], TypeError, r"x\[1\] must be an integer, got the boolean True"),
+        (np.array([1.0, 2, 3]), TypeError, "x must hold integers, got an array of float64"),
+        (np.array([True] * 3), TypeError, "x must hold integers, got an array of bool"),
+        ([[1], [2], [3]], ValueError, "one-dimensional"),
+        (None, TypeError, "x must hold integers|must be an integer"),
+        ("123", TypeError, "x must hold integers"),
+    ],
+)
+def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> None:
+    protocol = SecureSum(3, 10, messages=3)
+    for call in (protocol.run, protocol.share):
+        with pytest.raises(error, match=said):
+            call(x)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"n": 0}, "n must be at least 1"),
+        ({"q": 1}, "q must be at least 2"),
+        ({"messages": 0}, "messages must be at least 1"),
+        ({"min_honest": 101}, "min_honest must be at most 100, got 101"),
+        ({"min_honest": 0}, "min_honest must be at least 1"),
+        ({"corrupt_shufflers": -1}, "corrupt_shufflers must be at least 0"),
+        ({"sigma": -3}, "sigma must be greater than 0, got -3"),
+    ],
+)
+def test_bad_parameters_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        SecureSum(**{"n": 100, "q": 2**16, **arguments})
+
+
+def view_of(protocol: SecureSum) -> View:
+    return protocol.shuffle(protocol.share(range(protocol.n), DeterministicRandom(1)))
+
+
+@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
+def test_the_analyzer_refuses_incomplete_reports(shuffler: str, clear_share: bool) -> None:
+    protocol = SecureSum(5, 97, messages=4, shuffler=shuffler, clear_share=clear_share)
+    view = view_of(protocol)
+    columns, clear = view.columns, view.clear
+    broken = [
+        View((columns[0][:-1], *columns[1:]), clear),  # a share missing
+        View((np.append(columns[0], columns[0][:1]), *columns[1:]), clear),  # one in excess
+        View(columns[1:], clear),  # a shuffler missing
+        View((*columns, columns[0]), clear),  # a shuffler twice
+        View(columns, None if clear_share else columns[0]),
+        View(tuple(c[:-4] if shuffler == "single" else c[:-1] for c in columns), clear),
+        View((columns[0].astype(np.int64), *columns[1:]), clear),
+        View((columns[0] + np.uint32(97), *columns[1:]), clear),
+    ]
+    assert protocol.analyze(view) == 10
+    for bad in broken:
+        with pytest.raises(ValueError, match="view must hold") as caught:
+            protocol.analyze(bad)
+        assert not any(str(int(value)) in str(caught.value).split() for value in columns[0][:2])
+    with pytest.raises(TypeError, match="view must be a View, got list"):
+        protocol.analyze([1, 2])  # type: ignore[arg-type]
+
+
+def test_a_release_below_min_honest_is_refused() -> None:
+    protocol = SecureSum(5, 97, messages=4, min_honest=3)
+    assert protocol.run([1, 2, 3]) == 6
+    assert protocol.run([1] * 5) == 5
+    for x in ([1, 2], [1] * 6):
+        with pytest.raises(ValueError, match=r"3 \(min_honest\) to 5 users' values"):
+            protocol.run(x)
+    shares = np.stack([protocol.report(1) for _ in range(2)], axis=1)
+    with pytest.raises(ValueError, match="shares must hold"):
+        protocol.shuffle(shares)
+
+
+@pytest.mark.parametrize(
+    ("shares", "error", "said"),
+    [
+        ([[1]], TypeError, "shares must be a numpy array, got list"),
+        (np.zeros((3, 5), np.uint32), ValueError, r"must have shape \(4, users\), got \(3, 5\)"),
+        (np.zeros(20, np.uint32), ValueError, "must have shape"),
+        (np.zeros((4, 4), np.uint32), ValueError, "5 users' values, got 4"),
+        (np.zeros((4, 5), np.int64), ValueError, "dtype uint32"),
+        (np.full((4, 5), 98765, np.uint32), ValueError, "not shown"),
+    ],
+)
+def test_shufflers_refuse_what_is_not_shares(
+    shares: Any, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said) as caught:
+        SecureSum(5, 97, messages=4).shuffle(shares)
+    assert "98765" not in str(caught.value)
+
+
+def test_predictable_generators_are_refused() -> None:
+    protocol = SecureSum(3, 10, messages=3)
+    for rng in (np.random.default_rng(1), 7, "seed"):
+        with pytest.raises(TypeError, match="rng must be None"):
+            protocol.run([1, 2, 3], rng)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
+def test_cost_and_progress(shuffler: str, clear_share: bool) -> None:
+    protocol = SecureSum(5, 97, messages=4, shuffler=shuffler, clear_share=clear_share)
+    cost = protocol.cost()
+    assert (cost.bits_per_message, cost.bits_per_user, cost.messages) == (7, 28, 20)
+    seen: list[tuple[int, int]] = []
+    protocol.run(range(5), progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1]
+    assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
+
+
+def test_no_secret_is_printed() -> None:
+    protocol = SecureSum(3, 2**64, messages=3)
+    view = protocol.shuffle(protocol.share([123456789] * 3))
+    assert repr(view) == "<View: 2 columns of 3 messages, 3 clear>"

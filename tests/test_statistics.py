@@ -1,0 +1,113 @@
+"""Means, variances, counts and histograms on top of the private sum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ikos import statistics
+from ikos.testing import DeterministicRandom
+
+
+def test_mean_is_the_private_sums() -> None:
+    x = np.linspace(20, 60, 500)
+    result = statistics.mean(
+        x, lower=0, upper=100, epsilon=2, delta=1e-6, rng=DeterministicRandom(1)
+    )
+    low, high = result.mean_interval(1 - 1e-9)
+    assert low < 40 < high
+    assert (result.guarantee.epsilon, result.guarantee.delta <= 1e-6) == (2.0, True)
+
+
+def test_options_reach_the_protocol() -> None:
+    result = statistics.mean(
+        np.zeros(100), lower=0, upper=1, epsilon=1, delta=1e-3, shuffler="single", min_honest=50
+    )
+    assert "at least 50 of 100" in result.guarantee.conditions[0]
+
+
+def test_count_is_an_integer_without_rounding_error() -> None:
+    answers = np.arange(10_000) % 3 == 0
+    result = statistics.count(answers, epsilon=1, delta=1e-8)
+    assert result.estimate.is_integer()
+    low, high = result.interval(1 - 1e-9)
+    assert low <= answers.sum() <= high
+    assert high - low < 50
+    assert (result.precision, result.modulus) == (1, 16384)
+
+
+def test_variance_splits_the_budget_and_covers() -> None:
+    x = np.random.default_rng(0).normal(50, 10, 5000).clip(0, 100)
+    rng = DeterministicRandom(2)
+    result = statistics.variance(x, lower=0, upper=100, epsilon=1, delta=1e-6, rng=rng)
+    low, high = result.interval(1 - 1e-9)
+    assert low < x.var() < high
+    assert high - low < 60
+    assert abs(result.estimate - x.var()) < 20
+    assert abs(result.mean() - x.mean()) < 1
+    assert math.isclose(result.guarantee.epsilon, 1.0)
+    assert result.guarantee.delta <= 1e-6
+    assert result.first.guarantee.epsilon == result.second.guarantee.epsilon == 0.5
+
+
+def test_variance_intervals_cover_as_often_as_they_say() -> None:
+    """400 runs at 90 %: fewer than 310 hits have probability below 1e-9."""
+    x = np.linspace(3, 9, 200)
+    rng = DeterministicRandom(3)
+    hits = 0
+    for _ in range(400):
+        result = statistics.variance(
+            x, lower=0, upper=10, epsilon=1, delta=0.5, rng=rng, messages=1
+        )
+        low, high = result.interval(0.9)
+        hits += low <= x.var() <= high
+    assert hits >= 310
+
+
+def test_extreme_values_do_not_leave_the_range_of_squares() -> None:
+    lower, upper = 0.1, 0.7
+    x = np.array([lower, upper] * 50)
+    result = statistics.variance(x, lower=lower, upper=upper, epsilon=50, delta=1e-3)
+    assert abs(result.estimate - x.var()) < 0.05
+
+
+def test_histogram_spends_half_the_budget_on_each_count() -> None:
+    values = np.array(["a"] * 700 + ["b"] * 250 + ["c"] * 50)
+    result = statistics.histogram(
+        values, ["a", "b", "c", "d"], epsilon=1, delta=1e-6, rng=DeterministicRandom(4)
+    )
+    assert list(result.counts) == ["a", "b", "c", "d"]
+    for label, truth in (("a", 700), ("b", 250), ("c", 50), ("d", 0)):
+        low, high = result.counts[label].interval(1 - 1e-9)
+        assert low <= truth <= high
+        assert result.counts[label].guarantee.epsilon == 0.5
+    assert result.guarantee.epsilon == 1.0
+    assert result.guarantee.delta <= 1e-6
+    assert "at most two" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda o: statistics.count([0, 1] * 50, **o), TypeError, "x must hold booleans"),
+        (lambda o: statistics.count([], **o), ValueError, "at least one user"),
+        (lambda o: statistics.histogram(["a"] * 50, ["b"], **o), ValueError, r"x\[0\] must be one"),
+        (lambda o: statistics.histogram(["a"] * 50, ["a", "a"], **o), ValueError, "distinct"),
+        (lambda o: statistics.histogram(["a"] * 50, [], **o), ValueError, "categories must be"),
+        (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),
+        (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "got 2.0"),
+        (lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o), TypeError, "real num"),
+    ],
+)
+def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        call({"epsilon": 1, "delta": 1e-3})
+
+
+def test_too_few_messages_prove_nothing_for_the_whole() -> None:
+    result = statistics.variance(np.zeros(50), lower=0, upper=1, epsilon=1, delta=1e-3, messages=2)
+    assert result.guarantee.delta == 1.0
+    assert "no differential privacy is proved" in str(result)
