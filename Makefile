@@ -1,0 +1,45 @@
+# Each target does its own set-up in .venv; a fresh clone needs Python 3.11+ and make alone.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test test-slow test-all bench lint format docs clean
+.DEFAULT_GOAL := help
+
+help: ## what can be done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+# One stamp for each set of extras, renewed when the requirements change.
+.venv/installed-%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+demo: .venv/installed-parquet ## a private sum and mean of real data
+	$(BIN)/ikos demo
+
+test: .venv/installed-test ## the quick tests, on two processes
+	$(PYTEST) -m "not slow" -n 2
+
+test-slow: .venv/installed-test ## the slow tests alone
+	$(PYTEST) -m slow -n 2
+
+bench: .venv/installed-bench ## times as ratios to floors of the same run
+	$(PYTEST) benchmarks
+
+lint: .venv/installed-dev ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/installed-docs ## the documentation, in docs/_build/html
+	$(BIN)/sphinx-build -W -n --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+format: .venv/installed-dev ## reformat the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove what was made
+	rm -rf .venv build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
