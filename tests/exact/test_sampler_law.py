@@ -1,0 +1,178 @@
+"""The noise samplers' laws as fractions: every step of the proofs, played out."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.enumeration import Ideal, Law, exact_law
+from numpy.typing import NDArray
+
+from ikos import noise
+
+
+def rising(r: Fraction, k: int) -> Fraction:
+    return math.prod((r + i for i in range(k)), start=Fraction(1))
+
+
+@pytest.mark.parametrize("x", [Fraction(1), Fraction(1, 2), Fraction(2, 3), Fraction(0)])
+def test_bernoulli_exp_stops_at_each_step_with_the_probability_of_the_series(x: Fraction) -> None:
+    """P[stop at k] = x^(k-1)/(k-1)! - x^k/k!, and the odd ones are True: exp(-x) in all."""
+    steps = 5
+
+    def experiment(rng: Ideal) -> tuple[int, bool] | None:
+        asked = 0
+
+        def count_steps(out: NDArray[Any], group: Any) -> None:
+            nonlocal asked
+            asked += 1
+            if asked > steps:
+                raise StopIteration
+            Ideal.uniform_into(rng, out, group)
+
+        rng.uniform_into = count_steps  # type: ignore[method-assign]
+        try:
+            kept = noise._bernoulli_exp(np.array([x.numerator]), x.denominator, rng)
+        except StopIteration:
+            return None
+        # With denominator 1 the first step needs no randomness.
+        return asked + (x.denominator == 1), bool(kept[0])
+
+    law, unfinished = exact_law(experiment)
+    assert unfinished == 0
+    last = steps + (x.denominator == 1)
+    for k in range(1, last + 1):
+        stop = x ** (k - 1) / math.factorial(k - 1) - x**k / math.factorial(k)
+        assert law.get((k, k % 2 == 1), 0) == stop
+        assert (k, k % 2 == 0) not in law
+    assert law.pop(None, 0) == x**last / math.factorial(last)
+    true = sum(p for (_, kept), p in law.items() if kept)
+    assert abs(float(true) - math.exp(-x)) <= float(x**last / math.factorial(last))
+
+
+@pytest.mark.parametrize("s", [Fraction(2, 3), Fraction(1, 2), Fraction(3), Fraction(3, 2)])
+@pytest.mark.parametrize("t", [Fraction(1, 3), Fraction(1, 2)])
+def test_geometric_has_its_law_for_every_value_of_the_exponential(
+    s: Fraction, t: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a rational t in place of exp(-1/b): P[k] = (1 - t^a) t^(a k) for s = a/b."""
+
+    def bernoulli(numerators: NDArray[Any], denominator: int, rng: Ideal) -> NDArray[np.bool_]:
+        powers = [int(u) * s.denominator // denominator for u in numerators]
+        return np.array([rng.flip(t**power) for power in powers], dtype=bool)
+
+    monkeypatch.setattr(noise, "_bernoulli_exp", bernoulli)
+    law, unfinished = exact_law(
+        lambda rng: int(noise._geometric(s, 1, rng)[0]), least=Fraction(1, 3**8)
+    )
+    assert 0 < unfinished < Fraction(1, 30)
+    ratio = t**s.numerator
+    for k in range(max(law) + 1):
+        wanted = (1 - ratio) * ratio**k
+        assert wanted - unfinished <= law.get(k, 0) <= wanted
+    assert law[0] > 0
+
+
+def test_geometric_pairs_of_draws_are_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lockstep of many draws ties none of them to another."""
+    t = Fraction(1, 3)
+
+    def bernoulli(numerators: NDArray[Any], denominator: int, rng: Ideal) -> NDArray[np.bool_]:
+        return np.array([rng.flip(t ** (int(u) * 2 // denominator)) for u in numerators])
+
+    monkeypatch.setattr(noise, "_bernoulli_exp", bernoulli)
+    law, unfinished = exact_law(
+        lambda rng: tuple(int(k) for k in noise._geometric(Fraction(1, 2), 2, rng)),
+        least=Fraction(1, 3**7),
+    )
+    assert unfinished < Fraction(1, 20)
+    for (i, j), p in law.items():
+        wanted = (1 - t) ** 2 * t ** (i + j)
+        assert wanted - unfinished <= p <= wanted
+
+
+@pytest.mark.parametrize("keep", [Fraction(1, 2), Fraction(1, 3), Fraction(3, 4)])
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 5])
+def test_thinning_keeps_exactly_the_polya_part_of_the_points(keep: Fraction, points: int) -> None:
+    """Given K points, k are kept with probability C(K, k) r^(k) (1-r)^(K-k) / K!, rising."""
+    law, unfinished = exact_law(lambda rng: int(noise._thin(np.array([points]), keep, rng)[0]))
+    assert unfinished == 0
+    assert law == {
+        k: math.comb(points, k) * rising(keep, k) * rising(1 - keep, points - k)
+        / math.factorial(points)
+        for k in range(points + 1)
+    }  # fmt: skip
+
+
+def test_thinning_of_python_integers_follows_the_same_law() -> None:
+    keep = Fraction(1, 3)
+    laws = [
+        exact_law(lambda rng, t=total: int(noise._thin(t, keep, rng)[0]))[0]
+        for total in (np.array([4]), np.array([4], dtype=object))
+    ]
+    assert laws[0] == laws[1]
+
+
+def test_thinning_several_at_once_keeps_them_independent() -> None:
+    keep = Fraction(1, 3)
+    joint, _ = exact_law(
+        lambda rng: tuple(int(k) for k in noise._thin(np.array([2, 0, 1]), keep, rng))
+    )
+    one, _ = exact_law(lambda rng: int(noise._thin(np.array([2]), keep, rng)[0]))
+    other, _ = exact_law(lambda rng: int(noise._thin(np.array([1]), keep, rng)[0]))
+    assert joint == {(a, 0, b): p * r for a, p in one.items() for b, r in other.items()}
+
+
+def population_law(n: int, parties: int, totals: list[int], monkeypatch: Any) -> Law:
+    """Return the joint law of one sign's noise, given the geometric totals of the groups."""
+    monkeypatch.setattr(noise, "_geometric", lambda rate, count, rng: np.array(totals))
+
+    def experiment(rng: Ideal) -> tuple[int, ...]:
+        users, amounts = noise._jumps(n, Fraction(1), parties, rng)
+        assert users.max(initial=0) < n
+        return tuple(int(v) for v in np.bincount(users, weights=amounts, minlength=n))
+
+    law, unfinished = exact_law(experiment)
+    assert unfinished == 0
+    return law
+
+
+@pytest.mark.parametrize(("n", "points"), [(1, 3), (2, 1), (2, 4), (3, 3)])
+def test_population_splits_a_geometric_into_independent_polya_parts(
+    n: int, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given K points, (k_1, ..., k_n) has probability prod (1/n)^(k_i) / k_i!, rising.
+
+    That is the law of n independent Polya(1/n) variables given their sum K.
+    """
+    law = population_law(n, n, [points], monkeypatch)
+    for parts, p in law.items():
+        assert sum(parts) == points
+        assert p == math.prod(rising(Fraction(1, n), k) / math.factorial(k) for k in parts)
+    assert len(law) == math.comb(points + n - 1, n - 1)
+
+
+@pytest.mark.parametrize(("n", "parties", "points"), [(1, 2, 3), (2, 3, 3), (1, 4, 2)])
+def test_population_of_fewer_users_than_parties_drops_the_imaginary_ones(
+    n: int, parties: int, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = population_law(n, parties, [points], monkeypatch)
+    r, rest = Fraction(1, parties), Fraction(parties - n, parties)
+    for parts, p in law.items():
+        dropped = points - sum(parts)
+        kept = math.prod(rising(r, k) / math.factorial(k) for k in parts)
+        assert p == kept * rising(rest, dropped) / math.factorial(dropped)
+    assert len(law) == math.comb(points + n, n)
+
+
+def test_population_of_more_users_than_parties_has_independent_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three users, two parties: the first group shares a total, the third user is in the next."""
+    joint = population_law(3, 2, [2, 1], monkeypatch)
+    first = population_law(2, 2, [2], monkeypatch)
+    second = population_law(1, 2, [1], monkeypatch)
+    assert joint == {(*a, *b): p * r for a, p in first.items() for b, r in second.items()}

@@ -1,0 +1,408 @@
+"""The noise: samplers against exact laws, and nothing but integer arithmetic in them.
+
+Statistical tests have a proved false-alarm rate of at most 1e-9 each (see `statistical`); the
+laws themselves are computed in doubles, to about 1e-13. Their power is part of what is tested:
+half the shape, or a rate that is off by five per cent, is rejected. `exact/test_sampler_law.py`
+proves the steps of the samplers as fractions.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from statistical import (
+    FALSE_ALARM,
+    IntegerLaw,
+    discrete_laplace_law,
+    p_value_bound,
+    polya_law,
+)
+
+import ikos.noise
+from ikos.noise import discrete_laplace, geometric, polya, polya_population
+from ikos.testing import DeterministicRandom
+
+Rate = Fraction | float | int
+RATES: list[Rate] = [Fraction(1, 7), Fraction(3, 2), 2, Fraction(1, 1000), 0.1]
+SHAPES: list[Rate] = [Fraction(1, 100), Fraction(1, 3), Fraction(1, 2), 1, Fraction(5, 2)]
+each_rate = pytest.mark.parametrize("s", RATES, ids=str)
+
+
+def polya_difference(r: float, s: float) -> IntegerLaw:
+    return polya_law(r, s).minus(polya_law(r, s))
+
+
+@each_rate
+def test_geometric_fits_its_law_and_not_a_rate_five_per_cent_off(s: Rate) -> None:
+    draws = geometric(s, 200_000, DeterministicRandom(40))
+    assert polya_law(1, float(s)).p_value(draws) > FALSE_ALARM
+    for wrong in (0.95, 1.05):
+        assert polya_law(1, wrong * float(s)).p_value(draws) < FALSE_ALARM
+
+
+@each_rate
+def test_discrete_laplace_fits_its_law_and_not_a_rate_five_per_cent_off(s: Rate) -> None:
+    draws = discrete_laplace(s, 200_000, DeterministicRandom(41))
+    assert discrete_laplace_law(float(s)).p_value(draws) > FALSE_ALARM
+    for wrong in (0.95, 1.05):
+        assert discrete_laplace_law(wrong * float(s)).p_value(draws) < FALSE_ALARM
+
+
+@each_rate
+@pytest.mark.parametrize("r", SHAPES, ids=str)
+def test_polya_fits_its_law_and_not_half_the_shape(r: Rate, s: Rate) -> None:
+    draws = polya(r, s, 60_000, DeterministicRandom(42))
+    assert polya_law(float(r), float(s)).p_value(draws) > FALSE_ALARM
+    if float(s) < 1 or r != SHAPES[0]:  # else nearly every draw is 0 under both
+        assert polya_law(float(r) / 2, float(s)).p_value(draws) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("s", [Fraction(1, 7), Fraction(1, 1000), 0.1], ids=str)
+@pytest.mark.parametrize("r", [Fraction(1, 3), Fraction(1, 2), Fraction(5, 2)], ids=str)
+def test_polya_is_told_from_a_rate_five_per_cent_off(r: Rate, s: Rate) -> None:
+    draws = polya(r, s, 300_000, DeterministicRandom(43))
+    assert polya_law(float(r), float(s)).p_value(draws) > FALSE_ALARM
+    assert polya_law(float(r), 1.05 * float(s)).p_value(draws) < FALSE_ALARM
+
+
+# Sums over users
+
+
+def sum_of_users(
+    users: int, shape: Fraction, s: Rate, rounds: int, rng: DeterministicRandom
+) -> Any:
+    draws = polya(shape, s, users * rounds, rng) - polya(shape, s, users * rounds, rng)
+    return draws.reshape(rounds, users).sum(axis=1)
+
+
+@each_rate
+def test_noise_of_all_users_adds_up_to_discrete_laplace(s: Rate) -> None:
+    total = sum_of_users(10, Fraction(1, 10), s, 30_000, DeterministicRandom(44))
+    assert discrete_laplace_law(float(s)).p_value(total) > FALSE_ALARM
+
+
+@each_rate
+def test_noise_of_half_of_the_users_has_half_the_shape(s: Rate) -> None:
+    total = sum_of_users(5, Fraction(1, 10), s, 30_000, DeterministicRandom(45))
+    assert polya_difference(0.5, float(s)).p_value(total) > FALSE_ALARM
+    assert discrete_laplace_law(float(s)).p_value(total) < FALSE_ALARM
+
+
+@each_rate
+def test_sum_of_users_is_told_from_half_the_shape_and_from_a_wrong_rate(s: Rate) -> None:
+    law = discrete_laplace_law(float(s))
+    halved = sum_of_users(10, Fraction(1, 20), s, 30_000, DeterministicRandom(46))
+    assert law.p_value(halved) < FALSE_ALARM
+    hotter = sum_of_users(2, Fraction(1, 2), float(s) * 1.05, 150_000, DeterministicRandom(47))
+    assert law.p_value(hotter) < FALSE_ALARM
+
+
+# A whole population at once
+
+
+@each_rate
+@pytest.mark.parametrize("parties", [1, 2, 10])
+def test_population_in_groups_adds_up_to_discrete_laplace_in_each(s: Rate, parties: int) -> None:
+    noise = polya_population(parties * 20_000, s, parties=parties, rng=DeterministicRandom(48))
+    groups = noise.reshape(-1, parties)
+    assert discrete_laplace_law(float(s)).p_value(groups.sum(axis=1)) > FALSE_ALARM
+    assert polya_difference(1 / parties, float(s)).p_value(groups[:, 0]) > FALSE_ALARM
+    assert polya_difference(1 / parties, float(s)).p_value(groups[:, -1]) > FALSE_ALARM
+
+
+def repeated(draw: Callable[[DeterministicRandom], Any], count: int, seed: int) -> Any:
+    rng = DeterministicRandom(seed)
+    return np.array([draw(rng) for _ in range(count)])
+
+
+@pytest.mark.parametrize("n", [1, 3, 1000])
+def test_population_of_n_adds_up_to_discrete_laplace(n: int) -> None:
+    s = Fraction(1, 20)
+    totals = repeated(lambda rng: polya_population(n, s, rng=rng).sum(), 1500, 49)
+    assert discrete_laplace_law(float(s)).p_value(totals) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("n", "parties"), [(1, 5), (3, 10), (7, 4), (5, 2)])
+def test_population_of_other_size_than_parties_has_shape_n_over_parties(
+    n: int, parties: int
+) -> None:
+    s = Fraction(1, 20)
+    noise = repeated(lambda rng: polya_population(n, s, parties=parties, rng=rng), 1500, 50)
+    assert noise.shape == (1500, n)
+    assert polya_difference(n / parties, float(s)).p_value(noise.sum(axis=1)) > FALSE_ALARM
+    for user in (0, n - 1):
+        assert polya_difference(1 / parties, float(s)).p_value(noise[:, user]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("sampler", "name"),
+    [
+        (lambda rng: polya_population(40_000, 0.5, parties=2, rng=rng), "in groups"),
+        (lambda rng: polya(0.5, 0.5, 40_000, rng) - polya(0.5, 0.5, 40_000, rng), "one by one"),
+    ],
+)
+def test_two_users_noise_is_jointly_independent(
+    sampler: Callable[[DeterministicRandom], Any], name: str
+) -> None:
+    """Both samplers against the product of the exact laws, on the 7 x 7 pooled values."""
+    pairs = np.clip(sampler(DeterministicRandom(51)).reshape(-1, 2), -3, 3) + 3
+    law = polya_difference(0.5, 0.5)
+    values = np.clip(law.first + np.arange(law.pmf.size), -3, 3) + 3
+    one = np.bincount(values, weights=law.pmf)
+    counts = np.bincount(7 * pairs[:, 0] + pairs[:, 1], minlength=49)
+    assert p_value_bound(counts, np.outer(one, one).ravel()) > FALSE_ALARM
+    # and the same test tells users who share their noise
+    shared = np.bincount(8 * pairs[:, 0], minlength=49)
+    assert p_value_bound(shared, np.outer(one, one).ravel()) < FALSE_ALARM
+
+
+def test_two_users_of_a_single_group_are_independent() -> None:
+    s = Fraction(1, 2)
+    noise = repeated(lambda rng: polya_population(3, s, rng=rng)[[0, 2]], 3000, 52)
+    law = polya_difference(1 / 3, 0.5)
+    values = np.clip(law.first + np.arange(law.pmf.size), -2, 2) + 2
+    one = np.bincount(values, weights=law.pmf)
+    cell = np.clip(noise, -2, 2) + 2
+    counts = np.bincount(5 * cell[:, 0] + cell[:, 1], minlength=25)
+    assert p_value_bound(counts, np.outer(one, one).ravel()) > FALSE_ALARM
+
+
+# Sizes and types
+
+
+SAMPLERS: dict[str, Callable[..., Any]] = {
+    "geometric": geometric,
+    "discrete_laplace": discrete_laplace,
+    "polya": lambda s, size=None, rng=None: polya(Fraction(1, 3), s, size, rng),
+    "polya, shape above 1": lambda s, size=None, rng=None: polya(Fraction(7, 3), s, size, rng),
+}
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
+
+
+@each_sampler
+def test_no_size_gives_a_python_int_and_a_size_an_int64_array(sampler: Callable[..., Any]) -> None:
+    rng = DeterministicRandom(53)
+    assert type(sampler(0.5, rng=rng)) is int
+    for size in (0, 1, 1000):
+        draws = sampler(0.5, size, rng)
+        assert draws.shape == (size,)
+        assert draws.dtype == np.int64
+
+
+@each_sampler
+def test_draws_that_do_not_fit_are_python_integers(sampler: Callable[..., Any]) -> None:
+    """At s = 10^-30 a draw is below 2^63 with probability 1e-11 or so; shape 1/3: 2e-4."""
+    s = Fraction(1, 10**30)
+    draws = sampler(s, 60, DeterministicRandom(54))
+    assert draws.dtype == object
+    assert all(type(v) is int for v in draws)
+    assert max(abs(v) for v in draws) > 10**28
+    assert max(abs(v) for v in draws) < 10**33
+    assert type(sampler(s, rng=DeterministicRandom(55))) is int
+
+
+def test_geometric_with_a_tiny_rate_has_the_exponential_law() -> None:
+    """s X is exponential up to 1e-30: compare with uniform quantiles."""
+    draws = geometric(Fraction(1, 10**30), 20_000, DeterministicRandom(56))
+    uniform = -np.expm1(-np.array([float(Fraction(int(v), 10**30)) for v in draws]))
+    assert p_value_bound(np.bincount((uniform * 20).astype(int)), np.full(20, 0.05)) > FALSE_ALARM
+
+
+def test_huge_rates_give_zero() -> None:
+    """P[not 0] is exp(-10^6) or less."""
+    for s in (10**6, 10**30, 1e300, Fraction(10**40, 3)):
+        assert not geometric(s, 100).any()
+        assert not discrete_laplace(s, 100).any()
+        assert not polya(Fraction(1, 2), s, 100).any()
+        assert not polya_population(100, s).any()
+
+
+@pytest.mark.parametrize("s", [Fraction(2**70 + 1, 2**70 + 3), Fraction(10**25, 3), 0.1, 1e-3])
+def test_rates_with_long_fractions_work(s: Rate) -> None:
+    draws = geometric(s, 5000, DeterministicRandom(57))
+    assert polya_law(1, float(s)).p_value(draws) > FALSE_ALARM
+
+
+def test_shapes_with_long_fractions_work() -> None:
+    r = Fraction(2**70 + 1, 2**71)
+    draws = polya(r, 0.1, 20_000, DeterministicRandom(58))
+    assert polya_law(float(r), 0.1).p_value(draws) > FALSE_ALARM
+
+
+def test_float_is_taken_at_its_exact_value() -> None:
+    for sampler in SAMPLERS.values():
+        by_float = sampler(0.1, 1000, DeterministicRandom(59))
+        by_fraction = sampler(Fraction(0.1), 1000, DeterministicRandom(59))
+        assert (by_float == by_fraction).all()
+
+
+@pytest.mark.parametrize("parties", [1, 3, 10, 1000])
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+def test_population_has_its_shape_and_type(n: int, parties: int) -> None:
+    noise = polya_population(n, 0.01, parties=parties, rng=DeterministicRandom(60))
+    assert noise.shape == (n,)
+    assert noise.dtype == np.int64
+
+
+def test_population_that_does_not_fit_is_of_python_integers() -> None:
+    noise = polya_population(5, Fraction(1, 10**30), rng=DeterministicRandom(61))
+    assert noise.dtype == object
+    assert all(type(v) is int for v in noise)
+    assert 2**63 <= max(abs(v) for v in noise) < 10**33
+
+
+def test_default_randomness_is_fresh() -> None:
+    """Two runs of 100 draws agree with probability below 1e-100: no value has a tenth of it."""
+    for sampler in SAMPLERS.values():
+        assert (sampler(1e-6, 100) != sampler(1e-6, 100)).any()
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (0, ValueError),
+        (-1, ValueError),
+        (-0.5, ValueError),
+        (float("nan"), ValueError),
+        (float("inf"), ValueError),
+        (True, TypeError),
+        ("1", TypeError),
+        (None, TypeError),
+        (1j, TypeError),
+    ],
+)
+def test_rates_and_shapes_that_are_not_positive_numbers_are_refused(
+    bad: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"\bs\b must be") as caught:
+        geometric(bad)
+    assert str(bad) in str(caught.value)
+    with pytest.raises(error, match=r"\bs\b must be"):
+        discrete_laplace(bad)
+    with pytest.raises(error, match=r"\bs\b must be"):
+        polya(1, bad)
+    with pytest.raises(error, match=r"\br\b must be"):
+        polya(bad, 1)
+    with pytest.raises(error, match=r"\bs\b must be"):
+        polya_population(3, bad)
+
+
+@each_sampler
+def test_sizes_that_are_not_counts_are_refused(sampler: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="size must be at least 0, got -1"):
+        sampler(1, -1)
+    for bad in (1.5, True, (2, 3)):
+        with pytest.raises(TypeError, match="size must be an integer"):
+            sampler(1, bad)
+
+
+@pytest.mark.parametrize("name", ["n", "parties"])
+@pytest.mark.parametrize(("bad", "error"), [(0, ValueError), (-2, ValueError), (2.0, TypeError)])
+def test_population_refuses_what_is_no_count(name: str, bad: Any, error: type[Exception]) -> None:
+    counts = {"n": 3, "parties": 3, name: bad}
+    with pytest.raises(error, match=f"{name} must be"):
+        polya_population(counts["n"], 1, parties=counts["parties"])
+
+
+@each_sampler
+def test_seedable_generators_are_refused(sampler: Callable[..., Any]) -> None:
+    for rng in (np.random.default_rng(0), 7):
+        with pytest.raises(TypeError, match="rng must be None"):
+            sampler(1, 3, rng)
+        with pytest.raises(TypeError, match="rng must be None"):
+            polya_population(3, 1, rng=rng)
+
+
+# No floating point
+
+FLOATING = {
+    "exp", "expm1", "log", "log2", "log1p", "sqrt", "power", "random", "float", "float16",
+    "float32", "float64", "floating", "double", "divide", "true_divide", "mean", "linspace",
+}  # fmt: skip
+
+
+def floating_point_in(source: str) -> list[str]:
+    """Return the places in a module's code where floating point might come in."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        what = None
+        if isinstance(node, ast.Constant) and isinstance(node.value, (float, complex)):
+            what = f"the literal {node.value!r}"
+        elif isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div):
+            what = "a true division"
+        elif isinstance(node, ast.Attribute) and node.attr in FLOATING:
+            what = f"the attribute {node.attr}"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            what = f"a call of {node.func.id}" if node.func.id in FLOATING else None
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            modules = [alias.name for alias in node.names] + [getattr(node, "module", "") or ""]
+            if {"math", "cmath", "random", "scipy"} & {m.split(".")[0] for m in modules}:
+                what = "an import of floating-point functions"
+        if what:
+            found.append(f"line {node.lineno}: {what}")
+    return found
+
+
+def test_noise_has_no_floating_point_in_its_code() -> None:
+    assert floating_point_in(inspect.getsource(ikos.noise)) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 0.5",
+        "y = a / b",
+        "a /= 2",
+        "np.exp(x)",
+        "float(x)",
+        "import math",
+        "np.zeros(3, np.float64)",
+        "from math import log",
+    ],
+)
+def test_the_search_for_floating_point_finds_it(code: str) -> None:
+    assert floating_point_in(code)
+
+
+class IntegersOnly(np.ndarray[Any, Any]):
+    """An integer array on which every operation that makes floats fails, and so for its results."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [np.asarray(v) if isinstance(v, IntegersOnly) else v for v in inputs]
+        if "out" in kwargs:
+            kwargs["out"] = tuple(
+                np.asarray(v) if isinstance(v, IntegersOnly) else v for v in kwargs["out"]
+            )
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        dtype = np.asarray(result).dtype
+        assert dtype.kind in "iubO", f"{ufunc.__name__} made {dtype}"
+        return result.view(IntegersOnly) if isinstance(result, np.ndarray) else result
+
+
+class IntegerSource(DeterministicRandom):
+    """A source whose arrays notice floating point."""
+
+    def uniform(self, q: int, size: int) -> Any:
+        return super().uniform(q, size).view(IntegersOnly)
+
+    def below(self, bounds: Any) -> Any:
+        return super().below(np.asarray(bounds)).view(IntegersOnly)
+
+
+@pytest.mark.parametrize("s", [Fraction(1, 7), 0.1, Fraction(1, 10**30), 3], ids=str)
+def test_no_array_in_a_run_of_the_samplers_is_of_floats(s: Rate) -> None:
+    rng = IntegerSource(62)
+    for sampler in SAMPLERS.values():
+        assert sampler(s, 200, rng).dtype.kind in "iO"
+    assert polya_population(50, s, rng=rng).dtype.kind in "iO"
+    with pytest.raises(AssertionError, match="made float64"):
+        rng.uniform(10, 3) / 2
