@@ -197,7 +197,7 @@ def test_no_size_gives_a_python_int_and_a_size_an_int64_array(sampler: Callable[
 
 @each_sampler
 def test_draws_that_do_not_fit_are_python_integers(sampler: Callable[..., Any]) -> None:
-    """At s = 10^-30 a draw is below 2^63 with probability 1e-11 or so; shape 1/3: 2e-4."""
+    """At s = 10^-30 a draw is below 10^28 with probability at most 0.25, so 60 of them never."""
     s = Fraction(1, 10**30)
     draws = sampler(s, 60, DeterministicRandom(54))
     assert draws.dtype == object
