@@ -1,0 +1,268 @@
+"""Differential privacy of the private sum's view, computed exactly and not by any theorem.
+
+The noise of a user modulo q has a closed form: the law whose discrete Fourier transform is
+((1 - alpha)^2 / |1 - alpha w^j|^2)^r, w the q-th root of unity, with nothing cut off. Reports
+are independent, so the view's law is a mixture (or, with one shuffler, a convolution) of exact
+counts. Only alpha = exp(-epsilon / p) is irrational: laws are in doubles, and every comparison
+leaves `ROUNDING` for that.
+
+Inputs are the extremes 0 and 1 of each user: any other input is a mixture of roundings to
+{0..p}, and the divergence is jointly convex; neighbours differ in one user.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.enumeration import view_law, worst_case_variation
+from numpy.typing import NDArray
+from scipy.signal import fftconvolve
+from statistical import FALSE_ALARM, outcome_p_value, polya_law
+
+from ikos import PrivateSum
+from ikos.testing import DeterministicRandom
+
+ROUNDING = 1e-11
+SETTINGS = [("parallel", False), ("single", False), ("parallel", True), ("single", True)]
+
+
+def noise_modulo(q: int, r: float, s: float) -> NDArray[np.float64]:
+    """Return the law modulo q of the difference of two Polya(r, exp(-s)) variables."""
+    alpha = math.exp(-s)
+    root = np.exp(2j * np.pi * np.arange(q) / q)
+    transform = ((1 - alpha) ** 2 / np.abs(1 - alpha * root) ** 2) ** r
+    law = np.fft.fft(transform).real / q
+    assert abs(law.sum() - 1) < 1e-13
+    return law
+
+
+@pytest.mark.parametrize(("q", "r", "s"), [(3, 0.5, 1.0), (4, 1 / 3, 0.25), (7, 1.0, 2.0)])
+def test_noise_modulo_q_is_the_folded_law(q: int, r: float, s: float) -> None:
+    law = polya_law(r, s).minus(polya_law(r, s))
+    residues = (law.first + np.arange(law.pmf.size)) % q
+    folded = np.bincount(residues, weights=law.pmf, minlength=q)
+    np.testing.assert_allclose(noise_modulo(q, r, s), folded, atol=1e-13)
+
+
+def hockey_stick(first: NDArray[np.float64], second: NDArray[np.float64], epsilon: float) -> float:
+    """Return the smallest delta at which the first law is within e^epsilon of the second."""
+    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+
+# One shuffler, no clear share: a user's report is a vector of counts, and reports add up
+
+
+@cache
+def multiset_laws(q: int, m: int) -> NDArray[np.float64]:
+    """Return, for each value y, the law of the counts of residues 1..q-1 among its m shares."""
+    counts = np.zeros((q, *(m + 1,) * (q - 1)))
+    counts[0].flat[0] = 1
+    for _ in range(m):
+        new = np.zeros_like(counts)
+        for y in range(q):
+            for residue in range(q):
+                moved = counts[(y - residue) % q]
+                if residue:
+                    moved = np.roll(moved, 1, axis=residue - 1)  # the last slice is empty till m
+                new[y] += moved
+        counts = new
+    return counts / float(q) ** (m - 1)
+
+
+def single_view_law(
+    x: tuple[int, ...], noise: NDArray[np.float64], q: int, m: int
+) -> NDArray[np.float64]:
+    """Return the law of the counts of residues in the view of inputs x with this noise each."""
+    laws = multiset_laws(q, m)
+    view = np.ones((1,) * (q - 1))
+    for value in x:
+        report = sum(noise[k] * laws[(value + k) % q] for k in range(q))
+        view = fftconvolve(view, report)
+    assert abs(view.sum() - 1) < 1e-12
+    return np.maximum(view, 0)
+
+
+def single_view_delta(
+    users: int, noise: NDArray[np.float64], q: int, m: int, p: int, epsilon: float
+) -> float:
+    """Return the largest divergence between inputs that differ in the first user."""
+    worst = 0.0
+    for others in product((0, p), repeat=users - 1):
+        low, high = (single_view_law((x, *others), noise, q, m) for x in (0, p))
+        worst = max(worst, hockey_stick(low, high, epsilon), hockey_stick(high, low, epsilon))
+    return worst
+
+
+def test_multiset_laws_count_what_the_enumeration_counts() -> None:
+    for q, m in [(2, 3), (3, 2), (3, 3), (4, 2)]:
+        for y in range(q):
+            expected = np.zeros((m + 1,) * (q - 1))
+            for (columns, _), chance in view_law((y,), q, m, "single", False).items():
+                shares = columns[0]
+                expected[tuple(shares.count(residue) for residue in range(1, q))] += float(chance)
+            np.testing.assert_allclose(multiset_laws(q, m)[y], expected, atol=1e-15)
+
+
+def private_sum(n: int, epsilon: Any, q: int, p: int, **options: Any) -> PrivateSum:
+    options = {"delta": 0.5, "shuffler": "single", "clear_share": False} | options
+    delta = options.pop("delta")
+    return PrivateSum(n, epsilon, delta, precision=p, modulus=q, **options)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1, 2])
+@pytest.mark.parametrize(("q", "p"), [(3, 1), (4, 1)])
+@pytest.mark.parametrize("delta", [0.5, 0.01])
+def test_private_sum_of_two_users_is_as_private_as_it_states(
+    epsilon: Fraction | int, q: int, p: int, delta: float
+) -> None:
+    protocol = private_sum(2, epsilon, q, p, delta=delta, analysis="ishai2006")
+    guarantee = protocol.guarantee
+    assert guarantee.delta <= delta
+    noise = noise_modulo(q, 1 / 2, float(protocol.rate))
+    true = single_view_delta(2, noise, q, protocol.messages.total, p, guarantee.epsilon)
+    assert true <= guarantee.delta
+    if delta == 0.5:  # smaller ones fall below what doubles resolve
+        assert true > ROUNDING
+    # The shares hide imperfectly: with fewer of them the same computation finds the leak.
+    leaking = single_view_delta(2, noise, q, 2, p, guarantee.epsilon)
+    assert leaking > max(true, 0.001)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1])
+def test_more_messages_hide_better_and_the_sum_alone_is_purely_private(
+    epsilon: Fraction | int,
+) -> None:
+    noise = noise_modulo(3, 1 / 2, float(epsilon))
+    deltas = [single_view_delta(2, noise, 3, m, 1, float(epsilon)) for m in (1, 2, 3, 4, 6)]
+    assert all(a > b for a, b in pairwise(deltas))
+    assert deltas[-1] > ROUNDING
+    total = noise_modulo(3, 1, float(epsilon))
+    for shift in (1, -1):
+        assert hockey_stick(total, np.roll(total, shift), float(epsilon)) < ROUNDING
+
+
+def test_three_users_are_as_private_as_stated() -> None:
+    protocol = private_sum(3, 1, 4, 1, delta=0.25, analysis="ishai2006")
+    noise = noise_modulo(4, 1 / 3, float(protocol.rate))
+    true = single_view_delta(3, noise, 4, protocol.messages.total, 1, 1.0)
+    assert true <= protocol.guarantee.delta
+    assert single_view_delta(3, noise, 4, 2, 1, 1.0) > 0.001
+
+
+def test_users_with_a_finer_encoding_are_as_private_as_stated() -> None:
+    """p = 2: the noise is of rate epsilon / 2, the sensitivity 2."""
+    protocol = private_sum(2, 1, 5, 2, delta=0.5, analysis="ishai2006")
+    assert protocol.rate == Fraction(1, 2)
+    noise = noise_modulo(5, 1 / 2, 0.5)
+    true = single_view_delta(2, noise, 5, protocol.messages.total, 2, 1.0)
+    assert true <= protocol.guarantee.delta
+    # Noise of rate epsilon, as if the sensitivity were 1, breaks even the sum's own guarantee.
+    total = noise_modulo(5, 1, 1.0)
+    assert hockey_stick(total, np.roll(total, 2), 1.0) > 0.001
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1])
+def test_guarantee_with_min_honest_survives_a_colluding_user(epsilon: Fraction | int) -> None:
+    """Three users, noise for two: one adds no noise and shows its shares to the analyzer.
+
+    The others' part of the view is then a view of two. With all three honest it is no worse
+    than stated either, and without the larger noise the collusion would break the guarantee.
+    """
+    protocol = private_sum(3, epsilon, 4, 1, min_honest=2, analysis="ishai2006")
+    assert protocol.min_honest == 2
+    m, guarantee = protocol.messages.total, protocol.guarantee
+    noise = noise_modulo(4, 1 / 2, float(protocol.rate))
+    assert single_view_delta(2, noise, 4, m, 1, guarantee.epsilon) <= guarantee.delta
+    assert single_view_delta(3, noise, 4, m, 1, guarantee.epsilon) <= guarantee.delta
+    # Noise for three, added by two: no number of messages makes up for it.
+    for shares in (m, m + 5):
+        weak = noise_modulo(4, 1 / 3, float(protocol.rate))
+        strong = single_view_delta(2, noise, 4, shares, 1, guarantee.epsilon)
+        assert single_view_delta(2, weak, 4, shares, 1, guarantee.epsilon) > strong + 0.01
+
+
+# All settings, by brute force
+
+
+def noisy_view_law(
+    x: tuple[int, ...], noise: NDArray[np.float64], q: int, m: int, shuffler: str, clear: bool
+) -> dict[Hashable, float]:
+    law: dict[Hashable, float] = defaultdict(float)
+    for shifts in product(range(q), repeat=len(x)):
+        chance = math.prod(float(noise[k]) for k in shifts)
+        for view, p in plain_view_law(
+            tuple((v + k) % q for v, k in zip(x, shifts, strict=True)), q, m, shuffler, clear
+        ).items():
+            law[view] += chance * p
+    return dict(law)
+
+
+@cache
+def plain_view_law(
+    y: tuple[int, ...], q: int, m: int, shuffler: str, clear: bool
+) -> dict[Hashable, float]:
+    return {view: float(p) for view, p in view_law(y, q, m, shuffler, clear).items()}
+
+
+def brute_force_delta(n: int, epsilon: float, q: int, m: int, shuffler: str, clear: bool) -> float:
+    """Return the largest divergence over neighbours, p = 1, noise of n honest users."""
+    noise = noise_modulo(q, 1 / n, epsilon)
+    worst = 0.0
+    for others in product((0, 1), repeat=n - 1):
+        laws = [noisy_view_law((x, *others), noise, q, m, shuffler, clear) for x in (0, 1)]
+        for first, second in (laws, laws[::-1]):
+            excess = (p - math.exp(epsilon) * second.get(v, 0.0) for v, p in first.items())
+            worst = max(worst, sum(e for e in excess if e > 0))
+    return worst
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize(("n", "q", "m"), [(2, 3, 2), (2, 3, 3), (3, 4, 2)])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_lemma_5_2_holds_with_the_true_total_variation(
+    n: int, q: int, m: int, shuffler: str, clear: bool, epsilon: float
+) -> None:
+    """delta <= (1 + e^epsilon) TV, the worst-case total variation of secure summation."""
+    if (n, clear) == (3, True):
+        m = 1  # 4^6 shares of three users and a clear share would be too many for all inputs
+    variation = float(worst_case_variation(n, q, m, shuffler, clear))
+    true = brute_force_delta(n, epsilon, q, m, shuffler, clear)
+    assert ROUNDING < true <= (1 + math.exp(epsilon)) * variation + ROUNDING
+
+
+def test_both_computations_of_the_divergence_agree() -> None:
+    for epsilon, q, m in [(0.5, 3, 2), (1.0, 3, 3), (1.0, 4, 2)]:
+        noise = noise_modulo(q, 1 / 2, epsilon)
+        direct = single_view_delta(2, noise, q, m, 1, epsilon)
+        assert direct == pytest.approx(
+            brute_force_delta(2, epsilon, q, m, "single", False), abs=ROUNDING
+        )
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_library_views_of_private_sums_fit_the_computed_law(shuffler: str, clear: bool) -> None:
+    """Encoding, noise, shares and shufflers together; proved false-alarm rate 1e-9."""
+    q, m, x = 3, 2, (0, 1)
+    total = m if not clear else 2
+    shuffled = total - clear
+    protocol = private_sum(2, 1, q, 1, messages=total, shuffler=shuffler, clear_share=clear)
+    rng = DeterministicRandom(80)
+
+    def drawn() -> Hashable:
+        view = protocol.shuffle(protocol.randomize(x, rng), rng)
+        columns = tuple(tuple(column.tolist()) for column in view.columns)
+        return columns, None if view.clear is None else tuple(view.clear.tolist())
+
+    sample = [drawn() for _ in range(5000)]
+    law = noisy_view_law(x, noise_modulo(q, 1 / 2, 1.0), q, shuffled, shuffler, clear)
+    assert outcome_p_value(sample, law) > FALSE_ALARM
+    halved = noisy_view_law(x, noise_modulo(q, 1 / 4, 1.0), q, shuffled, shuffler, clear)
+    assert outcome_p_value(sample, halved) < FALSE_ALARM
