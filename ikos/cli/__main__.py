@@ -1,0 +1,6 @@
+"""``python -m ikos.cli``, the same as ``ikos``."""
+
+from ikos.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""From exceptions to one line in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+__all__ = ["Command", "Interrupted", "Quiet", "in_options", "one_line", "problem"]
+
+MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
+"""What the library raises for arguments and data; anything else is a bug and shows itself."""
+
+_OPTIONS = {"n": "--users", "q": "--modulus", "lower": "--lower", "upper": "--upper"}
+_OPTIONS |= {
+    name: "--" + name.replace("_", "-")
+    for name in (
+        "analysis", "column", "confidence", "corrupt_shufflers", "delimiter", "delta", "epsilon",
+        "messages", "min_honest", "modulus", "precision", "shuffler", "sigma", "users",
+    )
+}  # fmt: skip
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Ctrl-C, in a form that click does not meddle with."""
+
+
+class Quiet(Exception):  # noqa: N818
+    """The end of the program without a word."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Command(click.Command):
+    """A command whose mistakes become usage errors."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, with what the library refuses as a usage error."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        except MISTAKES as error:
+            raise click.UsageError(problem(error), ctx) from None
+
+
+def problem(error: BaseException) -> str:
+    """Return what an exception of the library says, in the words of the command line."""
+    if isinstance(error, MemoryError):
+        return "not enough memory for this"
+    if isinstance(error, OSError):
+        return f"cannot write the output: {(error.strerror or 'output error').lower()}"
+    if isinstance(error, OverflowError):
+        return "a number is too large or too small to compute with"
+    return in_options(str(error)) or type(error).__name__
+
+
+def in_options(message: str) -> str:
+    """Return a message of the library with its parameters named as options."""
+    message = re.sub(r"^(\w+)(?= must )", lambda match: _OPTIONS.get(match[1], match[1]), message)
+    message = re.sub(
+        r"\bclear_share=(True|False)",
+        lambda match: "--clear-share" if match[1] == "True" else "--no-clear-share",
+        message,
+    )
+    message = re.sub(r"""\b(analysis|shuffler)=["'](\w+)["']""", r"--\1 \2", message)
+    message = re.sub(
+        r"\bFraction\((\d{1,300}), (\d{1,300})\)",
+        lambda match: f"{int(match[1]) / int(match[2]):.10g}",
+        message,
+    )
+    message = message.replace("integers=True", "--integers")
+    message = message.replace("--shuffler single, --no", "--shuffler single --no")
+    return re.sub(r"\bor give precision=", "or give --precision", message)
+
+
+def one_line(error: click.ClickException) -> str:
+    """Return click's message as one line that goes on from ``error:``."""
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    for start in ("Invalid value", "Missing", "No such", "Got unexpected", "Option", "Error"):
+        if message.startswith(start):
+            return message[0].lower() + message[1:]
+    return message

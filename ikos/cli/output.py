@@ -1,0 +1,169 @@
+"""What the commands print: numbers, styles, progress, and the one write at the end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from ikos.cli.errors import Quiet
+
+__all__ = [
+    "MAX_EXACT",
+    "aligned",
+    "bold",
+    "discard_output",
+    "figures",
+    "integer_text",
+    "on_terminal",
+    "power_text",
+    "print_json",
+    "print_text",
+    "progress",
+    "wrapped",
+]
+
+MAX_EXACT = 1 << 53
+"""Integers up to here are JSON numbers everywhere; larger ones can be rounded by readers."""
+
+SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
+
+
+def print_text(lines: list[str]) -> None:
+    """Print a command's whole result."""
+    _write("\n".join(lines) + "\n")
+
+
+def print_json(result: dict[str, Any]) -> None:
+    """Print a command's whole result as one JSON object, ASCII, without NaN or infinities."""
+    _write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+
+
+def _write(text: str) -> None:
+    stream = sys.stdout
+    if stream is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        discard_output()
+        raise Quiet(SIGPIPE_STATUS) from None
+    except OSError:
+        discard_output()
+        raise
+
+
+def discard_output() -> None:
+    """Let standard output go nowhere, so that the interpreter's last flush cannot fail again."""
+    try:
+        target = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(target, sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def on_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal."""
+    return stream is not None and stream.isatty()
+
+
+def bold(text: str) -> str:
+    """Return a heading, bold on a terminal where colours and styles are wanted."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return click.style(text, bold=True) if on_terminal(sys.stdout) and not plain else text
+
+
+def figures(value: float, scale: float) -> str:
+    """Return a number to three significant digits of ``scale``, what it is uncertain by."""
+    if not (1e-9 < scale < 1e12) or abs(value) >= 1e15:
+        return f"{value:.10g}"
+    decimals = max(0, 2 - math.floor(math.log10(scale)))
+    text = f"{value:,.{decimals}f}"
+    return text if float(text.replace(",", "")) else text.removeprefix("-")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table's lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  " + "   ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return lines
+
+
+def wrapped(text: str, first: str = "  ", rest: str = "  ") -> list[str]:
+    """Return a paragraph in lines of at most 80 columns."""
+    return textwrap.wrap(
+        text, 80, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+
+
+def integer_text(value: int) -> str:
+    """Return all the digits of an integer, also beyond Python's limit for str()."""
+    if value.bit_length() <= 8192:
+        return str(value)
+    import gmpy2
+
+    return str(gmpy2.mpz(value).digits())
+
+
+def power_text(value: int) -> str:
+    """Return an integer for people: grouped digits, a power of two, or its size."""
+    if value < 10**7:
+        return f"{value:,}"
+    for offset, sign in ((0, ""), (1, "-1"), (-1, "+1")):
+        power = value + offset
+        if power & (power - 1) == 0:
+            return f"2^{power.bit_length() - 1}{sign}"
+    if value < 10**27:
+        return f"{value:,}"
+    return f"an integer of {value.bit_length():,} bits"
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Give a callback that shows progress on standard error: on a terminal, and only if it lasts.
+
+    Parameters
+    ----------
+    label : str
+        What is going on.
+
+    Yields
+    ------
+    callable or None
+        To be called with what is done and the whole.
+    """
+    if not on_terminal(sys.stderr):
+        yield None
+        return
+    began = time.monotonic()
+    bar: Any = None
+    shown = 0
+
+    def update(done: int, whole: int) -> None:
+        nonlocal bar, shown
+        if bar is None and time.monotonic() - began > 0.5:
+            bar = click.progressbar(length=whole, label=label, file=sys.stderr)
+            bar.render_progress()
+        if bar is not None:
+            bar.update(done - shown)
+            shown = done
+
+    try:
+        yield update
+    finally:
+        if bar is not None:
+            bar.render_finish()

@@ -1,0 +1,314 @@
+"""A private sum of a column of values: run, then put into words or JSON.
+
+The JSON object of ``ikos sum`` and ``ikos demo``; all keys are always there:
+
+- ``command``, ``version``, ``file``, ``column``: strings.
+- ``users``, ``lower``, ``upper``, ``out_of_range`` ("reject" or "clamp"): what is public.
+- ``sum``, ``sum_low``, ``sum_high``, ``mean``, ``mean_low``, ``mean_high``, ``confidence``,
+  ``standard_error`` (of the sum): the release, in the data's units.
+- ``epsilon``, ``delta`` (proved; 1 where nothing is), ``requested_delta``, ``proved`` (boolean),
+  ``adjacency``, ``theorem``, ``conditions`` (strings): the guarantee.
+- ``analysis`` (null where nothing is proved), ``sigma`` (null where it is unlimited),
+  ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``, ``bits_per_message``,
+  ``bits_per_user``, ``all_messages``, ``precision``, ``modulus`` (a string of digits, because it
+  can exceed 2^53), ``integers`` (boolean), ``min_honest``, ``corrupt_shufflers``,
+  ``wrap_probability``: what was sent.
+- ``not_private``: null, or with ``--show-true`` an object of ``true_sum``, ``true_mean``,
+  ``sum_error``, ``mean_error`` (all of the values that went into the protocol),
+  ``clamped_values`` and ``true_sum_before_clamping``.
+
+Every number that is an integer here is below 2^53.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ikos import __version__
+from ikos.cli.output import (
+    aligned,
+    bold,
+    figures,
+    integer_text,
+    power_text,
+    progress,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ikos import PrivateSum, SumResult
+
+__all__ = ["Release", "release"]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the data holder knows and nobody else may: never printed unless asked for."""
+
+    total: float
+    clamped: int
+    before_clamping: float
+
+
+@dataclass(frozen=True)
+class Release:
+    """A private sum that was run, and how to present it."""
+
+    command: str
+    file: str
+    column: str
+    clamp: bool
+    confidence: float
+    delta: Fraction
+    protocol: PrivateSum
+    result: SumResult
+    truth: Truth
+
+    def warnings(self) -> list[str]:
+        """Return what must be said beside the result where the guarantee is not as asked."""
+        guarantee = self.result.guarantee
+        total = self.protocol.messages.total
+        many = "1 message per user proves" if total == 1 else f"{total} messages per user prove"
+        if not guarantee.proved:
+            return [f"{many} nothing: this result has no differential privacy guarantee"]
+        if Fraction(guarantee.delta) > self.delta:
+            return [
+                f"{many} delta = {guarantee.delta:.3g} only, not the "
+                f"{float(self.delta):.3g} asked for"
+            ]
+        return []
+
+    def text(self, show_true: bool) -> list[str]:
+        """Return the result in words, in lines of at most 80 columns."""
+        result = self.result
+        sum_ends = result.interval(self.confidence)
+        mean_ends = result.mean_interval(self.confidence)
+        percent = f"{self.confidence * 100:.10g} %"
+        rows = [
+            ("", "estimate", f"{percent} interval"),
+            ("sum", *_with_interval(result.estimate, sum_ends)),
+            ("mean", *_with_interval(result.mean(), mean_ends)),
+        ]
+        lines = [bold(f"Private sum and mean of {_which(self.column)}"), *aligned(rows)]
+        lowest, highest = result.users * result.lower, result.users * result.upper
+        if not lowest <= result.estimate <= highest:
+            lines += wrapped(
+                "The estimate is beyond what the bounds allow: the noise is large against so few "
+                "users. Nothing is clipped, so that it stays unbiased."
+            )
+        if self.clamp:
+            lines += wrapped(
+                "Values outside the bounds were moved to the nearest bound, and the estimates are "
+                "of the moved values. How many they were is not private and not part of the result."
+            )
+        if show_true:
+            lines += ["", *self._truth_lines(sum_ends.high - sum_ends.low)]
+        lines += ["", *self._guarantee_lines(), "", *self._sent_lines()]
+        return lines
+
+    def _truth_lines(self, width: float) -> list[str]:
+        result, truth = self.result, self.truth
+        n = result.users
+        error = result.estimate - truth.total
+        rows = [
+            ("", "true value", "error of the estimate"),
+            ("sum", figures(truth.total, width / 2), figures(error, width / 2)),
+            ("mean", figures(truth.total / n, width / 2 / n), figures(error / n, width / 2 / n)),
+        ]
+        heading = "The truth, NOT private: do not publish"
+        if self.command == "demo":
+            heading = "The truth (these answers are public; of your own data, do not publish it)"
+        lines = [bold(heading), *aligned(rows)]
+        if self.clamp:
+            lines += wrapped(
+                f"{truth.clamped:,} values were clamped. Before that the sum was "
+                f"{figures(truth.before_clamping, width / 2)}."
+            )
+        return lines
+
+    def _guarantee_lines(self) -> list[str]:
+        guarantee, result = self.result.guarantee, self.result
+        heading = bold("What is guaranteed to each user")
+        public = (
+            f"The number of users, {result.users:,}, and the bounds, {result.lower:.10g} and "
+            f"{result.upper:.10g}, are public and not protected."
+        )
+        if not guarantee.proved:
+            nothing = "NOTHING is proved for so few messages. The shares may give the values away."
+            return [heading, *wrapped(nothing), *wrapped(public)]
+        adjacency = "replacement of one user's value"
+        if guarantee.adjacency != "replace-one":
+            adjacency = f"{guarantee.adjacency} adjacency"
+        return [
+            heading,
+            *wrapped(
+                f"({guarantee.epsilon:.6g}, {guarantee.delta:.3g})-differential privacy under "
+                f"{adjacency}, proved by {guarantee.theorem}. It holds"
+            ),
+            *(line for item in guarantee.conditions for line in wrapped(item, "  - ", "    ")),
+            *wrapped(public),
+        ]
+
+    def _sent_lines(self) -> list[str]:
+        count, cost = self.protocol.messages, self.result.cost
+        through = {
+            "parallel": "each through a shuffler of its own",
+            "single": "all through one shuffler",
+        }[self.protocol.secure_sum.shuffler]
+        clear = ", and 1 clear" if count.clear else ""
+        return [
+            bold("What was sent (here, in a simulation of all parties)"),
+            *wrapped(
+                f"{cost.messages_per_user} messages of {cost.bits_per_message} bits per user "
+                f"({-(-cost.bits_per_user // 8):,} bytes): {count.shuffled} shuffled, {through}"
+                f"{clear}. {cost.messages:,} messages in all, numbers modulo "
+                f"{power_text(self.result.modulus)}; "
+                + (
+                    "the integers are added as they are."
+                    if self.protocol.integers
+                    else f"values are rounded at random to {self.result.precision:,} steps."
+                )
+            ),
+        ]
+
+    def json(self, show_true: bool) -> dict[str, Any]:
+        """Return the object that the module's documentation describes."""
+        result, protocol, count = self.result, self.protocol, self.protocol.messages
+        sum_ends = result.interval(self.confidence)
+        mean_ends = result.mean_interval(self.confidence)
+        guarantee, cost, truth = result.guarantee, result.cost, self.truth
+        error = result.estimate - truth.total
+        return {
+            "command": self.command,
+            "version": __version__,
+            "file": self.file,
+            "column": self.column,
+            "users": result.users,
+            "lower": result.lower,
+            "upper": result.upper,
+            "out_of_range": "clamp" if self.clamp else "reject",
+            "sum": result.estimate,
+            "sum_low": sum_ends.low,
+            "sum_high": sum_ends.high,
+            "mean": result.mean(),
+            "mean_low": mean_ends.low,
+            "mean_high": mean_ends.high,
+            "confidence": self.confidence,
+            "standard_error": result.standard_error,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "requested_delta": float(self.delta),
+            "proved": guarantee.proved,
+            "adjacency": guarantee.adjacency,
+            "theorem": guarantee.theorem,
+            "conditions": list(guarantee.conditions),
+            "analysis": count.analysis,
+            "sigma": count.sigma if math.isfinite(count.sigma) else None,
+            "shuffler": protocol.secure_sum.shuffler,
+            "clear_share": bool(count.clear),
+            "shuffled": count.shuffled,
+            "clear": count.clear,
+            "total": count.total,
+            "bits_per_message": cost.bits_per_message,
+            "bits_per_user": cost.bits_per_user,
+            "all_messages": cost.messages,
+            "precision": result.precision,
+            "modulus": integer_text(result.modulus),
+            "integers": protocol.integers,
+            "min_honest": protocol.min_honest,
+            "corrupt_shufflers": protocol.secure_sum.corrupt_shufflers,
+            "wrap_probability": result.wrap_probability,
+            "not_private": {
+                "true_sum": truth.total,
+                "true_mean": truth.total / result.users,
+                "sum_error": error,
+                "mean_error": error / result.users,
+                "clamped_values": truth.clamped,
+                "true_sum_before_clamping": truth.before_clamping,
+            }
+            if show_true
+            else None,
+        }
+
+
+def release(
+    values: NDArray[np.float64],
+    *,
+    command: str,
+    file: str,
+    column: str,
+    lower: float,
+    upper: float,
+    epsilon: Fraction,
+    delta: Fraction,
+    clamp: bool,
+    confidence: float,
+    options: Mapping[str, Any],
+) -> Release:
+    """Run the private sum of a column.
+
+    Parameters
+    ----------
+    values : (n,) ndarray
+        One per user, finite.
+    command, file, column : str
+        Where it comes from, for the report.
+    lower, upper, epsilon, delta
+        As for `PrivateSum`.
+    clamp : bool
+        Move values outside the bounds to the nearest bound, rather than refuse them.
+    confidence : float
+        Of the intervals that will be reported.
+    options : mapping
+        Further arguments of `PrivateSum`.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside the bounds and not to be clamped, or the parameters are refused.
+    """
+    import numpy as np
+
+    from ikos import PrivateSum
+
+    protocol = PrivateSum(
+        values.size, epsilon, delta, lower=lower, upper=upper, **{"integers": False, **options}
+    )
+    which = _which(column)
+    outside = (values < lower) | (values > upper)
+    if outside.any() and not clamp:
+        first = int(np.argmax(outside))
+        raise ValueError(
+            f"{file!r}: row {first + 1} has {values[first]:.15g} in {which}, outside "
+            f"[{lower:.10g}, {upper:.10g}]; "
+            "give public bounds that hold every value, or --on-out-of-range clamp"
+        )
+    inside = np.clip(values, lower, upper) if clamp else values
+    if protocol.integers and (broken := inside != np.floor(inside)).any():
+        first = int(np.argmax(broken))
+        raise ValueError(
+            f"{file!r}: row {first + 1} has {inside[first]:.15g} in {which}, which is no integer "
+            "as --integers says"
+        )
+    with progress("adding up shares") as report:
+        result = protocol.run(inside, progress=report)
+    truth = Truth(math.fsum(inside), int(outside.sum()), math.fsum(values))
+    made = Release(command, file, column, clamp, confidence, delta, protocol, result, truth)
+    result.interval(confidence)  # refused here, before anything is printed
+    return made
+
+
+def _which(column: str) -> str:
+    return f"column {column}" if column.isdigit() else f"column {column!r}"
+
+
+def _with_interval(value: float, ends: tuple[float, float]) -> tuple[str, str]:
+    reach = (ends[1] - ends[0]) / 2
+    return figures(value, reach), f"{figures(ends[0], reach)} to {figures(ends[1], reach)}"

@@ -1,0 +1,133 @@
+"""``ikos sum``: the private sum and mean of a column of a file.
+
+The JSON object that ``--json`` prints is described in `ikos.cli.release`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from ikos.cli.errors import Command
+from ikos.cli.output import print_json, print_text, progress
+from ikos.cli.types import BOUND, DELIMITER, MODULUS, NAME, WHOLE, Decimal
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples
+  ikos sum people.csv --column age --lower 0 --upper 100 \\
+      --epsilon 1 --delta 1e-9
+  ikos sum adult.data --no-header --column 1 --lower 0 --upper 125 \\
+      --integers --epsilon 0.5 --delta 1e-10 --json
+"""
+
+
+@click.command("sum", cls=Command, epilog=EXAMPLES)
+@click.argument("file")
+@click.option(
+    "--column", required=True, metavar="NAME", help="Its name, or number with --no-header."
+)
+@click.option("--lower", required=True, type=BOUND, help="Public lower bound of the values.")
+@click.option("--upper", required=True, type=BOUND, help="Public upper bound of the values.")
+@click.option(
+    "--epsilon",
+    required=True,
+    type=Decimal(above="0", below="1000001"),
+    help="Privacy budget, e.g. 1; smaller is more private.",
+)
+@click.option(
+    "--delta",
+    required=True,
+    type=Decimal(above="0", below="1"),
+    help="Privacy failure probability, e.g. 1e-9; far below 1/users.",
+)
+@click.option("--no-header", is_flag=True, help="The file has no header line.")
+@click.option("--delimiter", type=DELIMITER, default=",", help=r"Between cells [,]; \t for tabs.")
+@click.option(
+    "--on-out-of-range",
+    type=click.Choice(["reject", "clamp"]),
+    default="reject",
+    help="Refuse values outside the bounds [default], or move them to the nearest bound.",
+)
+@click.option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
+@click.option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
+@click.option(
+    "--confidence",
+    type=Decimal(above="0", below="1"),
+    default="0.95",
+    help="Of the intervals [0.95].",
+)
+@click.option("--precision", type=WHOLE, help="Steps between the bounds [chosen].")
+@click.option("--modulus", type=MODULUS, help="Order of the group, e.g. 2^32 [chosen].")
+@click.option("--messages", type=WHOLE, help="Per user, even if they prove nothing [chosen].")
+@click.option("--analysis", type=NAME["analysis"], help="Whose theorem; see 'ikos messages'.")
+@click.option(
+    "--shuffler",
+    type=NAME["shuffler"],
+    help="parallel: one per message [default]; single: one for all.",
+)
+@click.option(
+    "--clear-share/--no-clear-share",
+    default=None,
+    help="Whether one message of each user bypasses the shufflers [yes].",
+)
+@click.option("--min-honest", type=WHOLE, help="Users who must be honest and present [all].")
+@click.option("--corrupt-shufflers", type=WHOLE, help="How many may collude with the analyzer [0].")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    file: str,
+    column: str,
+    lower: float,
+    upper: float,
+    epsilon: Fraction,
+    delta: Fraction,
+    no_header: bool,
+    delimiter: str,
+    on_out_of_range: str,
+    show_true: bool,
+    confidence: Fraction,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Release the private sum and mean of a column of FILE.
+
+    FILE is CSV or Parquet, a row per user. All users, shufflers and the
+    analyzer are simulated here. The bounds must not be taken from the data:
+    they are public, as is the number of rows. Every further release about
+    the same people adds to what it costs them.
+    """
+    from ikos.cli.release import release
+    from ikos.tables import read_column
+
+    if not lower < upper:
+        raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
+    if no_header and not column.isdigit():
+        raise click.UsageError(
+            f"with --no-header, --column is a number counted from 1, got {column!r}"
+        )
+    with progress("reading") as report:
+        values = read_column(
+            file, column, header=not no_header, delimiter=delimiter, progress=report
+        )
+    made = release(
+        values,
+        command="sum",
+        file=file,
+        column=column,
+        lower=lower,
+        upper=upper,
+        epsilon=epsilon,
+        delta=delta,
+        clamp=on_out_of_range == "clamp",
+        confidence=float(confidence),
+        options={name: value for name, value in options.items() if value is not None},
+    )
+    for warning in made.warnings():
+        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+    if as_json:
+        print_json(made.json(show_true))
+    else:
+        print_text(made.text(show_true))

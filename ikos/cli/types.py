@@ -1,0 +1,192 @@
+"""Values on the command line: exact decimals, finite numbers, integers written as powers."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ikos.cli.output import MAX_EXACT
+
+if TYPE_CHECKING:
+    Base = click.ParamType[Any]
+else:
+    Base = click.ParamType  # not subscriptable in older versions
+
+__all__ = ["BOUND", "DELIMITER", "MODULUS", "NAME", "WHOLE", "Decimal", "Whole"]
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
+_DIGITS = re.compile(r"[0-9]+")
+_POWER = re.compile(r"([0-9]{1,30})(?:\^|\*\*)([0-9]{1,99})(?:([+-])([0-9]{1,30}))?")
+_SCIENTIFIC = re.compile(r"([0-9]{1,30})(?:\.([0-9]{0,30}))?[eE]\+?([0-9]{1,99})")
+MAX_BITS = 1 << 22
+MAX_EXPONENT = 320
+
+
+class Decimal(Base):
+    """An exact decimal number, such as 0.1, 1e-9 or 3, within open bounds.
+
+    Parameters
+    ----------
+    above, below : str, optional
+        Excluded bounds.
+    """
+
+    name = "number"
+
+    def __init__(self, above: str | None = None, below: str | None = None) -> None:
+        self.above = above
+        self.below = below
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Fraction:
+        """Return the exact value."""
+        if isinstance(value, Fraction):
+            return value
+        text = str(value).strip()
+        match = _DECIMAL.fullmatch(text)
+        if match is None or len(text) > 1000:
+            self.fail(f"{_shown(text)} is not a decimal number such as 0.1 or 1e-9", param, ctx)
+        # Without this bound 1e999999999 would be computed, digit by digit.
+        if abs(int(match[1] or 0)) > MAX_EXPONENT:
+            self.fail(f"{_shown(text)} is too large or too small to compute with", param, ctx)
+        result = Fraction(text)
+        if self.above is not None and result <= Fraction(self.above):
+            self.fail(f"{_shown(text)} is not greater than {self.above}", param, ctx)
+        if self.below is not None and result >= Fraction(self.below):
+            self.fail(f"{_shown(text)} is not less than {self.below}", param, ctx)
+        return result
+
+
+class Bound(Decimal):
+    """A bound of the data: a double of moderate size, so that sums and errors are finite."""
+
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the nearest double."""
+        exact = super().convert(value, param, ctx)
+        if exact and not Fraction("1e-100") <= abs(exact) <= Fraction("1e100"):
+            self.fail(f"{_shown(str(value))} is not between 1e-100 and 1e100", param, ctx)
+        return float(exact)
+
+
+class Whole(Base):
+    """A whole number: 1000000, 10^6, 10**6, 1e6 or 2^61-1.
+
+    Parameters
+    ----------
+    low : int
+        The smallest that is accepted.
+    high : int, optional
+        The largest that is accepted, by default one of 2^22 bits.
+    """
+
+    name = "integer"
+
+    def __init__(self, low: int = 0, high: int | None = None) -> None:
+        self.low = low
+        self.high = high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the integer."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        try:
+            result = _whole(text)
+        except OverflowError:
+            self.fail(f"{_shown(text)} is too large to compute with", param, ctx)
+        if result is None:
+            self.fail(
+                f"{_shown(text)} is not a whole number such as 1000, 10^6, 1e6 or 2^61-1",
+                param,
+                ctx,
+            )
+        if result < self.low:
+            self.fail(f"{_shown(text)} is less than {self.low}", param, ctx)
+        if self.high is not None and result > self.high:
+            self.fail(f"{_shown(text)} is more than {self.high}", param, ctx)
+        return result
+
+
+def _whole(text: str) -> int | None:
+    """Return the integer that a text stands for, or None.
+
+    Raises OverflowError for one of more than `MAX_BITS` bits, without computing it.
+    """
+    if _DIGITS.fullmatch(text):
+        if len(text) <= 4000:
+            return int(text)
+        import gmpy2
+
+        result = int(gmpy2.mpz(text))
+        return _bounded(result)
+    if match := _POWER.fullmatch(text):
+        base, exponent = int(match[1]), int(match[2])
+        if base.bit_length() * exponent > MAX_BITS + 64:
+            raise OverflowError
+        offset = int(match[4] or 0)
+        return _bounded(int(base**exponent + (-offset if match[3] == "-" else offset)))
+    if match := _SCIENTIFIC.fullmatch(text):
+        fraction, exponent = match[2] or "", int(match[3])
+        shift = exponent - len(fraction.rstrip("0"))
+        if exponent > 4000:
+            raise OverflowError
+        if shift >= 0:
+            return int(int(match[1] + fraction.rstrip("0")) * 10**shift)
+    return None
+
+
+def _bounded(value: int) -> int:
+    if value.bit_length() > MAX_BITS:
+        raise OverflowError
+    return value
+
+
+class Delimiter(Base):
+    r"""One character; a tab can be written \t or tab."""
+
+    name = "character"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from ikos.tables import check_delimiter
+
+        text = {"\\t": "\t", "tab": "\t"}.get(value, str(value))
+        try:
+            check_delimiter(text)
+        except ValueError as error:
+            self.fail(str(error).removeprefix("delimiter "), param, ctx)
+        return text
+
+
+class Name(Base):
+    """One of the names that a tuple of `ikos.counts` holds, looked up when it is needed."""
+
+    name = "name"
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from ikos import counts
+
+        names: tuple[str, ...] = getattr(counts, self.source)
+        if value not in names:
+            self.fail(f"{_shown(str(value))} is not one of {', '.join(names)}", param, ctx)
+        return str(value)
+
+
+def _shown(text: str) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 60 else shown[:56] + "...'"
+
+
+BOUND = Bound()
+DELIMITER = Delimiter()
+NAME = {"analysis": Name("ANALYSES"), "shuffler": Name("SHUFFLERS")}
+MODULUS = Whole(low=2)
+WHOLE = Whole(high=MAX_EXACT)
