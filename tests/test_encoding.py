@@ -1,0 +1,136 @@
+"""Randomized rounding and recentring: in range, unbiased and exact."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from statistical import FALSE_ALARM, p_value_bound
+
+from ikos.encoding import MAX_PRECISION, decode, encode
+from ikos.modular import BLOCK
+from ikos.testing import DeterministicRandom
+
+PRECISIONS = [1, 2, 3, 10, 1000, 2**20 + 1, 2**31, 2**52 - 1, 2**52]
+UNIT = 2**53
+
+
+class Fixed(DeterministicRandom):
+    """A source whose every uniform element is the same."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(0)
+        self.value = value
+
+    def uniform(self, q: int, size: int) -> NDArray[Any]:
+        assert self.value < q
+        return np.full(size, self.value, dtype=np.uint64)
+
+
+def encoded(x: float, p: int, draw: int) -> int:
+    return int(encode(np.array([x]), p, Fixed(draw))[0])
+
+
+@pytest.mark.parametrize("p", PRECISIONS)
+@pytest.mark.parametrize("draw", [0, 1, UNIT // 2, UNIT - 1])
+def test_the_range_is_never_left_whatever_the_randomness(p: int, draw: int) -> None:
+    tiny = [0.0, 5e-324, 2**-1022, 2**-60, 0.25, 1 / 3, 0.5]
+    x = np.array([*tiny, *(1 - v for v in tiny), math.nextafter(1, 0), -0.0])
+    values = encode(x, p, Fixed(draw))
+    assert values.dtype == np.int64
+    assert values.min() >= 0
+    assert values.max() <= p
+    assert values[0] == values[-1] == 0
+    assert values[7] == p  # x = 1
+
+
+@given(st.floats(0, 1), st.sampled_from(PRECISIONS), st.integers(0, UNIT - 1))
+def test_rounding_goes_to_a_neighbour_of_the_scaled_value(x: float, p: int, draw: int) -> None:
+    value = encoded(x, p, draw)
+    assert 0 <= value <= p
+    assert abs(value - Fraction(x * p)) < 1
+
+
+@given(st.floats(0, 1), st.sampled_from(PRECISIONS))
+def test_rounding_is_unbiased_up_to_2_to_the_minus_53(x: float, p: int) -> None:
+    """Exactly the draws below the fraction round up: the number of these is the probability."""
+    scaled = Fraction(x * p)
+    low = math.floor(scaled)
+    fraction = scaled - low
+    ups = math.ceil(fraction * UNIT)
+    assert 0 <= Fraction(ups, UNIT) - fraction < Fraction(1, UNIT)
+    if ups > 0:
+        assert encoded(x, p, ups - 1) == low + 1
+    if ups < UNIT:
+        assert encoded(x, p, ups) == low
+
+
+@pytest.mark.parametrize("p", [1, 2, 16, 1000, 2**52])
+def test_multiples_of_a_step_are_never_rounded(p: int) -> None:
+    steps = sorted({0, 1, p // 4, p // 2, p - 1, p})
+    exact = [k for k in steps if Fraction(k / p) * p == k]
+    for draw in (0, UNIT - 1):
+        values = encode(np.array([k / p for k in exact]), p, Fixed(draw))
+        assert values.tolist() == exact
+
+
+@pytest.mark.parametrize(("x", "p"), [(0.3, 1), (0.9, 1), (0.123, 10), (1 / 3, 7)])
+def test_rounding_fits_its_law(x: float, p: int) -> None:
+    """Proved false-alarm rate 1e-9; a bias of a hundredth is rejected."""
+    size = 2 * BLOCK + 5
+    values = encode(np.full(size, x), p, DeterministicRandom(120))
+    fraction = x * p - math.floor(x * p)
+    ups = int((values - math.floor(x * p)).sum())
+    assert p_value_bound([size - ups, ups], [1 - fraction, fraction]) > FALSE_ALARM
+    shifted = fraction + 0.02 if fraction < 0.5 else fraction - 0.02
+    assert p_value_bound([size - ups, ups], [1 - shifted, shifted]) < FALSE_ALARM
+
+
+def test_users_are_rounded_independently() -> None:
+    values = encode(np.full(80_000, 0.5), 1, DeterministicRandom(121)).reshape(-1, 4)
+    cells = values @ np.array([8, 4, 2, 1])
+    assert p_value_bound(np.bincount(cells, minlength=16), np.full(16, 1 / 16)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1])
+def test_every_value_is_encoded_in_its_place(size: int) -> None:
+    wanted = np.arange(size) % 9
+    x = wanted / 8
+    before = x.copy()
+    assert (encode(x, 8, DeterministicRandom(122)) == wanted).all()
+    assert (x == before).all()
+
+
+def test_the_largest_precision_is_exact_in_doubles_and_int64() -> None:
+    assert float(MAX_PRECISION) == MAX_PRECISION
+    assert encoded(math.nextafter(1, 0), MAX_PRECISION, 0) in (MAX_PRECISION - 1, MAX_PRECISION)
+
+
+# Recentring
+
+
+@pytest.mark.parametrize(("users", "p", "q"), [(3, 2, 7), (3, 2, 16), (4, 1, 9), (1, 5, 6)])
+def test_decoding_inverts_reduction_on_the_window_centred_on_the_sums(
+    users: int, p: int, q: int
+) -> None:
+    """Every noisy sum t with (np - q)/2 < t <= (np + q)/2, q integers in all."""
+    middle = Fraction(users * p, 2)
+    window = [t for t in range(-2 * q, 3 * q) if middle - Fraction(q, 2) < t <= middle + q / 2]
+    assert len(window) == q
+    assert [decode(t % q, users, p, q) for t in window] == window
+    assert set(range(users * p + 1)) <= set(window)
+
+
+@given(st.integers(1, 1000), st.integers(1, 2**52), st.integers(1, 2**70), st.data())
+def test_decoding_is_exact_for_big_numbers(users: int, p: int, gap: int, data: Any) -> None:
+    q = users * p + gap
+    z = data.draw(st.integers(0, q - 1))
+    t = decode(z, users, p, q)
+    assert t % q == z
+    assert users * p - q < 2 * t <= users * p + q
