@@ -106,7 +106,7 @@ class Release:
         if self.clamp:
             lines += wrapped(
                 "Values outside the bounds were moved to the nearest bound, and the estimates are "
-                "of the moved values. How many they were is not private and not part of the result."
+                "of the moved values. Their number, which is not private, is not shown."
             )
         if show_true:
             lines += ["", *self._truth_lines(sum_ends.high - sum_ends.low)]
@@ -158,17 +158,20 @@ class Release:
 
     def _sent_lines(self) -> list[str]:
         count, cost = self.protocol.messages, self.result.cost
-        through = {
-            "parallel": "each through a shuffler of its own",
-            "single": "all through one shuffler",
-        }[self.protocol.secure_sum.shuffler]
-        clear = ", and 1 clear" if count.clear else ""
+        kinds = []
+        if count.shuffled:
+            parallel = self.protocol.secure_sum.shuffler == "parallel" and count.shuffled > 1
+            through = "each through a shuffler of its own" if parallel else "through one shuffler"
+            kinds.append(f"{count.shuffled} shuffled, {through}")
+        if count.clear:
+            kinds.append("1 clear")
         return [
             bold("What was sent (here, in a simulation of all parties)"),
             *wrapped(
-                f"{cost.messages_per_user} messages of {cost.bits_per_message} bits per user "
-                f"({-(-cost.bits_per_user // 8):,} bytes): {count.shuffled} shuffled, {through}"
-                f"{clear}. {cost.messages:,} messages in all, numbers modulo "
+                f"{cost.messages_per_user} message{'s' * (count.total > 1)} of "
+                f"{cost.bits_per_message} bits per user "
+                f"({-(-cost.bits_per_user // 8):,} bytes): {', and '.join(kinds)}. "
+                f"{cost.messages:,} messages in all, numbers modulo "
                 f"{power_text(self.result.modulus)}; "
                 + (
                     "the integers are added as they are."
