@@ -33,7 +33,7 @@ lint: .venv/installed-dev ## style and types
 	$(BIN)/mypy
 
 docs: .venv/installed-docs ## the documentation, in docs/_build/html
-	$(BIN)/sphinx-build -W -n --keep-going -q -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 format: .venv/installed-dev ## reformat the code

@@ -8,13 +8,10 @@ decouple sending from sampling.
 The samplers work on many draws in lockstep, so that a million cost about a second and one costs
 little.
 
-References
-----------
-.. [CKS20] Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
-.. [GX17] Goryczka, Xiong, "A Comprehensive Comparison of Multiparty Secure Additions with
-   Differential Privacy", 2017.
-.. [BBGN20] Balle, Bell, Gascon, Nissim, "Private Summation in the Multi-Message Shuffle Model",
-   CCS 2020.
+CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020; GX17 is
+Goryczka, Xiong, "A Comprehensive Comparison of Multiparty Secure Additions with Differential
+Privacy", 2017; BBGN20 is Balle, Bell, Gascon, Nissim, "Private Summation in the Multi-Message
+Shuffle Model", CCS 2020.
 """
 
 from __future__ import annotations
@@ -159,7 +156,7 @@ def discrete_laplace(s: Real, size: int, rng: RandomSource | None = None) -> NDA
 def discrete_laplace(
     s: Real, size: int | None = None, rng: RandomSource | None = None
 ) -> int | NDArray[Any]:
-    """Draw exactly from the discrete Laplace distribution, P[k] proportional to exp(-s |k|).
+    """Draw exactly from the discrete Laplace distribution, P[k] proportional to ``exp(-s |k|)``.
 
     Added to an integer of sensitivity D it gives (s D)-differential privacy. It is drawn as the
     difference of two independent geometric variables, which has exactly this law.
