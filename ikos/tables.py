@@ -349,7 +349,7 @@ def _read_parquet(
     if not file.seekable():
         raise ValueError(f"{where} is Parquet in a pipe, which cannot be read: store it first")
     try:
-        table = pq.ParquetFile(file)
+        table = pq.ParquetFile(file, page_checksum_verification=True)
         field = table.schema_arrow.field(_position(where, table.schema_arrow.names, column))
         target = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         _check_type(pa.types, f"{where}: column {quote(column)}", target)
@@ -365,7 +365,7 @@ def _read_parquet(
             done += len(part)
             if progress is not None:
                 progress(done, total)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{where} is not a readable Parquet file: {first.rstrip('.')}") from None
     return values
