@@ -99,7 +99,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     lines = []
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  " + "   ".join([first.ljust(widths[0]), *cells]).rstrip())
+        lines.append("  " + "  ".join([first.ljust(widths[0]), *cells]).rstrip())
     return lines
 
 

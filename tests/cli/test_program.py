@@ -1,0 +1,274 @@
+"""The program: help, version, the demo, exit statuses, pipes, terminals, interruption."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import ikos
+from ikos import PrivateSum
+from ikos.cli import COMMANDS, output
+from ikos.datasets import load_anes96
+
+SCRIPT = Path(sys.executable).with_name("ikos")
+PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos.cli"]
+POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, signals and terminals of POSIX")
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_commands(self, run, command):
+        text = run(command, "--help").out
+        assert text.startswith(f"Usage: ikos {command}")
+        assert "Example" in text
+        assert f"  ikos {command}" in text
+        assert "--json" in text
+        assert max(map(len, text.splitlines())) <= 80
+        assert run(command, "-h").out == text
+
+    def test_all(self, run):
+        text = run("--help").out
+        assert all(re.search(rf"^  {command} ", text, re.MULTILINE) for command in COMMANDS)
+        assert max(map(len, text.splitlines())) <= 80
+        assert run().out == text
+
+    def test_version(self, run):
+        assert run("--version").out == f"ikos {ikos.__version__}\n"
+
+    def test_mistakes(self, refused):
+        assert "there is no command 'bogus'; the commands are sum, " in refused("bogus")
+        assert "no such option" in refused("--bogus")
+
+    def test_examples_run(self, run, people):
+        """The examples of the help work as they stand, but for the name of the file."""
+        for command in ("sum", "messages"):
+            text = run(command, "--help").out.partition("Examples\n")[2].replace("\\\n", " ")
+            for line in text.strip().splitlines():
+                arguments = shlex.split(line)[1:]
+                if "adult.data" in arguments:
+                    continue
+                run(*(people if word == "people.csv" else word for word in arguments))
+
+
+class TestDemo:
+    def test_words(self, run):
+        text = run("demo").out
+        flat = " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= 80 or len(str(Path(ikos.__file__))) > 50
+        assert text.index("ikos sum") < text.index("Private sum and mean")
+        assert f"{load_anes96('vote').sum():.2f}" in text
+        assert "What the analyzer saw" in text
+        assert "uniformly random modulo" in flat
+        assert "these answers are public" in flat
+
+    @pytest.mark.usefixtures("seeded")
+    def test_the_equivalent_command_line_is_equivalent(self, run):
+        text = run("demo").out
+        lines = text.partition("The same as\n")[2].partition("\n\n")[0].replace("\\\n", " ")
+        printed = shlex.split(lines)
+        demo = run("demo", "--json").json
+        assert shlex.split(demo.pop("equivalent")) == printed
+        same = run(*printed[1:], "--json").json
+        assert (same.pop("command"), demo.pop("command")) == ("sum", "demo")
+        assert same == demo
+
+    def test_accuracy(self, run):
+        demo = run("demo", "--json").json
+        assert demo["delta"] < 1 / 944**2
+        assert demo["proved"] is True
+        assert demo["not_private"]["true_sum"] == load_anes96("vote").sum()
+        assert abs(demo["not_private"]["sum_error"]) < 20 * demo["standard_error"]
+
+
+class TestOutput:
+    @pytest.mark.parametrize(
+        ("value", "scale", "text"),
+        [(1234567.891, 123, "1,234,568"), (1234.5678, 0.5, "1,234.568"), (-0.001, 1, "0.00"),
+         (5, 1e-20, "5"), (1e300, 1, "1e+300"), (2.5, 1e-3, "2.50000")],
+    )  # fmt: skip
+    def test_figures(self, value, scale, text):
+        assert output.figures(value, scale) == text
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [(12345, "12,345"), (2**64, "2^64"), (2**61 - 1, "2^61-1"), (2**70 + 1, "2^70+1"),
+         (10**9 + 7, "1,000,000,007"), (3**1000, "an integer of 1,585 bits")],
+    )  # fmt: skip
+    def test_powers(self, value, text):
+        assert output.power_text(value) == text
+
+    def test_integers_of_any_size(self):
+        assert output.integer_text(10**5000) == "1" + "0" * 5000
+
+
+def program(*arguments, **options):
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+class TestProgram:
+    def test_success(self):
+        done = program("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "\x1b" not in done.stdout
+
+    def test_mistake(self):
+        done = program("sum", "nothing.csv", "--column", "a")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "ikos sum: error: missing option '--lower'\n"
+
+    def test_as_a_module(self):
+        done = subprocess.run(
+            [sys.executable, "-m", "ikos.cli", "--version"], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, f"ikos {ikos.__version__}\n")
+
+    def test_narrow_encodings(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("café\n" + "1\n" * 30, encoding="utf-8")
+        bounds = ("--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = program("sum", path, "--column", "café", *bounds, env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert r"column 'caf\xe9'" in done.stdout
+
+    @POSIX
+    def test_broken_pipe(self):
+        for command in ("demo", "--help"):
+            reader, writer = os.pipe()
+            os.close(reader)
+            with os.fdopen(writer, "wb") as closed:
+                done = subprocess.run([*PROGRAM, command], stdout=closed, stderr=subprocess.PIPE)
+            assert done.stderr == b""
+            assert done.returncode != 0
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    @pytest.mark.parametrize("command", ["demo", "--help"])
+    def test_full_disk(self, command):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [*PROGRAM, command], stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "error: cannot write the output: no space left on device" in done.stderr
+
+    @POSIX
+    def test_closed_output(self):
+        line = shlex.join([*PROGRAM, "demo"]) + " >&-"
+        done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "standard output is closed" in done.stderr
+
+    @POSIX
+    def test_interrupted(self, tmp_path):
+        """Ctrl-C while a file is read: here a pipe that nobody writes to."""
+        pipe = tmp_path / "pipe.csv"
+        os.mkfifo(pipe)
+        bounds = ("--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
+        process = subprocess.Popen(
+            [*PROGRAM, "sum", str(pipe), "--column", "a", *bounds],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        writer = os.open(pipe, os.O_WRONLY)  # returns once the program has opened the pipe
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        os.close(writer)
+        assert (process.returncode, out, err) == (130, "", "ikos: error: interrupted\n")
+
+
+def test_interrupted_run(run, people, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateSum, "run", interrupt)
+    bounds = ("--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
+    assert run("sum", people, "--column", "age", *bounds, status=130).err == (
+        "ikos: error: interrupted\n"
+    )
+
+
+@POSIX
+class TestTerminal:
+    @pytest.fixture
+    def on_terminal(self):
+        """Run the program on a terminal of 80 columns and return what it showed."""
+        pty = pytest.importorskip("pty")
+
+        def on_terminal(*arguments, **environment):
+            ours, theirs = pty.openpty()
+            process = subprocess.Popen(
+                [*PROGRAM, *map(str, arguments)],
+                stdout=theirs, stderr=theirs, stdin=theirs,
+                env={**os.environ, "TERM": "xterm", **environment},
+            )  # fmt: skip
+            os.close(theirs)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(ours, 1 << 16)
+                except OSError:  # the other end is closed
+                    break
+                if not part:
+                    break
+                shown += part
+            os.close(ours)
+            assert process.wait(60) == 0
+            return shown.decode()
+
+        return on_terminal
+
+    def test_styles(self, on_terminal, monkeypatch):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        assert "\x1b[1m" in on_terminal("demo")
+        assert "\x1b" not in on_terminal("demo", NO_COLOR="1")
+        assert "\x1b" not in on_terminal("demo", TERM="dumb")
+
+
+class TestProgress:
+    class Terminal:
+        """A standard error that says that it is a terminal."""
+
+        encoding = "utf-8"
+
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+            return len(text)
+
+        def flush(self):
+            pass
+
+        def isatty(self):
+            return True
+
+    def test_on_a_terminal_if_it_lasts(self, monkeypatch):
+        terminal, clock = self.Terminal(), [0.0]
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(output.time, "monotonic", lambda: clock[0])
+        with output.progress("reading") as report:
+            report(1, 4)
+            assert terminal.text == ""
+            clock[0] = 1.0
+            report(2, 4)
+            assert "reading" in terminal.text
+            report(4, 4)
+        assert "100%" in terminal.text
+
+    def test_elsewhere_nothing(self, capsys):
+        with output.progress("reading") as report:
+            assert report is None
+        assert capsys.readouterr().err == ""

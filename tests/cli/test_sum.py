@@ -1,0 +1,350 @@
+"""``ikos sum``: what it prints is what the library computes, and nothing private unasked."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ikos import PrivateSum
+from ikos.cli import release
+
+ADULT = Path(__file__).parents[2] / ".." / "shared" / "data" / "adult.data"
+AGE = ("--column", "age", "--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
+AGES = 20 + np.arange(1000) % 50
+
+TYPES = {
+    "command": str, "version": str, "file": str, "column": str, "users": int, "lower": float,
+    "upper": float, "out_of_range": str, "sum": float, "sum_low": float, "sum_high": float,
+    "mean": float, "mean_low": float, "mean_high": float, "confidence": float,
+    "standard_error": float, "epsilon": float, "delta": float, "requested_delta": float,
+    "proved": bool, "adjacency": str, "theorem": str, "conditions": list, "analysis": str,
+    "sigma": float, "shuffler": str, "clear_share": bool, "shuffled": int, "clear": int,
+    "total": int, "bits_per_message": int, "bits_per_user": int, "all_messages": int,
+    "precision": int, "modulus": str, "integers": bool, "min_honest": int,
+    "corrupt_shufflers": int, "wrap_probability": float, "not_private": type(None),
+}  # fmt: skip
+
+
+def test_json_has_every_documented_key(run, people):
+    result = run("sum", people, *AGE, "--json").json
+    assert {key: type(value) for key, value in result.items()} == TYPES
+    documented = set(re.findall(r"``(\w+)``", release.__doc__ or ""))
+    truth = run("sum", people, *AGE, "--json", "--show-true").json["not_private"]
+    assert set(TYPES) | set(truth) <= documented
+
+
+@pytest.mark.usefixtures("seeded")
+def test_numbers_are_the_librarys(run, people):
+    result = run("sum", people, *AGE, "--json", "--confidence", "0.9").json
+    protocol = PrivateSum(1000, 1, Fraction("1e-6"), lower=0, upper=100)
+    expected = protocol.run(AGES)
+    assert result["sum"] == expected.estimate
+    assert result["mean"] == expected.mean()
+    assert (result["sum_low"], result["sum_high"]) == expected.interval(0.9)
+    assert (result["mean_low"], result["mean_high"]) == expected.mean_interval(0.9)
+    assert result["standard_error"] == expected.standard_error
+    assert result["delta"] == expected.guarantee.delta <= 1e-6
+    assert result["theorem"] == expected.guarantee.theorem
+    assert result["conditions"] == list(expected.guarantee.conditions)
+    assert result["total"] == protocol.messages.total
+    assert result["sigma"] == protocol.messages.sigma
+    assert result["modulus"] == str(protocol.modulus)
+    assert result["bits_per_user"] == expected.cost.bits_per_user
+    assert result["all_messages"] == expected.cost.messages
+
+
+def test_every_option_reaches_the_library(run, people, monkeypatch):
+    seen = {}
+    real = PrivateSum.__init__
+
+    def spy(self, *args, **kwargs):
+        seen.update(kwargs, args=args)
+        real(self, *args, **kwargs)
+
+    monkeypatch.setattr(PrivateSum, "__init__", spy)
+    run(
+        "sum", people, "--column", "age", "--lower", "-1e1", "--upper", "1e2", "--epsilon", "0.1",
+        "--delta", "1e-7", "--precision", "500", "--modulus", "2^31-1", "--messages", "40",
+        "--analysis", "balle2020", "--shuffler", "parallel", "--no-clear-share",
+        "--min-honest", "900", "--corrupt-shufflers", "2",
+    )  # fmt: skip
+    assert seen == {
+        "args": (1000, Fraction(1, 10), Fraction(1, 10**7)), "lower": -10.0, "upper": 100.0,
+        "precision": 500, "modulus": 2**31 - 1, "messages": 40, "analysis": "balle2020",
+        "shuffler": "parallel", "clear_share": False, "min_honest": 900, "corrupt_shufflers": 2,
+        "integers": False,
+    }  # fmt: skip
+
+
+def test_words(run, people):
+    text = run("sum", people, *AGE).out
+    flat = " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+    assert "Private sum and mean of column 'age'" in flat
+    assert "95 % interval" in flat
+    assert "-differential privacy under replacement of one user's value" in flat
+    assert "Corollary 6.1" in flat
+    assert "1,000 of 1,000 users are honest and present" in flat
+    assert "The number of users, 1,000, and the bounds, 0 and 100, are public" in flat
+    assert "messages of" in flat
+    assert "bits per user" in flat
+    assert "NOT private" not in flat
+
+
+def test_the_printed_numbers_are_rounded_to_what_is_uncertain(run, people):
+    options = ("--json", "--show-true")
+    exact = run("sum", people, *AGE, *options).json
+    assert abs(exact["sum"] - AGES.sum()) < 20 * exact["standard_error"]
+    text = run("sum", people, *AGE).out
+    total = next(line for line in text.splitlines() if line.startswith("  sum")).split()
+    low, high = (float(total[i].replace(",", "")) for i in (2, 4))
+    assert low < float(total[1].replace(",", "")) < high
+    assert high - low == pytest.approx(exact["sum_high"] - exact["sum_low"], rel=0.02)
+
+
+def test_integers(run, people, refused):
+    result = run("sum", people, *AGE, "--integers", "--json").json
+    assert result["integers"] is True
+    assert result["precision"] == 100
+    assert result["sum"] == int(result["sum"])
+    score = ("--column", "score", "--lower", "0", "--upper", "2", *AGE[6:])
+    assert "row 2 has 0.25 in column 'score'" in refused("sum", people, *score, "--integers")
+    assert "--integers" in refused("sum", people, *AGE, "--integers", "--upper", "99.5")
+    message = refused("sum", people, *AGE, "--integers", "--precision", "7")
+    assert message == "--precision must be upper - lower = 100 with --integers, got 7"
+
+
+class TestOutOfRange:
+    NARROW = ("--column", "age", "--lower", "30", "--upper", "40", *AGE[6:])
+
+    def test_refused_by_default(self, refused, people):
+        message = refused("sum", people, *self.NARROW)
+        assert "row 1 has 20 in column 'age', outside [30, 40]" in message
+        assert "--on-out-of-range clamp" in message
+
+    def test_clamped(self, run, people):
+        clamped = np.clip(AGES, 30, 40)
+        clamp = (*self.NARROW, "--on-out-of-range", "clamp", "--show-true", "--json")
+        result = run("sum", people, *clamp).json
+        assert result["out_of_range"] == "clamp"
+        truth = result["not_private"]
+        assert truth["true_sum"] == clamped.sum()
+        assert truth["true_mean"] == clamped.mean()
+        assert truth["true_sum_before_clamping"] == AGES.sum()
+        assert truth["clamped_values"] == (clamped != AGES).sum()
+        assert truth["sum_error"] == result["sum"] - truth["true_sum"]
+        assert truth["mean_error"] == truth["sum_error"] / 1000
+        assert abs(truth["sum_error"]) < 20 * result["standard_error"]
+
+    @pytest.mark.usefixtures("seeded")
+    def test_what_is_printed_does_not_tell_whether_anything_was_clamped(self, run, tmp_path):
+        """Two files with the same clamped values print the same: the count is not released."""
+        options = ("--column", "a", "--lower", "0", "--upper", "1", *AGE[6:])
+        path, texts = tmp_path / "t.csv", []
+        for top in ("1", "5"):
+            path.write_text("a\n" + "0\n" * 50 + f"{top}\n" * 50)
+            texts.append(run("sum", path, *options, "--on-out-of-range", "clamp").out)
+        assert texts[0] == texts[1]
+        assert "Values outside the bounds were moved to the nearest bound" in texts[0]
+
+    def test_the_bounds_are_within_range(self, run, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("a\n" + "0\n1\n" * 50)
+        run("sum", path, "--column", "a", "--lower", "0", "--upper", "1", *AGE[6:])
+
+
+def test_show_true(run, people):
+    text = run("sum", people, *AGE, "--show-true").out
+    assert "The truth, NOT private: do not publish" in text
+    assert f"{AGES.sum():,}" in text
+    assert run("sum", people, *AGE, "--json").json["not_private"] is None
+
+
+@pytest.mark.usefixtures("seeded")
+def test_without_show_true_the_output_depends_on_the_release_alone(run, people, monkeypatch):
+    """With the protocol's result fixed, other data gives the same text and the same JSON."""
+    real, results = PrivateSum.run, []
+
+    def replay(self, x, rng=None, *, progress=None):
+        results.append(real(self, x, rng, progress=progress))
+        return results[0]
+
+    monkeypatch.setattr(PrivateSum, "run", replay)
+    first = [run("sum", people, *AGE, *json).out for json in ((), ("--json",))]
+    people.write_text(people.read_text().replace(",25,", ",99,"))
+    assert [run("sum", people, *AGE, *json).out for json in ((), ("--json",))] == first
+
+
+class TestUnproved:
+    def test_warning(self, run, people):
+        warning = "ikos sum: warning: 2 messages per user prove nothing"
+        text = run("sum", people, *AGE, "--messages", "2", warning=warning).out
+        assert "NOTHING is proved" in text
+        assert "-differential privacy under" not in text
+        result = run("sum", people, *AGE, "--messages", "2", "--json", warning=warning).json
+        assert result["proved"] is False
+        assert result["delta"] == 1
+        assert result["analysis"] is None
+
+    def test_one_message(self, run, people):
+        one = (*AGE, "--messages", "1", "--no-clear-share")
+        text = run("sum", people, *one, warning="1 message per user proves nothing").out
+        assert "1 message of" in text
+
+    def test_less_than_asked_for(self, run, people):
+        warning = "6 messages per user prove delta = "
+        result = run("sum", people, *AGE, "--messages", "6", "--json", warning=warning).json
+        assert result["proved"] is True
+        assert result["delta"] > result["requested_delta"] == 1e-6
+
+    def test_enough(self, run, people):
+        total = run("sum", people, *AGE, "--json").json["total"]
+        run("sum", people, *AGE, "--messages", total)
+
+
+def test_settings(run, people):
+    single = ("--shuffler", "single", "--no-clear-share")
+    result = run("sum", people, *AGE, *single, "--analysis", "ishai2006", "--json").json
+    assert (result["shuffler"], result["clear_share"], result["clear"]) == ("single", False, 0)
+    assert result["analysis"] == "ishai2006"
+    assert "through one shuffler" in " ".join(run("sum", people, *AGE, *single).out.split())
+    honest = run("sum", people, *AGE, "--min-honest", "500", "--corrupt-shufflers", "1").out
+    assert "500 of 1,000 users" in honest
+    assert "at most 1 shufflers collude" in honest
+
+
+def test_few_users(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "0\n" * 20)
+    small = ("--column", "a", "--lower", "0", "--upper", "1", "--epsilon", "0.01", "--delta", "0.1")
+    for _ in range(20):  # the noise is symmetric about 0: below it every other time
+        if "beyond what the bounds allow" in run("sum", path, *small).out:
+            return
+    pytest.fail("an estimate below the smallest possible sum was not remarked upon")
+
+
+def test_parquet(run, refused, tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="needs the extra ikos[parquet]")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"age": AGES, "member": AGES > 30}), path)
+    assert run("sum", path, *AGE, "--json").json["users"] == 1000
+    assert "booleans" in refused("sum", path, "--column", "member", *AGE[2:])
+    assert "have names" in refused("sum", path, "--no-header", "--column", "1", *AGE[2:])
+
+
+def test_delimiters(run, refused, tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("age\tb\n" + "20\tx\n" * 30)
+    for tab in ("\t", "\\t", "tab"):
+        assert run("sum", path, *AGE, "--delimiter", tab, "--json").json["users"] == 30
+    assert "has no column 'age'" in refused("sum", path, *AGE)
+    assert "'--delimiter': must be one character" in refused("sum", path, *AGE, "--delimiter", "ab")
+
+
+def test_names_that_would_break_lines(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('"a\nb",café\n' + "1,2\n" * 30)
+    rest = AGE[2:]
+    assert r"column 'a\nb'" in run("sum", path, "--column", "a\nb", *rest).out
+    assert run("sum", path, "--column", "café", *rest, "--json").json["column"] == "café"
+
+
+def test_the_census_file(run):
+    if not ADULT.exists():
+        pytest.skip("adult.data of the UCI repository is not beside the checkout")
+    ages = ("--no-header", "--column", "1", "--lower", "17", "--upper", "90")
+    budget = ("--epsilon", "1", "--delta", "1e-10")
+    result = run("sum", ADULT, *ages, *budget, "--show-true", "--json").json
+    assert result["users"] == 32561
+    assert result["not_private"]["true_sum"] == 1256257
+    assert abs(result["not_private"]["sum_error"]) < 20 * result["standard_error"]
+    assert result["standard_error"] / 32561 < 0.01
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--epsilon", "0"), "'--epsilon': '0' is not greater than 0"),
+            (("--epsilon", "-1"), "'--epsilon': '-1' is not greater than 0"),
+            (("--epsilon", "inf"), "'--epsilon': 'inf' is not a decimal number"),
+            (("--epsilon", "1_0"), "'--epsilon': '1_0' is not a decimal number"),
+            (("--epsilon", "1e7"), "'--epsilon': '1e7' is not less than 1000001"),
+            (("--epsilon", "1e-310"), "too large or too small"),
+            (("--epsilon", "1e999999999"), "too large or too small"),
+            (("--epsilon", "1e9999999999999999"), "not a decimal number"),
+            (("--epsilon", ""), "'' is not a decimal number"),
+            (("--delta", "0"), "'--delta': '0' is not greater than 0"),
+            (("--delta", "1"), "'--delta': '1' is not less than 1"),
+            (("--lower", "nan"), "'--lower': 'nan' is not a decimal number"),
+            (("--upper", "1e200"), "'--upper': '1e200' is not between 1e-100 and 1e100"),
+            (("--upper", "-5"), "--upper must be greater than --lower, got -5 and 0"),
+            (("--lower", "100"), "--upper must be greater than --lower, got 100 and 100"),
+            (("--confidence", "1"), "'--confidence': '1' is not less than 1"),
+            (("--confidence", "95"), "'--confidence': '95' is not less than 1"),
+            (("--precision", "0"), "--precision must be at least 1, got 0"),
+            (("--precision", "1.5"), "'--precision': '1.5' is not a whole number"),
+            (("--precision", "2^53"), "--precision must be at most 4503599627370496"),
+            (("--modulus", "7"), "--modulus must be above n * precision"),
+            (("--modulus", "1"), "'--modulus': '1' is less than 2"),
+            (("--messages", "0"), "--messages must be at least 1, got 0"),
+            (("--analysis", "best"), "'--analysis': 'best' is not one of"),
+            (("--analysis", "ghazi2020"), "covers --shuffler single --no-clear-share"),
+            (("--shuffler", "three"), "'--shuffler': 'three' is not one of parallel, single"),
+            (("--min-honest", "0"), "--min-honest must be at least 1, got 0"),
+            (("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
+            (("--min-honest", "3", "--analysis", "balle2020"), "balle2020 needs n >= 19"),
+            (("--corrupt-shufflers", "-1"), "'--corrupt-shufflers': '-1' is not a whole number"),
+            (("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
+            (("--on-out-of-range", "drop"), "'drop' is not one of 'reject', 'clamp'"),
+            (("--column", "agee"), "did you mean 'age'?"),
+            (("--column", "name"), "row 1 (line 2) has 'p0' in column 'name'"),
+            (("--no-header",), "--column is a number counted from 1, got 'age'"),
+            (("--no-header", "--column", "9"), "has no column 9"),
+            (("--no-header", "--column", "2"), "is the first line a header?"),
+            (("--nonsense",), "no such option"),
+            (("more",), "unexpected extra argument"),
+        ],
+    )
+    def test_options(self, refused, people, options, message):
+        assert message in refused("sum", people, *AGE, *options)
+
+    @pytest.mark.parametrize("option", ["--column", "--lower", "--upper", "--epsilon", "--delta"])
+    def test_required(self, refused, people, option):
+        place = AGE.index(option)
+        rest = AGE[:place] + AGE[place + 2 :]
+        assert refused("sum", people, *rest) == f"missing option '{option}'"
+
+    def test_files(self, refused, tmp_path):
+        assert "missing argument 'FILE'" in refused("sum", *AGE)
+        assert "there is no such file" in refused("sum", tmp_path / "nothing.csv", *AGE)
+        assert "it is a directory" in refused("sum", tmp_path, *AGE)
+        empty = tmp_path / "empty.csv"
+        empty.touch()
+        assert "is empty" in refused("sum", empty, *AGE)
+
+    def test_wrap_around_beyond_the_confidence(self, refused, people):
+        tight = ("--precision", "1", "--modulus", "1001")
+        message = refused("sum", people, *AGE, *tight)
+        assert "confidence must be below" in message
+        assert message.startswith("--confidence")
+
+    def test_memory(self, refused, people, monkeypatch):
+        def fail(*args, **kwargs):
+            raise MemoryError
+
+        monkeypatch.setattr(PrivateSum, "run", fail)
+        assert refused("sum", people, *AGE) == "not enough memory for this"
+
+    def test_bugs_are_not_hidden(self, run, people, monkeypatch):
+        def fail(*args, **kwargs):
+            raise KeyError("a bug")
+
+        monkeypatch.setattr(PrivateSum, "run", fail)
+        with pytest.raises(KeyError, match="a bug"):
+            run("sum", people, *AGE)
