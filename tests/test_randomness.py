@@ -30,7 +30,6 @@ from ikos.modular import BLOCK, Zq
 from ikos.randomness import (
     KEY_BYTES,
     NONCE_BYTES,
-    REKEY_BYTES,
     Keystream,
     RandomSource,
     SecureRandom,
@@ -347,6 +346,10 @@ def test_bytes_are_uniform(rng: RandomSource) -> None:
 # The keystream
 
 
+SEGMENT = 1 << 20
+"""Bytes under one key."""
+
+
 def counter_mode(key: bytes, counter: bytes, count: int) -> bytes:
     """Return AES-256-CTR keystream from the block cipher alone."""
     first = int.from_bytes(counter, "big")
@@ -362,7 +365,7 @@ def seeds(count: int) -> list[bytes]:
 
 def expected_stream(segments: int) -> bytes:
     return b"".join(
-        counter_mode(seed[:KEY_BYTES], seed[KEY_BYTES:], REKEY_BYTES) for seed in seeds(segments)
+        counter_mode(seed[:KEY_BYTES], seed[KEY_BYTES:], SEGMENT) for seed in seeds(segments)
     )
 
 
@@ -382,7 +385,7 @@ def test_keystream_takes_a_new_key_every_2_to_the_20_bytes_whatever_the_requests
 ) -> None:
     used = iter(seeds(4))
     stream = Keystream(lambda: next(used))
-    out = bytearray(4 * REKEY_BYTES)
+    out = bytearray(4 * SEGMENT)
     for start in range(0, len(out), step):
         stream.read_into(memoryview(out)[start : start + step])
     assert bytes(out) == expected_stream(4)
@@ -492,6 +495,14 @@ def in_child(draw: Callable[[], bytes]) -> bytes:
 def test_threads_draw_from_different_streams() -> None:
     rng = SecureRandom()
     assert len(set(in_threads(lambda: rng.bytes(32), 8))) == 8
+
+
+def test_each_thread_has_a_keystream_of_its_own() -> None:
+    rng = SecureRandom()
+    streams = [rng._stream(), rng._stream()]
+    in_threads(lambda: streams.append(rng._stream()) or b"", 4)  # type: ignore[func-returns-value]
+    assert len({id(stream) for stream in streams}) == 5
+    assert streams[0] is streams[1]
 
 
 @forks

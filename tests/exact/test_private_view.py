@@ -266,3 +266,14 @@ def test_library_views_of_private_sums_fit_the_computed_law(shuffler: str, clear
     assert outcome_p_value(sample, law) > FALSE_ALARM
     halved = noisy_view_law(x, noise_modulo(q, 1 / 4, 1.0), q, shuffled, shuffler, clear)
     assert outcome_p_value(sample, halved) < FALSE_ALARM
+
+
+def test_library_views_with_min_honest_carry_the_larger_noise() -> None:
+    """Two users, either of whom must be covered alone: Polya(1) noise each, not Polya(1/2)."""
+    protocol = private_sum(2, 1, 3, 1, messages=2, min_honest=1)
+    rng = DeterministicRandom(81)
+    views = (protocol.shuffle(protocol.randomize((0, 1), rng), rng) for _ in range(5000))
+    sample = [((tuple(view.columns[0].tolist()),), None) for view in views]
+    for shape, fits in ((1, True), (1 / 2, False)):
+        law = noisy_view_law((0, 1), noise_modulo(3, shape, 1.0), 3, 2, "single", False)
+        assert (outcome_p_value(sample, law) > FALSE_ALARM) == fits
