@@ -1,0 +1,76 @@
+"""Sphinx configuration: `make docs`, or sphinx-build -W -n -b html docs docs/_build/html."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from click.testing import CliRunner
+
+import ikos
+
+project = "ikos"
+author = "the ikos developers"
+release = version = ikos.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+nitpicky = True
+default_role = "py:obj"
+
+# Types stand in the numpydoc sections in words, "(n,) ndarray of int64": they are not names to
+# look up, and signatures without annotations stay readable.
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_param = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+add_module_names = False
+
+# All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
+# that share a line, the law of the noise), and two internals that docstrings name.
+nitpick_ignore_regex = [
+    ("py:class", r"ndarray|mapping|NoiseLaw|n|lower|precision|epsilon|first"),
+    ("py:obj", r"ikos\.modular\.Zq|release"),
+]
+suppress_warnings: list[str] = []
+
+html_theme = "furo"
+html_title = f"ikos {release}"
+html_show_copyright = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+
+try:
+    cli = importlib.import_module("ikos.cli")
+except ImportError:
+    exclude_patterns.append("cli.md")
+    suppress_warnings.append("toc.excluded")
+
+
+def add_help(_app: Any, docname: str, source: list[str]) -> None:
+    """Append the help of every command to the command line's page."""
+    if docname != "cli":
+        return
+    for name in ("", *cli.COMMANDS):
+        shown = f"ikos {name}".strip()
+        run = CliRunner().invoke(cli.commands, [*name.split(), "--help"], prog_name="ikos")
+        source[0] += f"\n## `{shown}`\n\n```text\n{run.output.rstrip()}\n```\n"
+
+
+def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """Resolve a name that another module uses as it is exported by ``ikos``."""
+    if node.get("refdomain") != "py":
+        return None
+    target = "ikos." + node["reftarget"]
+    python = env.get_domain("py")
+    document = node.get("refdoc")
+    return python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", add_help)
+    app.connect("missing-reference", from_the_top)
