@@ -22,8 +22,16 @@ def quote(value: object) -> str:
     """Return ``value`` as an error message shows it: never longer than a short line."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
+    text = _decimal(value) if isinstance(value, Fraction) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _decimal(value: Fraction) -> str:
+    """Return a rational as the decimal that it was written as, if it was one."""
+    if value.denominator == 1:
+        return str(value)
+    text = repr(float(value)) if abs(value) < 1 << 1000 else "0"
+    return text if Fraction(text) == value else str(value)
 
 
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 __all__ = ["NoiseLaw", "default_modulus", "default_precision"]
 
@@ -71,6 +70,8 @@ class NoiseLaw:
 
     def _smallest(self, bound: Callable[[float], float]) -> float:
         """Return the smallest value found of a bound that holds for every theta in (0, rate)."""
+        from scipy import optimize  # costs a second to import, which a release need not wait for
+
         s = self._s
         best = optimize.minimize_scalar(
             bound, bounds=(0.0, s * (1 - 1e-12)), method="bounded", options={"xatol": s * 1e-9}
@@ -80,6 +81,8 @@ class NoiseLaw:
     @cached_property
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
         """Return a cell width w and the law and survival of floor(Polya / w), 0.. ."""
+        from scipy import stats
+
         law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
         last = int(law.isf(1e-17)) + 2
         width = -(-last // _GRID)

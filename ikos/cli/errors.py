@@ -67,11 +67,6 @@ def in_options(message: str) -> str:
         message,
     )
     message = re.sub(r"""\b(analysis|shuffler)=["'](\w+)["']""", r"--\1 \2", message)
-    message = re.sub(
-        r"\bFraction\((\d{1,300}), (\d{1,300})\)",
-        lambda match: f"{int(match[1]) / int(match[2]):.10g}",
-        message,
-    )
     message = message.replace("integers=True", "--integers")
     message = message.replace("--shuffler single, --no", "--shuffler single --no")
     return re.sub(r"\bor give precision=", "or give --precision", message)

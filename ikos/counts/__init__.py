@@ -49,6 +49,12 @@ _MODULES: dict[str, _Analysis] = {
 ANALYSES = ("published", *_MODULES)
 """Names of the analyses; "published" is whichever of the others is best where it applies."""
 
+MAX_SIGMA = 1e12
+"""Levels up to here are counted; the arithmetic carries far more."""
+
+MIN_EPSILON, MAX_EPSILON = 1e-100, 1e6
+"""Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
+
 
 def _setting(
     n: object, q: object, analysis: object, shuffler: object, clear_share: object
@@ -173,8 +179,8 @@ def message_count(
     q : int
         Order of the group, at least 2.
     sigma : float
-        Security in bits, positive: total variation at most ``2**-sigma`` between the views of
-        any two inputs with the same sum.
+        Security in bits, positive and at most 1e12: total variation at most ``2**-sigma`` between
+        the views of any two inputs with the same sum.
     analysis, shuffler, clear_share
         As in `security_level`.
 
@@ -197,7 +203,7 @@ def message_count(
     765
     """
     n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
-    level = number("sigma", sigma, above=0)
+    level = number("sigma", sigma, above=0, high=MAX_SIGMA)
     covering = _covering(n, None, analysis, shuffler, clear_share)
     if level < 1 and "balle2020" in covering:
         # Corollary 6.1 says nothing of levels below 1; the count for level 1 has at least that.
@@ -323,7 +329,7 @@ def private_message_count(
     n = integer("n", n, low=1)
     integer("precision", precision, low=1)
     users = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
-    budget = number("epsilon", epsilon, above=0)
+    budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     allowed = number("delta", delta, above=0, below=1)
     with rounding(UP):
         needed = gmpy2.log2((1 + gmpy2.exp(exact(budget, UP))) / exact(allowed, DOWN))

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, number, quote
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
-from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, private, private_message_count
+from ikos.counts import (
+    ANALYSES,
+    MAX_EPSILON,
+    MIN_EPSILON,
+    SHUFFLERS,
+    MessageCount,
+    private,
+    private_message_count,
+)
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
@@ -22,6 +30,8 @@ from ikos.shuffling import View
 from ikos.summation.secure_sum import Progress, SecureSum, digest
 
 __all__ = ["PrivateSum"]
+
+MAX_BOUND = 1e100
 
 
 def _whole_steps(lower: float, upper: float, precision: int | None) -> int:
@@ -72,7 +82,8 @@ class PrivateSum:
         default. Noise and messages are chosen for this many, so that with all n present the noise
         variance is n / min_honest times as large. `run` and `analyze` refuse fewer.
     lower, upper : float
-        Public bounds of the values; 0 and 1 by default. Results are in the same units.
+        Public bounds of the values, within 1e100; 0 and 1 by default. Results are in the same
+        units.
     integers : bool
         Promise that the values are integers, and refuse others. The bounds must be integers and
         the precision is ``upper - lower``: nothing is rounded, and messages are short.
@@ -134,17 +145,18 @@ class PrivateSum:
         integers: bool = False,
     ) -> None:
         n = integer("n", n, low=1)
-        budget = number("epsilon", epsilon, above=0)
+        budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
         number("delta", delta, above=0, below=1)
         honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
         choice("analysis", analysis, ANALYSES)
         choice("shuffler", shuffler, SHUFFLERS)
         flag("clear_share", clear_share)
-        low, high = float(number("lower", lower)), float(number("upper", upper))
+        low = float(number("lower", lower, low=-MAX_BOUND, high=MAX_BOUND))
+        high = float(number("upper", upper, low=-MAX_BOUND, high=MAX_BOUND))
         if not low < high:
             raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
-        if not np.isfinite(high - low):
-            raise ValueError(f"upper - lower must be finite, got {high!r} and {low!r}")
+        if high - low < 1 / MAX_BOUND:
+            raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
         if flag("integers", integers):
             precision = _whole_steps(low, high, precision)
         if precision is None:

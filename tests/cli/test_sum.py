@@ -275,7 +275,7 @@ class TestMistakes:
             (("--epsilon", "inf"), "'--epsilon': 'inf' is not a decimal number"),
             (("--epsilon", "1_0"), "'--epsilon': '1_0' is not a decimal number"),
             (("--epsilon", "1e7"), "'--epsilon': '1e7' is not less than 1000001"),
-            (("--epsilon", "1e-310"), "too large or too small"),
+            (("--epsilon", "1e-310"), "--epsilon must be at least 1e-100, got 1e-310"),
             (("--epsilon", "1e999999999"), "too large or too small"),
             (("--epsilon", "1e9999999999999999"), "not a decimal number"),
             (("--epsilon", ""), "'' is not a decimal number"),

@@ -217,6 +217,7 @@ def test_extreme_arguments_are_answered() -> None:
         ({"n": 10.0}, TypeError, "n must be an integer, got float 10.0"),
         ({"q": 1}, ValueError, "q must be at least 2, got 1"),
         ({"sigma": 0}, ValueError, "sigma must be greater than 0, got 0"),
+        ({"sigma": Fraction(10) ** 300}, ValueError, "sigma must be at most 1e\\+12"),
         ({"sigma": math.nan}, ValueError, "sigma must be finite, got nan"),
         ({"sigma": "80"}, TypeError, "sigma must be an int, a Fraction or a float, got str '80'"),
         ({"analysis": "magic"}, ValueError, "analysis must be one of .*got 'magic'"),
