@@ -12,16 +12,21 @@ import operator
 from collections.abc import Collection
 from fractions import Fraction
 from numbers import Rational
+from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["choice", "flag", "integer", "number", "quote", "rational"]
+__all__ = ["choice", "flag", "integer", "number", "quote", "rational", "unmasked", "up"]
+
+_T = TypeVar("_T")
 
 
 def quote(value: object) -> str:
     """Return ``value`` as an error message shows it: never longer than a short line."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > 4096:
+        return "a fraction of very many digits"
     text = _decimal(value) if isinstance(value, Fraction) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -103,3 +108,16 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__} {quote(value)}")
     return bool(value)
+
+
+def unmasked(name: str, x: _T) -> _T:
+    """Return ``x``, refusing a masked array with masked values: they would be used as they are."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ValueError(f"{name} must not hold masked values; use {name}.compressed()")
+    return x
+
+
+def up(value: Fraction) -> float:
+    """Return the smallest float that is at least a rational, for budgets that may not shrink."""
+    result = float(value)
+    return math.nextafter(result, math.inf) if Fraction(result) < value else result

@@ -22,6 +22,7 @@ ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
 _TRUSTED = 1e-9
+_SMALLEST_RATE = 1e-12  # below it the quantiles of the law leave the range of machine integers
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ class NoiseLaw:
         s = self._s
         if self.shape == 1:
             return (math.log(2 / ((1 + math.exp(-s)) * miss)) + s * s * users / 8) / s
+        if s < _SMALLEST_RATE:
+            return math.inf
         width, _, survival = self._grid
 
         def enough(cells: int) -> bool:
@@ -138,10 +141,12 @@ class NoiseLaw:
             return math.log(2 * here) + slope * slope * users / 8 <= math.log(miss)
 
         low, high = 0, 1
-        while not enough(high):
-            low, high = high, 2 * high
+        while True:
             if high > survival.size or self._survival(high) < _TRUSTED:
-                return math.inf  # beyond it the slope would be that of rounding errors
+                return math.inf  # from here on the slope would be that of rounding errors
+            if enough(high):
+                break
+            low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote
+from ikos._validation import integer, quote, unmasked
 
 __all__ = ["BLOCK", "Zq", "blocks"]
 
@@ -94,6 +94,7 @@ class Zq:
         ValueError
             If a value is outside ``[0, q)``. Nothing is reduced silently.
         """
+        unmasked(name, x)
         # A list goes through Python objects: numpy would turn [True, 2] or [2**64, 1] into
         # something else before anyone could look.
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)

@@ -30,6 +30,9 @@ __all__ = ["discrete_laplace", "geometric", "polya", "polya_population"]
 Real = int | float | Fraction
 _INT64_MAX = (1 << 63) - 1
 
+MAX_SHAPE = 10**6
+"""Largest shape of `polya`, whose time grows with it."""
+
 
 def _bernoulli(numerators: NDArray[Any], denominator: int, rng: RandomSource) -> NDArray[np.bool_]:
     """Return independent Bernoulli variables of probability ``numerators / denominator``."""
@@ -243,8 +246,8 @@ def polya(
     Parameters
     ----------
     r : int, float or Fraction
-        Shape, positive; a float is taken at its exact value (write ``Fraction(1, n)``, not
-        ``1 / n``). Takes time proportional to ``r`` where it is above 1.
+        Shape, positive and at most 10^6; a float is taken at its exact value (write
+        ``Fraction(1, n)``, not ``1 / n``). Takes time proportional to ``r`` where it is above 1.
     s : int, float or Fraction
         Rate, positive; a float is taken at its exact value.
     size : int, optional
@@ -275,7 +278,7 @@ def polya(
     >>> share.shape, bool((share >= 0).all())
     ((100,), True)
     """
-    shape, rate = _positive("r", r), _positive("s", s)
+    shape, rate = number("r", r, above=0, high=MAX_SHAPE), _positive("s", s)
     count, source = _size(size), secure(rng)
     whole, part = divmod(shape, 1)
     draws = np.zeros(count, dtype=np.int64)
@@ -334,8 +337,8 @@ def polya_population(
     >>> noise.shape, bool(0 < (noise != 0).sum() < 100)
     ((1000000,), True)
     """
-    n = integer("n", n, low=1)
-    parties = n if parties is None else integer("parties", parties, low=1)
+    n = integer("n", n, low=1, high=1 << 62)
+    parties = n if parties is None else integer("parties", parties, low=1, high=1 << 62)
     rate, source = _positive("s", s), secure(rng)
     result = np.zeros(n, dtype=np.int64)
     bound = 0

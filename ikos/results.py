@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
 from ikos._validation import number
 from ikos.accuracy import NoiseLaw
 
-__all__ = ["Cost", "Guarantee", "Interval", "SumResult"]
+__all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least"]
+
+
+def at_least(value: float, digits: int) -> str:
+    """Return a budget to so many significant digits, rounded up: what is printed must hold."""
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value))
+    return f"{float(rounded):.{digits}g}"
 
 
 class Interval(NamedTuple):
@@ -55,7 +62,8 @@ class Guarantee:
         if not self.proved:
             return "no differential privacy is proved: too few messages"
         return (
-            f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy, {self.adjacency} "
+            f"({at_least(self.epsilon, 6)}, {at_least(self.delta, 3)})-differential privacy, "
+            f"{self.adjacency} "
             f"({self.theorem})"
         )
 
@@ -143,7 +151,10 @@ class SumResult:
     def standard_error(self) -> float:
         """Bound on the root of the mean squared error of the sum, in the data's units."""
         rounding = self.users / 4 if self.rounded else 0.0
-        wrap = float(self.modulus) ** 2 * self.wrap_probability
+        wrap = 0.0
+        if self.wrap_probability:
+            exponent = 2 * math.log(self.modulus) + math.log(self.wrap_probability)
+            wrap = math.exp(exponent) if exponent < 700 else math.inf
         return self.step * math.sqrt(self.noise.variance + rounding + wrap)
 
     def interval(self, confidence: float = 0.95) -> Interval:
@@ -174,6 +185,8 @@ class SumResult:
                 f"wrap-around, got {confidence!r}; use a larger modulus"
             )
         reach = self.noise.half_width(miss, self.users if self.rounded else 0) * self.step
+        # and one unit in the last place for the rounding of the estimate itself
+        reach += math.ulp(self.estimate)
         return Interval(self.estimate - reach, self.estimate + reach)
 
     def mean(self) -> float:
@@ -186,10 +199,16 @@ class SumResult:
         return Interval(low / self.users, high / self.users)
 
     def __str__(self) -> str:
+        if self.wrap_probability < 0.05:
+            of_sum = f"95 % interval {self.interval()}"
+            of_mean = f"95 % interval {self.mean_interval()}"
+        else:
+            chance = f"{self.wrap_probability:.2g}"
+            of_sum = of_mean = f"no interval: wrapped around with probability up to {chance}"
         return "\n".join(
             (
-                f"sum       {self.estimate:.8g}  95 % interval {self.interval()}",
-                f"mean      {self.mean():.8g}  95 % interval {self.mean_interval()}",
+                f"sum       {self.estimate:.8g}  {of_sum}",
+                f"mean      {self.mean():.8g}  {of_mean}",
                 f"error     {self.standard_error:.4g} (sum, root mean square, at most)",
                 f"guarantee {self.guarantee}",
                 *(f"          {condition}" for condition in self.guarantee.conditions),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ikos.randomness import RandomSource
@@ -25,7 +26,8 @@ class View:
     """What the analyzer receives, and nothing else.
 
     No user index, no order of arrival and no other party's memory is reachable from it: each
-    array is a fresh one, read-only, and its printed form shows sizes alone.
+    array is a fresh one, read-only, integers beyond machine words are fresh objects made in the
+    order of the output, and the printed form shows sizes alone.
 
     Attributes
     ----------
@@ -38,6 +40,12 @@ class View:
 
     columns: tuple[NDArray[Any], ...]
     clear: NDArray[Any] | None
+
+    def __post_init__(self) -> None:
+        arrays = tuple(self.columns) if self.clear is None else (*self.columns, self.clear)
+        types = [type(self.columns) is tuple, *(isinstance(a, np.ndarray) for a in arrays)]
+        if not all(types) or any(array.ndim != 1 for array in arrays):
+            raise TypeError("a View must be made of a tuple of one-dimensional arrays")
 
     def __repr__(self) -> str:
         sizes = sorted({column.size for column in self.columns}) or [0]
@@ -64,6 +72,17 @@ def release(column: NDArray[Any], order: str, rng: RandomSource) -> NDArray[Any]
     return column
 
 
+def _fresh(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column whose Python integers are new objects, made in this order.
+
+    The objects that came in were made in the users' order, which their addresses would tell.
+    """
+    if column.dtype == object:
+        values = [int.from_bytes(v.to_bytes(v.bit_length() // 8 + 1)) for v in column]
+        column[:] = values
+    return column
+
+
 def shuffle(
     shares: NDArray[Any], *, shuffler: str, clear_share: bool, order: str, rng: RandomSource
 ) -> View:
@@ -82,7 +101,7 @@ def shuffle(
     """
     rows = shares[:-1] if clear_share else shares
     inputs = [rows.reshape(-1)] if shuffler == "single" else list(rows)
-    columns = tuple(release(column.copy(), order, rng) for column in inputs)
+    columns = tuple(_fresh(release(column.copy(), order, rng)) for column in inputs)
     clear = shares[-1].copy() if clear_share else None
     for array in (*columns, *(() if clear is None else (clear,))):
         array.setflags(write=False)

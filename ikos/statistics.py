@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import number, quote
+from ikos._validation import number, quote, unmasked, up
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, SumResult
 from ikos.summation import PrivateSum
@@ -167,8 +167,8 @@ def _composed(parts: Sequence[Guarantee], how: str) -> Guarantee:
     """Return the guarantee of several releases about the same users, by basic composition."""
     return replace(
         parts[0],
-        epsilon=float(sum(Fraction(part.epsilon) for part in parts)),
-        delta=min(1.0, np.nextafter(sum(part.delta for part in parts), 1.0).item()),
+        epsilon=up(sum((Fraction(part.epsilon) for part in parts), Fraction(0))),
+        delta=min(1.0, up(sum((Fraction(part.delta) for part in parts), Fraction(0)))),
         theorem=f"{parts[0].theorem}; {how}",
     )
 
@@ -305,23 +305,26 @@ def histogram(
     labels = list(categories)
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"categories must be distinct and not empty, got {quote(labels)}")
-    cells = [np.asarray(values == label, dtype=bool) for label in labels]
-    known = np.logical_or.reduce(cells)
-    if not known.all():
-        first = int(np.argmin(known))
+    # One cell for each user, whatever equals what: comparing whole arrays with each label would
+    # convert the label to the array's type, where two labels can become one, and a user who counted
+    # twice would change more than two of the counts.
+    places = {label: place for place, label in enumerate(labels)}
+    cell = np.array([places.get(value, -1) for value in values.tolist()])
+    if (cell < 0).any():
+        first = int(np.argmax(cell < 0))
         raise ValueError(f"x[{first}] must be one of the categories, got {quote(values[first])}")
     budget = number("epsilon", epsilon, above=0) / 2
     risk = number("delta", delta, above=0, below=1) / 2
     counts = {
-        label: count(cell, epsilon=budget, delta=risk, rng=rng, **options)
-        for label, cell in zip(labels, cells, strict=True)
+        label: count(cell == place, epsilon=budget, delta=risk, rng=rng, **options)
+        for label, place in places.items()
     }
     parts = [result.guarantee for result in counts.values()][:1] * 2
     return Histogram(counts, _composed(parts, "a replacement changes at most two of the counts"))
 
 
 def _vector(x: ArrayLike) -> NDArray[Any]:
-    values = np.asarray(x)
+    values = np.asarray(unmasked("x", x))
     if values.ndim != 1:
         raise ValueError(f"x must be one-dimensional, got shape {values.shape}")
     if not values.size:

@@ -35,7 +35,7 @@ class DeterministicRandom(RandomSource):
         material = value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
         self._root = hashlib.sha512(b"ikos.testing.DeterministicRandom" + material).digest()
         self._rekeys = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may draw while its thread draws
         self._keystream = Keystream(self._next_seed)
 
     def _next_seed(self) -> bytes:

@@ -85,6 +85,32 @@ def test_half_width_on_a_coarse_lattice_still_covers() -> None:
         assert 0.97 * miss - 1e-5 <= outside + 0.02 * miss <= miss * 1.02
 
 
+@pytest.mark.parametrize("rate", [8, 36, 40, 800])
+@pytest.mark.parametrize("shape", [Fraction(1), Fraction(2), Fraction(1000)])
+def test_half_width_covers_rounding_where_there_is_no_noise(rate: int, shape: Fraction) -> None:
+    """With a survival function that falls below what doubles resolve in a step or two."""
+    users, miss = 1000, 0.05
+    t = NoiseLaw(Fraction(rate), shape).half_width(miss, users)
+    rounding = stats.binom(users, 0.5)
+    assert rounding.cdf(users / 2 - t) + rounding.sf(users / 2 + t) <= miss
+    assert t < 60
+
+
+def test_half_width_at_a_rate_beyond_the_lattice() -> None:
+    assert 2e30 < NoiseLaw(Fraction(1, 10**30), Fraction(2)).half_width(0.05, 10) < 2e31
+
+
+@pytest.mark.parametrize("shape", [Fraction(3, 2), Fraction(40)])
+def test_reach_is_twice_chernoffs_bound(shape: Fraction) -> None:
+    s, r, distance = 0.05, float(shape), 900.0
+    theta = np.linspace(0, s, 200_001)[1:-1]
+    log_mgf = r * (2 * np.log(-np.expm1(-s)) - np.log(-np.expm1(theta - s)))
+    log_mgf -= r * np.log(-np.expm1(-theta - s))
+    best = 2 * math.exp(float((log_mgf - theta * distance).min()))
+    bound = NoiseLaw(Fraction(1, 20), shape).reach(distance)
+    assert math.isclose(bound, min(1.0, best), rel_tol=1e-6)
+
+
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("miss", [0.05, 1e-6])
 def test_half_width_where_rounding_dominates(law: NoiseLaw, miss: float) -> None:

@@ -79,6 +79,18 @@ def test_min_honest_counts_for_fewer() -> None:
     assert "min_honest=1000" in repr(protocol)
 
 
+def test_levels_hold_for_every_number_of_honest_users() -> None:
+    # ishai2006 proves less for more users: the level for min_honest alone would be overstated.
+    single: dict[str, Any] = {"shuffler": "single", "clear_share": False}
+    for analysis in ("ishai2006", "published"):
+        protocol = SecureSum(10**6, 2**16, min_honest=2, analysis=analysis, **single)
+        m = protocol.messages.shuffled
+        for n in (2, 1000, 10**6):
+            assert security_level(n, 2**16, m, analysis="ishai2006", **single) >= 80
+        given = SecureSum(10**6, 2**16, min_honest=2, messages=m, analysis=analysis, **single)
+        assert given.messages == protocol.messages
+
+
 def test_each_corrupt_shuffler_costs_one_message() -> None:
     honest = SecureSum(1000, 2**64)
     protocol = SecureSum(1000, 2**64, corrupt_shufflers=3)
@@ -119,6 +131,7 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
     variants = [
         SecureSum(101, 2**16), SecureSum(100, 2**17), SecureSum(100, 2**16, sigma=90),
         SecureSum(100, 2**16, shuffler="single"), SecureSum(100, 2**16, clear_share=False),
+        SecureSum(100, 2**20_000, messages=9),
         SecureSum(100, 2**16, min_honest=99), SecureSum(100, 2**16, corrupt_shufflers=1),
     ]  # fmt: skip
     hashes = {p.parameter_hash for p in variants} | {protocol.parameter_hash}
@@ -139,6 +152,7 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         (np.array([1.0, 2, 3]), TypeError, "x must hold integers, got an array of float64"),
         (np.array([True] * 3), TypeError, "x must hold integers, got an array of bool"),
         ([[1], [2], [3]], ValueError, "one-dimensional"),
+        (np.ma.array([1, 2, 3], mask=[0, 1, 0]), ValueError, "x must not hold masked values"),
         (None, TypeError, "x must hold integers|must be an integer"),
         ("123", TypeError, "x must hold integers"),
     ],
@@ -242,6 +256,28 @@ def test_cost_and_progress(shuffler: str, clear_share: bool) -> None:
     protocol.run(range(5), progress=lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1]
     assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
+
+
+def test_addresses_of_large_integers_tell_nothing_of_the_users() -> None:
+    """Objects made in the users' order would give that order away by their addresses."""
+    protocol = SecureSum(2000, 2**127 - 1, messages=4, clear_share=False)
+    shares = protocol.share(range(2000))
+    for order in ("sorted", "permuted"):
+        view = protocol.shuffle(shares, order=order)
+        mine = {id(value) for value in shares.flat}
+        for row, column in zip(shares, view.columns, strict=True):
+            assert not mine & {id(value) for value in column}
+            user = {value: i for i, value in enumerate(row)}
+            by_address = [user[value] for value in sorted(column, key=id)]
+            # neighbours in memory are neighbours among the users about twice in 2,000
+            steps = np.abs(np.diff(by_address))
+            assert (steps == 1).sum() < 40
+
+
+@pytest.mark.parametrize("columns", [([1, 2],), [np.zeros(2)], (np.zeros((2, 2)),)])
+def test_a_view_is_made_of_arrays(columns: Any) -> None:
+    with pytest.raises(TypeError, match="one-dimensional arrays"):
+        View(columns, None)
 
 
 def test_no_secret_is_printed() -> None:

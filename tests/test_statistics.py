@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ikos import statistics
+from ikos import PrivateSum, statistics
 from ikos.testing import DeterministicRandom
 
 
@@ -90,11 +91,69 @@ def test_histogram_spends_half_the_budget_on_each_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("x", "categories"),
+    [
+        (np.full(50, 16777216, dtype=np.float32), [16777216, 16777217]),
+        (np.full(50, 2.0**53), [2**53, 2**53 + 1]),
+        (np.full(50, 0.1, dtype=np.float32), [0.1, np.float32(0.1)]),
+        (["a"] * 50, ["a", "a\0"]),
+        (["a"] * 50, [("a",), "a"]),
+    ],
+    ids=str,
+)
+def test_nobody_counts_twice_where_categories_merge_in_the_arrays_type(
+    x: Any, categories: list[Any]
+) -> None:
+    """Two labels that become one would make a replacement change four counts, not two."""
+    result = statistics.histogram(x, categories, epsilon=100, delta=1e-3)
+    assert abs(sum(result.estimates().values()) - 50) < 5
+
+
+def test_half_of_delta_goes_to_each_sum_of_a_variance() -> None:
+    n, delta = 1000, 7.8e-7  # where half the delta takes one message more
+    whole = PrivateSum(n, 0.5, delta, lower=0, upper=1)
+    half = PrivateSum(n, 0.5, delta / 2, lower=0, upper=1)
+    assert half.messages.total == whole.messages.total + 1
+    result = statistics.variance(np.zeros(n), lower=0, upper=1, epsilon=1, delta=delta)
+    for part in (result.first, result.second):
+        assert part.cost.messages_per_user == half.messages.total
+        assert part.guarantee.delta <= delta / 2
+
+
+def test_each_sum_of_a_variance_gets_half_of_the_risk() -> None:
+    x = np.linspace(0, 1, 100)
+    result = statistics.variance(x, lower=0, upper=1, epsilon=1, delta=1e-3)
+    low, high = result.interval(0.9)
+    low2, high2 = result.second.mean_interval(0.95)
+    low1, high1 = (end - 0.5 for end in result.first.mean_interval(0.95))
+    squares = (low1**2, high1**2)
+    assert low == low2 - max(squares)
+    assert high == high2 - (0 if low1 <= 0 <= high1 else min(squares))
+
+
+def test_masked_values_are_refused() -> None:
+    x = np.ma.array([0.5] * 50, mask=[True] + [False] * 49)
+    with pytest.raises(ValueError, match="must not hold masked values"):
+        statistics.mean(x, lower=0, upper=1, epsilon=1, delta=1e-3)
+
+
+def test_budgets_are_never_rounded_down() -> None:
+    third = Fraction(1, 3)
+    result = statistics.variance(np.zeros(50), lower=0, upper=1, epsilon=third, delta=1e-3)
+    assert Fraction(result.guarantee.epsilon) >= third
+    assert Fraction(result.first.guarantee.epsilon) >= third / 2
+
+
+@pytest.mark.parametrize(
     ("call", "error", "said"),
     [
         (lambda o: statistics.count([0, 1] * 50, **o), TypeError, "x must hold booleans"),
         (lambda o: statistics.count([], **o), ValueError, "at least one user"),
-        (lambda o: statistics.histogram(["a"] * 50, ["b"], **o), ValueError, r"x\[0\] must be one"),
+        (
+            lambda o: statistics.histogram(["a"] * 50, ["b"], **o),
+            ValueError,
+            r"x\[0\] must be one",
+        ),
         (lambda o: statistics.histogram(["a"] * 50, ["a", "a"], **o), ValueError, "distinct"),
         (lambda o: statistics.histogram(["a"] * 50, [], **o), ValueError, "categories must be"),
         (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),

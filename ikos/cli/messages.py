@@ -40,6 +40,7 @@ from ikos.cli.output import (
     wrapped,
 )
 from ikos.cli.types import MODULUS, NAME, WHOLE, Decimal, Whole
+from ikos.results import at_least
 
 if TYPE_CHECKING:
     from ikos import MessageCount
@@ -322,7 +323,7 @@ def _table(covered: list[Row], bits: int) -> list[str]:
                 f"{count.shuffled:,} + {count.clear}",
                 f"{count.total:,}",
                 "no limit" if math.isinf(count.sigma) else f"{count.sigma:,.2f}",
-                *([] if count.delta is None else [f"{count.delta:.2g}"]),
+                *([] if count.delta is None else [at_least(count.delta, 2)]),
                 f"{sent:,}" if sent < 10**10 else f"{sent:.4g}",
             ]
         )

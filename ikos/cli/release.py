@@ -38,6 +38,7 @@ from ikos.cli.output import (
     progress,
     wrapped,
 )
+from ikos.results import at_least
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +81,7 @@ class Release:
             return [f"{many} nothing: this result has no differential privacy guarantee"]
         if Fraction(guarantee.delta) > self.delta:
             return [
-                f"{many} delta = {guarantee.delta:.3g} only, not the "
+                f"{many} delta = {at_least(guarantee.delta, 3)} only, not the "
                 f"{float(self.delta):.3g} asked for"
             ]
         return []
@@ -149,8 +150,8 @@ class Release:
         return [
             heading,
             *wrapped(
-                f"({guarantee.epsilon:.6g}, {guarantee.delta:.3g})-differential privacy under "
-                f"{adjacency}, proved by {guarantee.theorem}. It holds"
+                f"({at_least(guarantee.epsilon, 6)}, {at_least(guarantee.delta, 3)})-"
+                f"differential privacy under {adjacency}, proved by {guarantee.theorem}. It holds"
             ),
             *(line for item in guarantee.conditions for line in wrapped(item, "  - ", "    ")),
             *wrapped(public),

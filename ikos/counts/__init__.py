@@ -21,11 +21,17 @@ __all__ = [
     "ANALYSES",
     "SHUFFLERS",
     "MessageCount",
+    "least",
     "message_count",
+    "private",
     "private_message_count",
     "proved",
     "security_level",
 ]
+
+
+Users = tuple[int, int]
+"""The fewest and the most honest users for whom a level must hold."""
 
 
 class _Analysis(Protocol):
@@ -47,7 +53,11 @@ _MODULES: dict[str, _Analysis] = {
 }
 
 ANALYSES = ("published", *_MODULES)
-"""Names of the analyses; "published" is whichever of the others is best where it applies."""
+"""Names of the analyses; "published" is the better of balle2020 and ishai2006 where both apply.
+
+It leaves out ghazi2020, whose constants are not derived here and whose proof is for prime q; it
+never needs fewer messages than balle2020.
+"""
 
 MAX_SIGMA = 1e12
 """Levels up to here are counted; the arithmetic carries far more."""
@@ -68,11 +78,15 @@ def _setting(
     )
 
 
+def _names(analysis: str) -> list[str]:
+    return ["balle2020", "ishai2006"] if analysis == "published" else [analysis]
+
+
 def _covering(
     n: int, m: int | None, analysis: str, shuffler: str, clear_share: bool
 ) -> dict[str, _Analysis]:
     """Return the analyses of that name that cover a setting, or raise for none."""
-    names = list(_MODULES) if analysis == "published" else [analysis]
+    names = _names(analysis)
     refusals = {
         name: _MODULES[name].refusal(n, m, shuffler=shuffler, clear_share=clear_share)
         for name in names
@@ -95,17 +109,28 @@ def _covering(
     )
 
 
+def _level(
+    module: _Analysis, users: Users, q: int, m: int, shuffler: str, clear_share: bool
+) -> float | None:
+    """Return the level proved for every number of users between the two ends, None if refused.
+
+    Each analysis moves one way in the number of users, so the worse end bounds what lies between.
+    """
+    if any(module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) for n in users):
+        return None
+    return min(module.level(n, q, m, clear_share=clear_share) for n in users)
+
+
 def _smallest(
-    module: _Analysis, n: int, q: int, sigma: Fraction, shuffler: str, clear_share: bool
+    module: _Analysis, users: Users, q: int, sigma: Fraction, shuffler: str, clear_share: bool
 ) -> int:
     """Return the smallest count whose proved level reaches sigma; levels rise with m."""
 
     def enough(m: int) -> bool:
-        if module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) is not None:
-            return False
-        return Fraction(module.level(n, q, m, clear_share=clear_share)) >= sigma
+        level = _level(module, users, q, m, shuffler, clear_share)
+        return level is not None and Fraction(level) >= sigma
 
-    m = module.guess(n, q, float(sigma), clear_share=clear_share)
+    m = max(module.guess(n, q, float(sigma), clear_share=clear_share) for n in users)
     while not enough(m):
         m += 1
     while enough(m - 1):
@@ -133,7 +158,8 @@ def security_level(
     m : int
         Shuffled messages of each user; a clear share is not counted.
     analysis : {"published", "balle2020", "ghazi2020", "ishai2006"}
-        Whose theorem; by default the best published one that covers the setting.
+        Whose theorem; by default the better of balle2020 and
+        ishai2006 where both cover the setting.
     shuffler : {"parallel", "single"}
         m independent shufflers, or one for everything.
     clear_share : bool
@@ -202,7 +228,25 @@ def message_count(
     ...               clear_share=False).total
     765
     """
-    n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
+    n = integer("n", n, low=1)
+    return least((n, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+
+
+def least(
+    users: Users,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    analysis: str = "published",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return `message_count` for every number of users from ``users[0]`` to ``users[1]``.
+
+    Where any number of users in a range may turn out to be honest, the level must hold for each:
+    ishai2006 proves less for more users, the others for fewer.
+    """
+    n, q, analysis, shuffler, clear_share = _setting(users[0], q, analysis, shuffler, clear_share)
     level = number("sigma", sigma, above=0, high=MAX_SIGMA)
     covering = _covering(n, None, analysis, shuffler, clear_share)
     if level < 1 and "balle2020" in covering:
@@ -211,26 +255,15 @@ def message_count(
             raise ValueError(f"balle2020 needs sigma >= 1, got {quote(sigma)}; ask for sigma = 1")
         level = Fraction(1)
     counts = {
-        name: _smallest(module, n, q, level, shuffler, clear_share)
+        name: _smallest(module, users, q, level, shuffler, clear_share)
         for name, module in covering.items()
     }
     best = min(counts, key=lambda name: counts[name])
-    return _result(best, n, q, counts[best], clear_share)
-
-
-def _result(name: str, n: int, q: int, m: int, clear_share: bool) -> MessageCount:
-    module = _MODULES[name]
-    return MessageCount(
-        shuffled=m,
-        clear=int(clear_share),
-        sigma=module.level(n, q, m, clear_share=clear_share),
-        analysis=name,
-        theorem=module.THEOREM,
-    )
+    return proved(users, q, counts[best], analysis=best, shuffler=shuffler, clear_share=clear_share)
 
 
 def proved(
-    n: int,
+    users: Users,
     q: int,
     m: int,
     *,
@@ -240,20 +273,19 @@ def proved(
 ) -> MessageCount:
     """Return m shuffled messages with whatever is proved for them, if only nothing.
 
-    Like `security_level`, for counts that are given rather than asked for: where no theorem
-    covers the setting the result says ``sigma=0.0`` and ``analysis=None``.
+    Like `security_level`, for every number of users from ``users[0]`` to ``users[1]``, and for
+    counts that are given rather than asked for: where no theorem covers the setting the result
+    says ``sigma=0.0`` and ``analysis=None``.
     """
-    n, q, analysis, shuffler, clear_share = _setting(n, q, analysis, shuffler, clear_share)
-    names = list(_MODULES) if analysis == "published" else [analysis]
-    results = [
-        _result(name, n, q, m, clear_share)
-        for name in names
-        if _MODULES[name].refusal(n, m, shuffler=shuffler, clear_share=clear_share) is None
-    ]
-    best = max(results, key=lambda result: result.sigma, default=None)
-    if best is None or best.sigma == 0.0:
+    _, q, analysis, shuffler, clear_share = _setting(users[0], q, analysis, shuffler, clear_share)
+    levels = {
+        name: _level(_MODULES[name], users, q, m, shuffler, clear_share) or 0.0
+        for name in _names(analysis)
+    }
+    best = max(levels, key=lambda name: levels[name])
+    if levels[best] == 0.0:
         return MessageCount(m, int(clear_share), 0.0, None, "nothing is proved for this count")
-    return best
+    return MessageCount(m, int(clear_share), levels[best], best, _MODULES[best].THEOREM)
 
 
 def private(count: MessageCount, epsilon: Fraction) -> MessageCount:

@@ -5,7 +5,9 @@ A single shuffler and no clear share, n > 2: with logarithms to base 2,
     m = ceil(100 (sigma + log q) / (log n - 1) + 4)
 
 messages give sigma bits. The constants are those that BBGN20, Section 1.2, reads from that
-theorem; they are taken as stated there and not derived here.
+theorem; they are taken as stated there and not derived here. By BBGN20 the proof is for finite
+fields, so for prime q; BBGN20 quotes the numbers for q = 2^64 all the same, and so they are given
+for every q, for comparison. ``analysis="published"`` never rests on them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ikos.counts.directed import DOWN, UP, float_down, log2, rounding
 
 __all__ = ["THEOREM", "guess", "level", "refusal"]
 
-THEOREM = "GMPV20, Theorem 3, with the constants stated in BBGN20, Section 1.2"
+THEOREM = "GMPV20, Theorem 3 (proved for prime q), with the constants stated in BBGN20, Section 1.2"
 
 
 def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:

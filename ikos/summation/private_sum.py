@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, number, quote
+from ikos._validation import choice, flag, integer, number, quote, unmasked, up
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
 from ikos.counts import (
     ANALYSES,
@@ -20,10 +20,11 @@ from ikos.counts import (
     MessageCount,
     private,
     private_message_count,
+    proved,
 )
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
-from ikos.randomness import RandomSource, secure
+from ikos.randomness import RandomSource, SecureRandom, secure
 from ikos.results import Cost, Guarantee, SumResult
 from ikos.sharing import split
 from ikos.shuffling import View
@@ -32,6 +33,7 @@ from ikos.summation.secure_sum import Progress, SecureSum, digest
 __all__ = ["PrivateSum"]
 
 MAX_BOUND = 1e100
+MAX_USERS = 1 << 53
 
 
 def _whole_steps(lower: float, upper: float, precision: int | None) -> int:
@@ -60,7 +62,7 @@ class PrivateSum:
     Parameters
     ----------
     n : int
-        Users, at least 1; public.
+        Users, from 1 to 2^53; public.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. A float is taken at its exact value.
         ``delta`` pays for the imperfect hiding alone; the noise is purely epsilon-private.
@@ -124,6 +126,7 @@ class PrivateSum:
     lower: float
     upper: float
     integers: bool
+    messages: MessageCount
     secure_sum: SecureSum
 
     def __init__(
@@ -144,7 +147,7 @@ class PrivateSum:
         upper: float = 1.0,
         integers: bool = False,
     ) -> None:
-        n = integer("n", n, low=1)
+        n = integer("n", n, low=1, high=MAX_USERS)
         budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
         number("delta", delta, above=0, below=1)
         honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
@@ -157,15 +160,10 @@ class PrivateSum:
             raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
         if high - low < 1 / MAX_BOUND:
             raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
-        if flag("integers", integers):
+        if whole := flag("integers", integers):
             precision = _whole_steps(low, high, precision)
         if precision is None:
             precision = default_precision(budget, honest)
-            if precision > MAX_PRECISION:
-                raise ValueError(
-                    f"epsilon must be small enough for a precision of at most 2^52, got "
-                    f"{quote(epsilon)}; or give precision="
-                )
         p = integer("precision", precision, low=1, high=MAX_PRECISION)
         if modulus is None:
             q = default_modulus(n, p, NoiseLaw(budget / p, Fraction(n, honest)))
@@ -175,26 +173,36 @@ class PrivateSum:
                 raise ValueError(
                     f"modulus must be above n * precision = {n * p}, got {quote(modulus)}"
                 )
-        total = messages
-        if total is None:
+        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+        # One user's value changes: the views of min_honest users hide it, and giving the adversary
+        # what the other honest ones send only helps it. So the level for min_honest is enough,
+        # however many are honest.
+        if messages is None:
             count = private_message_count(
                 n, q, budget, delta, p, analysis=analysis, shuffler=shuffler,
                 clear_share=clear_share, min_honest=honest,
+            ).sent(corrupt)  # fmt: skip
+        else:
+            total = integer("messages", messages, low=1)
+            hidden = max(0, total - int(clear_share) - corrupt)
+            count = private(
+                proved(
+                    (honest, honest), q, hidden, analysis=analysis, shuffler=shuffler,
+                    clear_share=clear_share,
+                ).sent(corrupt, total),
+                budget,
             )  # fmt: skip
-            total = count.sent(integer("corrupt_shufflers", corrupt_shufflers, low=0)).total
         secure_sum = SecureSum(
-            n, q, messages=total, analysis=analysis, shuffler=shuffler, clear_share=clear_share,
+            n, q, messages=count.total, analysis=analysis, shuffler=shuffler,
+            clear_share=clear_share,
             min_honest=honest, corrupt_shufflers=corrupt_shufflers,
         )  # fmt: skip
         for name, value in zip(
-            self.__dataclass_fields__, (n, budget, p, low, high, integers, secure_sum), strict=True
+            self.__dataclass_fields__,
+            (n, budget, p, low, high, whole, count, secure_sum),
+            strict=True,
         ):
             object.__setattr__(self, name, value)
-
-    @property
-    def messages(self) -> MessageCount:
-        """Messages of each user, and the sigma and delta proved for them."""
-        return private(self.secure_sum.messages, self.epsilon)
 
     @property
     def modulus(self) -> int:
@@ -228,7 +236,7 @@ class PrivateSum:
             "for one report per user; every further release about the same users adds to it",
             "the number of users is public; shares are pseudorandom (AES-256)",
         )
-        return Guarantee(float(self.epsilon), count.delta, count.theorem, conditions)
+        return Guarantee(up(self.epsilon), count.delta, count.theorem, conditions)
 
     @property
     def mse(self) -> float:
@@ -304,7 +312,7 @@ class PrivateSum:
 
     def _reals(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
         """Return values as doubles, each checked, and still in the data's units."""
-        given = np.asarray(x)
+        given = np.asarray(unmasked("x", x))
         if given.dtype.kind not in "iuf":
             raise TypeError(f"x must hold real numbers, got an array of {given.dtype}")
         if given.ndim != 1:
@@ -384,7 +392,7 @@ class PrivateSum:
             cost=self.cost(users),
             noise=law,
             rounded=not self.integers,
-            wrap_probability=law.reach((q - users * p) / 2),
+            wrap_probability=law.reach(min(q - users * p, 1 << 1000) / 2),
         )
 
     # All of them
@@ -421,7 +429,12 @@ class PrivateSum:
         source = secure(rng)
         values = self._users(x)
         z = self.secure_sum.run_elements(self._randomize(values, source), source, progress)
-        return self._result(z, values.size)
+        result = self._result(z, values.size)
+        if isinstance(source, SecureRandom):
+            return result
+        seeded = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
+        conditions = (seeded, *result.guarantee.conditions)
+        return replace(result, guarantee=replace(result.guarantee, conditions=conditions))
 
     def __repr__(self) -> str:
         extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote
-from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, message_count, proved
+from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost
@@ -60,7 +60,8 @@ class SecureSum:
         Whether the last share bypasses the shufflers: the analyzer may know whose it is.
     min_honest : int, optional
         The security holds while at least this many users are honest and present; ``n`` by
-        default. `analyze` refuses fewer reports.
+        default. The count is the one proved for every number of honest users from here to ``n``.
+        `analyze` refuses fewer reports.
     corrupt_shufflers : int
         How many of the parallel shufflers may collude with the analyzer; as many further
         messages are sent.
@@ -124,13 +125,13 @@ class SecureSum:
                 "whoever controls it sees everything"
             )
         if messages is None:
-            count = message_count(
-                honest, q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear
+            count = least(
+                (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear
             )
         else:
             total = integer("messages", messages, low=1)
             count = proved(
-                honest,
+                (honest, n),
                 q,
                 max(0, total - int(clear) - corrupt),
                 analysis=analysis,
@@ -167,7 +168,7 @@ class SecureSum:
         return {
             "protocol": "ikos-secure-sum-1",
             "n": self.n,
-            "q": self.q,
+            "q": hex(self.q),
             "shuffled": self.messages.shuffled,
             "clear": self.messages.clear,
             "shuffler": self.shuffler,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import MessageCount, message_count, private_message_count, security_level
-from ikos.counts import ANALYSES, proved
+from ikos.counts import ANALYSES, least, proved
 
 flint = pytest.importorskip("flint", reason="python-flint is the independent evaluator")
 
@@ -167,7 +167,7 @@ def test_published_takes_the_fewest_messages() -> None:
     for n, q in [(20, 2), (20, 2**64), (10**6, 2**64), (3, 2**20)]:
         best = message_count(n, q, 40, **SINGLE)
         counts = []
-        for name in ("balle2020", "ghazi2020", "ishai2006"):
+        for name in ("balle2020", "ishai2006"):
             try:
                 counts.append(message_count(n, q, 40, analysis=name, **SINGLE))
             except ValueError:
@@ -191,6 +191,24 @@ def test_delta_is_the_lemma_rounded_up(epsilon: float, delta: float, n: int) -> 
     assert count.delta <= delta
     if count.delta > 1e-290:
         assert lemma > count.delta * (1 - 1e-12)
+
+
+@given(n=st.integers(19, 10**12), q=st.integers(2, 2**70), sigma=st.integers(1, 300))
+def test_published_loses_nothing_by_leaving_ghazi2020_out(n: int, q: int, sigma: int) -> None:
+    best = message_count(n, q, sigma, **SINGLE)
+    assert best.total <= message_count(n, q, sigma, analysis="ghazi2020", **SINGLE).total
+
+
+@pytest.mark.parametrize("name", sorted(SETTING))
+@given(low=st.integers(19, 300), more=st.integers(0, 3000), bits=st.integers(1, 80))
+def test_a_range_of_users_is_as_weak_as_its_weakest(
+    name: str, low: int, more: int, bits: int
+) -> None:
+    setting = SETTING[name]
+    count = least((low, low + more), 2**bits, 20, analysis=name, **setting)
+    for n in {low, low + more // 3, low + more // 2, low + more}:
+        assert security_level(n, 2**bits, count.shuffled, analysis=name, **setting) >= count.sigma
+    assert count.sigma >= 20
 
 
 def test_min_honest_counts_for_fewer_users() -> None:
@@ -243,7 +261,7 @@ def test_bad_arguments_are_named_and_quoted(
 def test_balle2020_refuses_outside_its_conditions(n: int, m: int, setting: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="balle2020 needs"):
         security_level(n, 2**8, m, analysis="balle2020", **setting)
-    count = proved(n, 2**8, m, analysis="balle2020", **setting)
+    count = proved((n, n), 2**8, m, analysis="balle2020", **setting)
     assert (count.sigma, count.analysis) == (0.0, None)
 
 
