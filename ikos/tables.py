@@ -155,7 +155,10 @@ def _position(where: str, names: Sequence[str], column: str) -> int:
     meant = [name for name in names if name.lower() in close]
     listed = ", ".join(map(quote, names[:20])) + (", ..." if len(names) > 20 else "")
     advice = f"; did you mean {' or '.join(map(quote, meant[:3]))}?" if meant else ""
-    if not meant and all(_NUMBER.fullmatch(name) for name in names):
+    if not meant and len(names) == 1:
+        marks = [mark for mark in (";", "\t", "|", ",") if mark in names[0]]
+        advice = f"; are the columns separated by {marks[0]!r}?" if marks else ""
+    elif not meant and all(_NUMBER.fullmatch(name) for name in names):
         advice = "; is the first line a row rather than a header?"
     raise ValueError(f"{where} has no column {quote(column)}; its columns are {listed}{advice}")
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos import __version__
+from ikos.cli.budget import weak
 from ikos.cli.errors import Command, in_options
 from ikos.cli.output import (
     aligned,
@@ -137,6 +138,9 @@ def command(
         reasons = dict.fromkeys(f"{row.analysis} {row.reason}" for row in rows)
         raise click.UsageError("no theorem covers this: " + "; ".join(reasons))
     asked = {"sigma": sigma, "epsilon": epsilon, "delta": delta}
+    if epsilon is not None and delta is not None:
+        for warning in weak(epsilon, delta, users):
+            click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
     if as_json:
         print_json(_json(users, q, asked, precision, error, rows))
     else:
@@ -289,7 +293,7 @@ def _text(
     for name, theorem in theorems:
         lines += wrapped(f"{name}: {theorem}", "  ", "    ")
     lines += _refusals([row for row in rows if not row.count])
-    lines += ["", bold("What it means"), *_meaning(covered[0], asked)]
+    lines += ["", bold("What it means"), *_meaning(covered, asked)]
     return lines
 
 
@@ -354,15 +358,19 @@ def _settings(rows: list[Row]) -> str:
     return " and ".join(texts)
 
 
-def _meaning(best: Row, asked: dict[str, Fraction | None]) -> list[str]:
-    count = best.count
+def _meaning(rows: list[Row], asked: dict[str, Fraction | None]) -> list[str]:
+    covered = [row for row in rows if row.count]
+    count = covered[0].count
     assert count is not None
+    kinds, clear = {row.shuffler for row in covered}, any(row.clear_share for row in covered)
     many = f"{count.total:,} random number{'s' * (count.total != 1)}"
     noisy = "" if asked["sigma"] is not None else ", rounded and with a little noise,"
     text = (
-        f"Each user splits its value{noisy} into {many} that add up to it. Parallel shufflers mix "
-        "one number of every user each, a single one mixes everything, and a clear share goes "
-        "straight to the analyzer, who adds everything up. "
+        f"Each user splits its value{noisy} into {many} that add up to it. "
+        + ("Parallel shufflers mix one number of every user each. " if "parallel" in kinds else "")
+        + ("A single shuffler mixes all numbers of all users. " if "single" in kinds else "")
+        + ("A clear share goes straight to the analyzer. " if clear else "")
+        + "The analyzer adds everything up. "
     )
     if asked["sigma"] is not None:
         text += (

@@ -29,6 +29,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ikos import __version__
+from ikos.cli.budget import weak
 from ikos.cli.output import (
     aligned,
     bold,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from ikos import PrivateSum, SumResult
 
 __all__ = ["Release", "release"]
+
+MAX_MESSAGES = 10**11
+"""About a quarter of an hour on one core."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,13 @@ class Release:
         many = "1 message per user proves" if total == 1 else f"{total} messages per user prove"
         if not guarantee.proved:
             return [f"{many} nothing: this result has no differential privacy guarantee"]
+        said = weak(self.protocol.epsilon, self.delta, self.result.users)
         if Fraction(guarantee.delta) > self.delta:
-            return [
+            said += [
                 f"{many} delta = {at_least(guarantee.delta, 3)} only, not the "
                 f"{float(self.delta):.3g} asked for"
             ]
-        return []
+        return said
 
     def text(self, show_true: bool) -> list[str]:
         """Return the result in words, in lines of at most 80 columns."""
@@ -151,11 +156,19 @@ class Release:
             heading,
             *wrapped(
                 f"({at_least(guarantee.epsilon, 6)}, {at_least(guarantee.delta, 3)})-"
-                f"differential privacy under {adjacency}, proved by {guarantee.theorem}. It holds"
+                f"differential privacy under {adjacency}{self._asked()}: up to a factor e^epsilon "
+                "and a probability delta, everything would have looked the same had that value "
+                f"been another. Proved by {guarantee.theorem}. It holds"
             ),
             *(line for item in guarantee.conditions for line in wrapped(item, "  - ", "    ")),
             *wrapped(public),
         ]
+
+    def _asked(self) -> str:
+        """Return why the delta proved is not the one asked for, if it is not."""
+        if Fraction(self.result.guarantee.delta) >= self.delta:
+            return ""
+        return f" (delta = {float(self.delta):.3g} was asked for; whole messages prove more)"
 
     def _sent_lines(self) -> list[str]:
         count, cost = self.protocol.messages, self.result.cost
@@ -285,6 +298,11 @@ def release(
     protocol = PrivateSum(
         values.size, epsilon, delta, lower=lower, upper=upper, **{"integers": False, **options}
     )
+    if values.size * protocol.messages.total > MAX_MESSAGES:
+        raise ValueError(
+            f"{values.size:,} users with {protocol.messages.total:,} messages each are more than "
+            f"the {MAX_MESSAGES:,} messages that can be run here; give fewer --messages"
+        )
     which = _which(column)
     outside = (values < lower) | (values > upper)
     if outside.any() and not clamp:

@@ -70,7 +70,11 @@ class Bound(Decimal):
         """Return the nearest double."""
         exact = super().convert(value, param, ctx)
         if exact and not Fraction("1e-100") <= abs(exact) <= Fraction("1e100"):
-            self.fail(f"{_shown(str(value))} is not between 1e-100 and 1e100", param, ctx)
+            self.fail(
+                f"{_shown(str(value))} is neither 0 nor between 1e-100 and 1e100 in size",
+                param,
+                ctx,
+            )
         return float(exact)
 
 
@@ -100,6 +104,8 @@ class Whole(Base):
             result = _whole(text)
         except OverflowError:
             self.fail(f"{_shown(text)} is too large to compute with", param, ctx)
+        if result is None and re.fullmatch(r"-\d+", text):
+            self.fail(f"{_shown(text)} is less than {self.low}", param, ctx)
         if result is None:
             self.fail(
                 f"{_shown(text)} is not a whole number such as 1000, 10^6, 1e6 or 2^61-1",

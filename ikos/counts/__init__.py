@@ -94,19 +94,28 @@ def _covering(
     covering = {name: _MODULES[name] for name, refused in refusals.items() if refused is None}
     if covering:
         return covering
-    advice = "; ".join(text for text in refusals.values() if text)
-    if analysis != "published":
-        others = [
-            name
-            for name, module in _MODULES.items()
-            if module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) is None
-        ]
-        advice += f"; analysis={others[0]!r} covers this setting" if others else ""
-    clear = "with a clear share" if clear_share else "without a clear share"
+    reasons = "; ".join(text for text in refusals.values() if text)
+    clear = "a clear share" if clear_share else "no clear share"
     raise ValueError(
-        f"analysis {analysis!r} does not cover n = {quote(n)}, {shuffler} shuffling {clear}: "
-        f"{advice}"
+        f"analysis {analysis!r} does not cover n = {quote(n)} with {shuffler} shuffling and "
+        f"{clear}: {reasons}{_way_out(n, analysis, shuffler, clear_share)}"
     )
+
+
+def _way_out(n: int, analysis: str, shuffler: str, clear_share: bool) -> str:
+    """Return what would be covered: another analysis, or another setting."""
+
+    def covers(name: str, shuffler: str, clear_share: bool) -> bool:
+        module = _MODULES[name]
+        return module.refusal(n, None, shuffler=shuffler, clear_share=clear_share) is None
+
+    for name in _names("published"):
+        if name != analysis and analysis != "published" and covers(name, shuffler, clear_share):
+            return f"; analysis={name!r} covers this setting"
+    for name in _names("published"):
+        if covers(name, "single", False):
+            return f'; analysis={name!r} covers n with shuffler="single", clear_share=False'
+    return "; nothing is proved for a single user"
 
 
 def _level(

@@ -24,7 +24,7 @@ THEOREM = "GMPV20, Theorem 3 (proved for prime q), with the constants stated in 
 def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:
     """Return why this analysis does not cover a setting, or None where it does."""
     if shuffler != "single" or clear_share:
-        return 'ghazi2020 covers shuffler="single", clear_share=False'
+        return "ghazi2020 needs a single shuffler and no clear share"
     if n <= 2:
         return f"ghazi2020 needs n > 2, got n = {n}"
     if m is not None and m < 4:

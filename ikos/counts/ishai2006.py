@@ -26,7 +26,7 @@ THEOREM = "IKOS06; BBGN20, Lemma 5.1 with the constants of Appendix E.1"
 def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:
     """Return why this analysis does not cover a setting, or None where it does."""
     if shuffler != "single" or clear_share:
-        return 'ishai2006 covers shuffler="single", clear_share=False'
+        return "ishai2006 needs a single shuffler and no clear share"
     if n < 2:
         return f"ishai2006 needs n >= 2, got n = {n}"
     if m is not None and m < 1:

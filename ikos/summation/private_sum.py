@@ -333,10 +333,10 @@ class PrivateSum:
     def _users(self, x: ArrayLike) -> NDArray[np.float64]:
         values = self._reals(x)
         if not self.min_honest <= values.size <= self.n:
-            raise ValueError(
-                f"x must hold between min_honest = {self.min_honest} and n = {self.n} values, "
-                f"got {values.size}: with fewer the guarantee would not hold"
-            )
+            wanted = f"n = {self.n}"
+            if self.min_honest < self.n:
+                wanted = f"min_honest = {self.min_honest} to n = {self.n}"
+            raise ValueError(f"x must hold {wanted} values, got {values.size}")
         return values
 
     def _randomize(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:

@@ -98,7 +98,7 @@ def test_words(run, options):
     assert 0 < len(starred) < len(table)
     assert "Corollary 6.1" in text
     assert "What it means" in text
-    assert "covers --shuffler single --no-clear-share" in " ".join(text.split())
+    assert "needs a single shuffler and no clear share" in " ".join(text.split())
 
 
 def test_narrowed(run):
@@ -176,7 +176,7 @@ def test_an_analysis_with_an_unlimited_level(run, monkeypatch):
         ((*SECURE, "--delta", "0.1"), "--delta is for a private sum"),
         ((*SECURE, "--precision", "5"), "--precision is for a private sum"),
         ((*SECURE, "--users", "0"), "'0' is less than 1"),
-        ((*SECURE, "--users", "-1"), "'-1' is not a whole number"),
+        ((*SECURE, "--users", "-1"), "'-1' is less than 1"),
         ((*SECURE, "--users", "1_000"), "'1_000' is not a whole number"),
         ((*SECURE, "--users", "１０"), "is not a whole number"),
         ((*SECURE, "--users", "1.5"), "'1.5' is not a whole number"),

@@ -217,12 +217,30 @@ def test_settings(run, people):
     assert "at most 1 shufflers collude" in honest
 
 
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        (("--delta", "0.001"), "delta = 0.001 is not below 1/users = 0.001"),
+        (("--epsilon", "50"), "epsilon = 50 protects next to nobody"),
+    ],
+)
+def test_budgets_that_protect_little_are_accepted_with_a_warning(run, people, options, warning):
+    run("sum", people, *AGE, *options, warning=warning)
+    run("messages", "--users", "1000", *AGE[6:], *options, warning=warning)
+
+
+def test_the_delta_that_was_asked_for_is_said_beside_the_one_proved(run, people):
+    text = " ".join(run("sum", people, *AGE).out.split())
+    assert "(delta = 1e-06 was asked for; whole messages prove more)" in text
+
+
 def test_few_users(run, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a\n" + "0\n" * 20)
     small = ("--column", "a", "--lower", "0", "--upper", "1", "--epsilon", "0.01", "--delta", "0.1")
     for _ in range(20):  # the noise is symmetric about 0: below it every other time
-        if "beyond what the bounds allow" in run("sum", path, *small).out:
+        said = run("sum", path, *small, warning="delta = 0.1 is not below 1/users = 0.05").out
+        if "beyond what the bounds allow" in said:
             return
     pytest.fail("an estimate below the smallest possible sum was not remarked upon")
 
@@ -282,7 +300,7 @@ class TestMistakes:
             (("--delta", "0"), "'--delta': '0' is not greater than 0"),
             (("--delta", "1"), "'--delta': '1' is not less than 1"),
             (("--lower", "nan"), "'--lower': 'nan' is not a decimal number"),
-            (("--upper", "1e200"), "'--upper': '1e200' is not between 1e-100 and 1e100"),
+            (("--upper", "1e200"), "'--upper': '1e200' is neither 0 nor between 1e-100 and 1e100"),
             (("--upper", "-5"), "--upper must be greater than --lower, got -5 and 0"),
             (("--lower", "100"), "--upper must be greater than --lower, got 100 and 100"),
             (("--confidence", "1"), "'--confidence': '1' is not less than 1"),
@@ -294,12 +312,15 @@ class TestMistakes:
             (("--modulus", "1"), "'--modulus': '1' is less than 2"),
             (("--messages", "0"), "--messages must be at least 1, got 0"),
             (("--analysis", "best"), "'--analysis': 'best' is not one of"),
-            (("--analysis", "ghazi2020"), "covers --shuffler single --no-clear-share"),
+            (
+                ("--analysis", "ghazi2020"),
+                "needs a single shuffler and no clear share; --analysis balle2020 covers",
+            ),
             (("--shuffler", "three"), "'--shuffler': 'three' is not one of parallel, single"),
             (("--min-honest", "0"), "--min-honest must be at least 1, got 0"),
             (("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
             (("--min-honest", "3", "--analysis", "balle2020"), "balle2020 needs n >= 19"),
-            (("--corrupt-shufflers", "-1"), "'--corrupt-shufflers': '-1' is not a whole number"),
+            (("--corrupt-shufflers", "-1"), "'--corrupt-shufflers': '-1' is less than 0"),
             (("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
             (("--on-out-of-range", "drop"), "'drop' is not one of 'reject', 'clamp'"),
             (("--column", "agee"), "did you mean 'age'?"),
@@ -313,6 +334,15 @@ class TestMistakes:
     )
     def test_options(self, refused, people, options, message):
         assert message in refused("sum", people, *AGE, *options)
+
+    def test_more_messages_than_can_be_run(self, refused, people):
+        message = refused("sum", people, *AGE, "--messages", "10^9")
+        assert "1,000,000,000 messages each are more than the 100,000,000,000" in message
+
+    def test_another_delimiter_is_suggested(self, refused, tmp_path):
+        path = tmp_path / "semicolons.csv"
+        path.write_text("name;age\nx;3\n")
+        assert "are the columns separated by ';'?" in refused("sum", path, *AGE)
 
     @pytest.mark.parametrize("option", ["--column", "--lower", "--upper", "--epsilon", "--delta"])
     def test_required(self, refused, people, option):
