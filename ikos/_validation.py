@@ -27,7 +27,10 @@ def quote(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > 4096:
         return "a fraction of very many digits"
-    text = _decimal(value) if isinstance(value, Fraction) else repr(value)
+    try:
+        text = _decimal(value) if isinstance(value, Fraction) else repr(value)
+    except ValueError:  # Python's limit on the digits of an integer, somewhere inside
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -22,7 +22,7 @@ ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
 _TRUSTED = 1e-9
-_SMALLEST_RATE = 1e-12  # below it the quantiles of the law leave the range of machine integers
+_LARGEST_QUANTILE = 1e15  # above it the law is not computed in doubles
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class NoiseLaw:
         s = self._s
         if self.shape == 1:
             return (math.log(2 / ((1 + math.exp(-s)) * miss)) + s * s * users / 8) / s
-        if s < _SMALLEST_RATE:
+        if (float(self.shape) + 50) / s > _LARGEST_QUANTILE:
             return math.inf
         width, _, survival = self._grid
 

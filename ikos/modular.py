@@ -99,6 +99,9 @@ class Zq:
         # something else before anyone could look.
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.dtype == object:
+            if isinstance(x, (list, tuple)):
+                for value in x:
+                    unmasked(name, value)
             flat = [integer(f"{name}[{i}]", value) for i, value in enumerate(given.flat)]
             bad = next((i for i, value in enumerate(flat) if not 0 <= value < self.q), None)
             if bad is not None:

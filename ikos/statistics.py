@@ -309,10 +309,12 @@ def histogram(
     # convert the label to the array's type, where two labels can become one, and a user who counted
     # twice would change more than two of the counts.
     places = {label: place for place, label in enumerate(labels)}
-    cell = np.array([places.get(value, -1) for value in values.tolist()])
+    # As Python objects, but for dates and times, which tolist() would turn into other types.
+    items = list(values) if values.dtype.kind in "mM" else values.tolist()
+    cell = np.array([places.get(item, -1) for item in items])
     if (cell < 0).any():
         first = int(np.argmax(cell < 0))
-        raise ValueError(f"x[{first}] must be one of the categories, got {quote(values[first])}")
+        raise ValueError(f"x[{first}] must be one of the categories, got {quote(items[first])}")
     budget = number("epsilon", epsilon, above=0) / 2
     risk = number("delta", delta, above=0, below=1) / 2
     counts = {

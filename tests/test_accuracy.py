@@ -98,6 +98,11 @@ def test_half_width_covers_rounding_where_there_is_no_noise(rate: int, shape: Fr
 
 def test_half_width_at_a_rate_beyond_the_lattice() -> None:
     assert 2e30 < NoiseLaw(Fraction(1, 10**30), Fraction(2)).half_width(0.05, 10) < 2e31
+    # standard deviations here are sqrt(2 shape) / rate, and 1.96 of them the normal quantile
+    for rate, shape in ((Fraction(1, 10**11), 10**9), (Fraction(1, 16), 2**53)):
+        deviation = math.sqrt(2 * shape) / float(rate)
+        t = NoiseLaw(rate, Fraction(shape)).half_width(0.05, 1)
+        assert 1.96 < t / deviation < 2.8
 
 
 @pytest.mark.parametrize("shape", [Fraction(3, 2), Fraction(40)])

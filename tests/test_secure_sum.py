@@ -274,6 +274,19 @@ def test_addresses_of_large_integers_tell_nothing_of_the_users() -> None:
             assert (steps == 1).sum() < 40
 
 
+def test_masked_messages_are_refused() -> None:
+    protocol = SecureSum(3, 97, messages=2)
+    shares = protocol.share([1, 2, 3])
+    masked = np.ma.array(shares, mask=[[1, 0, 0], [0, 0, 0]])
+    with pytest.raises(ValueError, match="shares must not hold masked values"):
+        protocol.shuffle(masked)
+    view = protocol.shuffle(shares)
+    with pytest.raises(ValueError, match="view must not hold masked values"):
+        View((np.ma.array(view.columns[0], mask=[1, 0, 0]),), view.clear)
+    with pytest.raises(ValueError, match="x must not hold masked values"):
+        protocol.run([np.ma.array(5, mask=True)] * 3)
+
+
 @pytest.mark.parametrize("columns", [([1, 2],), [np.zeros(2)], (np.zeros((2, 2)),)])
 def test_a_view_is_made_of_arrays(columns: Any) -> None:
     with pytest.raises(TypeError, match="one-dimensional arrays"):

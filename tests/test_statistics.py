@@ -109,6 +109,21 @@ def test_nobody_counts_twice_where_categories_merge_in_the_arrays_type(
     assert abs(sum(result.estimates().values()) - 50) < 5
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+def test_dates_are_categories(unit: str) -> None:
+    days = np.array(["2020-01-01"] * 60 + ["2021-01-01"] * 40, dtype=f"M8[{unit}]")
+    result = statistics.histogram(days, list(np.unique(days)), epsilon=100, delta=1e-3)
+    assert [round(value) for value in result.estimates().values()] == [60, 40]
+
+
+def test_what_a_value_really_is_stands_in_the_error() -> None:
+    x = np.full(50, 0.1, dtype=np.float32)
+    with pytest.raises(ValueError, match=r"got 0\.10000000149"):
+        statistics.histogram(x, [0.1], epsilon=1, delta=1e-3)
+    with pytest.raises(ValueError, match="categories must be distinct and not empty, got a list"):
+        statistics.histogram([1, 2] * 50, [10**5000] * 2, epsilon=1, delta=1e-3)
+
+
 def test_half_of_delta_goes_to_each_sum_of_a_variance() -> None:
     n, delta = 1000, 7.8e-7  # where half the delta takes one message more
     whole = PrivateSum(n, 0.5, delta, lower=0, upper=1)

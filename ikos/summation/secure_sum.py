@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, quote
+from ikos._validation import choice, flag, integer, quote, unmasked
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
@@ -265,6 +265,7 @@ class SecureSum:
         choice("order", order, ORDERS)
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
+        unmasked("shares", shares)
         if shares.ndim != 2 or shares.shape[0] != self.messages.total:
             raise ValueError(
                 f"shares must have shape ({self.messages.total}, users), got {shares.shape}: "
