@@ -11,10 +11,12 @@ import multiprocessing
 import os
 import pickle
 import random
+import sys
 import threading
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -418,6 +420,47 @@ def test_no_part_of_the_keystream_is_delivered_twice() -> None:
             block = where[piece[i : i + 16]]
             assert block not in taken
             taken.add(block)
+
+
+class BufferedKeystream(Keystream):
+    """Small reads from a buffer: an interruption between slicing and storing repeats bytes."""
+
+    _buffer = b""
+
+    def read(self, count: int) -> bytes:
+        if len(self._buffer) < count:
+            self._buffer = super().read(4096)
+        result, self._buffer = self._buffer[:count], self._buffer[count:]
+        return result
+
+
+@pytest.mark.parametrize(("kind", "repeats"), [(Keystream, False), (BufferedKeystream, True)])
+def test_draws_that_interrupt_a_draw_get_other_bytes(kind: type[Keystream], repeats: bool) -> None:
+    """As a signal handler would, before any instruction; also where keys change.
+
+    Pieces of 16 ideal random bytes would agree with probability below 2^-100.
+    """
+    stream = kind(lambda: os.urandom(KEY_BYTES + NONCE_BYTES))
+    interrupting: list[bytes] = []
+
+    def interrupt(frame: FrameType, event: str, arg: object) -> Any:
+        if frame.f_code.co_name not in ("read", "read_into"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            interrupting.append(stream.read(16))
+            stream._left = min(stream._left, 40)  # so that keys are soon used up
+        return interrupt
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        interrupted = [stream.read(48) for _ in range(50)]
+    finally:
+        sys.settrace(before)
+    pieces = [piece[i : i + 16] for piece in interrupted for i in (0, 16, 32)] + interrupting
+    assert len(interrupting) > 1000
+    assert (len(set(pieces)) < len(pieces)) == repeats
 
 
 @pytest.mark.parametrize("count", [1, 3, 7, 1023, 1024, 1025, 5000])

@@ -167,8 +167,8 @@ def security_level(
     m : int
         Shuffled messages of each user; a clear share is not counted.
     analysis : {"published", "balle2020", "ghazi2020", "ishai2006"}
-        Whose theorem; by default the better of balle2020 and
-        ishai2006 where both cover the setting.
+        Whose theorem; by default the better of balle2020 and ishai2006 where both cover the
+        setting.
     shuffler : {"parallel", "single"}
         m independent shufflers, or one for everything.
     clear_share : bool

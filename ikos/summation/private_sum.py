@@ -105,8 +105,8 @@ class PrivateSum:
 
     Notes
     -----
-    Every run spends the budget anew: k releases about the same users are at best
-    (k epsilon, k delta)-private.
+    Every run spends the budget anew: k releases about the same users are
+    (k epsilon, k delta)-private by basic composition.
 
     Examples
     --------
@@ -179,24 +179,37 @@ class PrivateSum:
         # however many are honest.
         if messages is None:
             count = private_message_count(
-                n, q, budget, delta, p, analysis=analysis, shuffler=shuffler,
-                clear_share=clear_share, min_honest=honest,
-            ).sent(corrupt)  # fmt: skip
+                n,
+                q,
+                budget,
+                delta,
+                p,
+                analysis=analysis,
+                shuffler=shuffler,
+                clear_share=clear_share,
+                min_honest=honest,
+            ).sent(corrupt)
         else:
             total = integer("messages", messages, low=1)
-            hidden = max(0, total - int(clear_share) - corrupt)
-            count = private(
-                proved(
-                    (honest, honest), q, hidden, analysis=analysis, shuffler=shuffler,
-                    clear_share=clear_share,
-                ).sent(corrupt, total),
-                budget,
-            )  # fmt: skip
+            given = proved(
+                (honest, honest),
+                q,
+                max(0, total - int(clear_share) - corrupt),
+                analysis=analysis,
+                shuffler=shuffler,
+                clear_share=clear_share,
+            )
+            count = private(given.sent(corrupt, total), budget)
         secure_sum = SecureSum(
-            n, q, messages=count.total, analysis=analysis, shuffler=shuffler,
+            n,
+            q,
+            messages=count.total,
+            analysis=analysis,
+            shuffler=shuffler,
             clear_share=clear_share,
-            min_honest=honest, corrupt_shufflers=corrupt_shufflers,
-        )  # fmt: skip
+            min_honest=honest,
+            corrupt_shufflers=corrupt,
+        )
         for name, value in zip(
             self.__dataclass_fields__,
             (n, budget, p, low, high, whole, count, secure_sum),

@@ -53,7 +53,8 @@ class SecureSum:
         for it; ``messages.sigma`` then is 0.0 and the printed form says so. By default the
         smallest number proved for ``sigma``, ``min_honest`` and ``corrupt_shufflers``.
     analysis : {"published", "balle2020", "ghazi2020", "ishai2006"}
-        Whose theorem; by default the best published one that covers the setting.
+        Whose theorem; by default the better of balle2020 and ishai2006 where both cover the
+        setting.
     shuffler : {"parallel", "single"}
         A shuffler for each shuffled message, or one for all of them.
     clear_share : bool
