@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from ikos.counts.directed import DOWN, UP, float_down, log2, log2_e, rounding
+from ikos.counts.types import Users
 
 __all__ = ["THEOREM", "guess", "level", "refusal"]
 
@@ -31,15 +32,18 @@ def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str |
     return None
 
 
-def level(n: int, q: int, m: int, *, clear_share: bool) -> float:
+def level(users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float:
     """Return the proved sigma of m shuffled messages, rounded down; 0.0 below its range."""
+    del shuffler
+    n = min(users)  # more users hide better
     hidden = m if clear_share else m - 1
     with rounding(DOWN):
         sigma = ((hidden - 1) * (log2(n, DOWN) - log2_e(UP)) - log2(q, UP)) / 2
     return float_down(sigma) if sigma >= 1 else 0.0
 
 
-def guess(n: int, q: int, sigma: float, *, clear_share: bool) -> int:
+def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int:
     """Return a count near the smallest that proves sigma."""
+    del shuffler
     hidden = math.ceil((2 * sigma + math.log2(q)) / (math.log2(n) - math.log2(math.e)) + 1)
     return max(3, hidden) + (0 if clear_share else 1)

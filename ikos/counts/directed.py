@@ -19,13 +19,13 @@ UP = gmpy2.RoundUp
 """Direction in which results are at least the true value."""
 
 
-def rounding(direction: int) -> gmpy2.context:
+def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
     """Return a new context, for one ``with``, whose operations round in one direction.
 
     Inside it every single operation is rounded that way, so an expression is a bound in that
     direction as long as each operand enters it with the right sign.
     """
-    return gmpy2.context(precision=PRECISION, round=direction)
+    return gmpy2.context(precision=precision, round=direction)
 
 
 def exact(value: Fraction | int, direction: int) -> mpfr:

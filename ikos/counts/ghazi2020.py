@@ -7,7 +7,7 @@ A single shuffler and no clear share, n > 2: with logarithms to base 2,
 messages give sigma bits. The constants are those that BBGN20, Section 1.2, reads from that
 theorem; they are taken as stated there and not derived here. By BBGN20 the proof is for finite
 fields, so for prime q; BBGN20 quotes the numbers for q = 2^64 all the same, and so they are given
-for every q, for comparison. ``analysis="published"`` never rests on them.
+for every q, for comparison.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 from ikos.counts.directed import DOWN, UP, float_down, log2, rounding
+from ikos.counts.types import Users
 
 __all__ = ["THEOREM", "guess", "level", "refusal"]
 
@@ -32,15 +33,18 @@ def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str |
     return None
 
 
-def level(n: int, q: int, m: int, *, clear_share: bool) -> float:
+def level(users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float:
     """Return the stated sigma of m shuffled messages, rounded down; 0.0 where it is none."""
+    assert shuffler == "single"
     assert not clear_share
+    n = min(users)  # more users hide better
     with rounding(DOWN):
         sigma = (m - 4) * (log2(n, DOWN) - 1) / 100 - log2(q, UP)
     return max(0.0, float_down(sigma))
 
 
-def guess(n: int, q: int, sigma: float, *, clear_share: bool) -> int:
+def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int:
     """Return a count near the smallest that proves sigma."""
+    assert shuffler == "single"
     assert not clear_share
     return math.ceil(100 * (sigma + math.log2(q)) / (math.log2(n) - 1) + 4)

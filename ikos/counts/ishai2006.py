@@ -17,6 +17,7 @@ import math
 import gmpy2
 
 from ikos.counts.directed import DOWN, UP, exact, float_down, log2, rounding
+from ikos.counts.types import Users
 
 __all__ = ["THEOREM", "guess", "level", "refusal"]
 
@@ -34,9 +35,11 @@ def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str |
     return None
 
 
-def level(n: int, q: int, m: int, *, clear_share: bool) -> float:
+def level(users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float:
     """Return the proved sigma of m shuffled messages, rounded down; 0.0 where it is none."""
+    assert shuffler == "single"
     assert not clear_share
+    n = max(users)  # the proof takes a step for every user
     with rounding(UP):
         spent = log2(n - 1, UP) + gmpy2.log2(gmpy2.const_pi() * (exact(2 * m + 1, UP) / 2)) / 4
     with rounding(DOWN):
@@ -44,8 +47,9 @@ def level(n: int, q: int, m: int, *, clear_share: bool) -> float:
     return max(0.0, float_down(sigma))
 
 
-def guess(n: int, q: int, sigma: float, *, clear_share: bool) -> int:
+def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int:
     """Return a count near the smallest that proves sigma."""
+    assert shuffler == "single"
     assert not clear_share
     base = 1 + sigma + math.log2(n - 1) + 2.5 * (q - 1).bit_length()
     return math.ceil(base + math.log2(math.pi * (base + 0.5)) / 4)

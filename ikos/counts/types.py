@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["SHUFFLERS", "MessageCount"]
+__all__ = ["SHUFFLERS", "MessageCount", "Users"]
 
 SHUFFLERS = ("parallel", "single")
 """A shuffler for each message of a user, or one for everybody's messages together."""
+
+Users = tuple[int, int]
+"""The fewest and the most honest users for whom a level must hold."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class MessageCount:
         1 with a clear share (a message that bypasses the shufflers), else 0.
     sigma : float
         Proved security in bits: the views of two inputs with the same sum are within total
-        variation ``2**-sigma``. Rounded down; 0.0 where nothing is proved.
+        variation ``2**-sigma``. Rounded down; 0.0 where nothing is proved, infinite for one user.
     analysis : str or None
         The analysis that proves it, or None where nothing is proved.
     theorem : str

@@ -14,14 +14,12 @@ from ikos._validation import choice, flag, integer, number, quote, unmasked, up
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
 from ikos.counts import (
     ANALYSES,
-    MAX_EPSILON,
-    MIN_EPSILON,
     SHUFFLERS,
     MessageCount,
-    private,
     private_message_count,
-    proved,
+    private_proved,
 )
+from ikos.counts.private import checked_budget
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, SecureRandom, secure
@@ -57,7 +55,7 @@ class PrivateSum:
 
     Each user rounds its value to {0..precision} at random, adds a noise share, and sends the
     result through `SecureSum`. The noise shares of ``min_honest`` users add up to exactly discrete
-    Laplace noise of inverse scale epsilon / precision, drawn by integer arithmetic alone.
+    Laplace noise of inverse scale noise_epsilon / precision, drawn by integer arithmetic alone.
 
     Parameters
     ----------
@@ -65,7 +63,8 @@ class PrivateSum:
         Users, from 1 to 2^53; public.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. A float is taken at its exact value.
-        ``delta`` pays for the imperfect hiding alone; the noise is purely epsilon-private.
+        The imperfect hiding is paid for with ``delta`` and a small part of ``epsilon``; the noise
+        alone is purely private.
     precision : int, optional
         Steps p of the encoding, at most 2^52. By default the smallest p at which randomized
         rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest):
@@ -79,6 +78,9 @@ class PrivateSum:
         (epsilon, delta).
     analysis, shuffler, clear_share, corrupt_shufflers
         As for `SecureSum`.
+    reserve : float
+        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; as
+        little of it is spent as allows the number of messages (`private_message_count`).
     min_honest : int, optional
         The guarantee holds while at least this many users are honest and present; ``n`` by
         default. Noise and messages are chosen for this many, so that with all n present the noise
@@ -93,7 +95,8 @@ class PrivateSum:
     Attributes
     ----------
     messages : MessageCount
-        Messages of each user, and the sigma and delta proved for them.
+        Messages of each user, the sigma and delta proved for them, and ``noise_epsilon``, what is
+        left of epsilon for the noise.
     guarantee : Guarantee
         What holds, by which theorem, under which conditions.
 
@@ -138,18 +141,18 @@ class PrivateSum:
         precision: int | None = None,
         modulus: int | None = None,
         messages: int | None = None,
-        analysis: str = "published",
+        analysis: str = "exact",
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
+        reserve: float | Fraction = 0.01,
         lower: float = 0.0,
         upper: float = 1.0,
         integers: bool = False,
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
-        budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-        number("delta", delta, above=0, below=1)
+        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
         choice("analysis", analysis, ANALYSES)
         choice("shuffler", shuffler, SHUFFLERS)
@@ -166,7 +169,7 @@ class PrivateSum:
             precision = default_precision(budget, honest)
         p = integer("precision", precision, low=1, high=MAX_PRECISION)
         if modulus is None:
-            q = default_modulus(n, p, NoiseLaw(budget / p, Fraction(n, honest)))
+            q = default_modulus(n, p, NoiseLaw(budget * (1 - spare) / p, Fraction(n, honest)))
         else:
             q = integer("modulus", modulus, low=2)
             if q <= n * p:
@@ -182,24 +185,28 @@ class PrivateSum:
                 n,
                 q,
                 budget,
-                delta,
+                allowed,
                 p,
                 analysis=analysis,
                 shuffler=shuffler,
                 clear_share=clear_share,
                 min_honest=honest,
+                reserve=spare,
             ).sent(corrupt)
         else:
             total = integer("messages", messages, low=1)
-            given = proved(
-                (honest, honest),
+            count = private_proved(
+                honest,
                 q,
                 max(0, total - int(clear_share) - corrupt),
+                budget,
+                allowed,
+                p,
                 analysis=analysis,
                 shuffler=shuffler,
                 clear_share=clear_share,
-            )
-            count = private(given.sent(corrupt, total), budget)
+                reserve=spare,
+            ).sent(corrupt, total)
         secure_sum = SecureSum(
             n,
             q,
@@ -229,8 +236,9 @@ class PrivateSum:
 
     @property
     def rate(self) -> Fraction:
-        """Inverse scale of the noise in steps of the encoding, epsilon / precision, exactly."""
-        return self.epsilon / self.precision
+        """Inverse scale of the noise in encoding steps, noise_epsilon / precision, exactly."""
+        assert self.messages.noise_epsilon is not None
+        return Fraction(self.messages.noise_epsilon) / self.precision
 
     @property
     def guarantee(self) -> Guarantee:
@@ -273,6 +281,7 @@ class PrivateSum:
         return {
             "protocol": "ikos-private-sum-1",
             "epsilon": str(self.epsilon),
+            "noise_rate": str(self.rate),
             "precision": self.precision,
             "lower": self.lower.hex(),
             "upper": self.upper.hex(),

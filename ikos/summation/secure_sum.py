@@ -52,9 +52,8 @@ class SecureSum:
         Messages of each user in all, the clear share included. Used even where nothing is proved
         for it; ``messages.sigma`` then is 0.0 and the printed form says so. By default the
         smallest number proved for ``sigma``, ``min_honest`` and ``corrupt_shufflers``.
-    analysis : {"published", "balle2020", "ghazi2020", "ishai2006"}
-        Whose theorem; by default the better of balle2020 and ishai2006 where both cover the
-        setting.
+    analysis : {"exact", "balle2020", "ghazi2020", "ishai2006"}
+        Whose theorem; "exact" covers every setting and is the tightest.
     shuffler : {"parallel", "single"}
         A shuffler for each shuffled message, or one for all of them.
     clear_share : bool
@@ -108,7 +107,7 @@ class SecureSum:
         *,
         sigma: float | Fraction = 80,
         messages: int | None = None,
-        analysis: str = "published",
+        analysis: str = "exact",
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,

@@ -1,0 +1,190 @@
+"""The counting floor: how many messages are too few, whatever the proof.
+
+The theorem of `counting_floor`. Let m messages of each of n users be shuffled, with or without a
+further clear share. If the protocol has sigma bits of average-case security, that is, if the
+views V(X) and V(X') for independent uniform inputs X and X' with the same sum are within total
+variation 2^-sigma in expectation over X and X', then
+
+    (n!)^m          >= (1 - 2^-sigma) q^(n-1)      with parallel shufflers,
+    (mn)! / (m!)^n  >= (1 - 2^-sigma) q^(n-1)      with a single one.
+
+Worst-case security is at least as much to ask, so it needs this too.
+
+*Proof.* A view is consistent with an input if some way to hand its messages back to the users, m
+to each (one from each of parallel shufflers), gives every user messages that add up to that
+user's input, less the clear share where there is one. The clear shares are in the view, and so
+each way is consistent with exactly one input: a view v has a set S(v) of at most N inputs, where
+N is the number of ways, the left-hand side above. Take two inputs x and x' with the same sum and
+the test "is x among S(v)?". It accepts V(x) always, hence TV(V(x), V(x')) >= 1 - Pr[x in S(V(x'))].
+For X uniform on the q^(n-1) inputs with that sum and independent of X', the last probability is
+at most N / q^(n-1). So 2^-sigma >= 1 - N / q^(n-1). QED
+
+The test takes unbounded time. It says nothing of parties who cannot search N inputs, and nothing
+of differential privacy, which needs far fewer messages.
+
+Rounding: a count is left out only where the inequality is proved to fail, so that the floor is
+at most the true one. (They differ only where the two sides agree to some seventy digits.)
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import gmpy2
+from gmpy2 import mpfr
+
+from ikos._validation import choice, flag, integer, number
+from ikos.counts.directed import DOWN, UP, exact, float_up, log2, rounding
+from ikos.counts.types import SHUFFLERS
+
+__all__ = ["consistent_inputs_log2", "counting_floor"]
+
+MAX_SIGMA = 1e12
+
+
+def _log_factorial(k: int, direction: int) -> mpfr:
+    """Return ln k! for k >= 1; ln Gamma rises from 2 on, so k may be rounded the same way."""
+    with rounding(direction):
+        return gmpy2.lngamma(mpfr(k + 1))
+
+
+def _bits_up(nats: mpfr) -> mpfr:
+    """Return a logarithm that is at least 0 to base 2 instead of e, rounded up."""
+    with rounding(DOWN):
+        ln2 = gmpy2.const_log2()
+    with rounding(UP):
+        return nats / ln2
+
+
+def _consistent(n: int, m: int, shuffler: str) -> mpfr:
+    """Return log2 N, rounded up."""
+    if shuffler == "parallel":
+        with rounding(UP):
+            return _bits_up(m * _log_factorial(n, UP))
+    with rounding(DOWN):
+        same = n * _log_factorial(m, DOWN)
+    with rounding(UP):
+        return _bits_up(_log_factorial(m * n, UP) - same)
+
+
+def _growth(n: int, shuffler: str) -> mpfr:
+    """Return what another message adds to log2 N at most.
+
+    With a single shuffler N grows by prod_{j=1}^n (mn + j)/(m + 1), at most n^n.
+    """
+    if shuffler == "parallel":
+        return _consistent(n, 1, shuffler)
+    with rounding(UP):
+        return n * log2(n, UP)
+
+
+def _needed(n: int, q: int, sigma: Fraction) -> mpfr:
+    """Return log2((1 - 2^-sigma) q^(n-1)), rounded down, for levels from tiny to huge."""
+    with rounding(DOWN):
+        nats = exact(sigma, DOWN) * gmpy2.const_log2()
+    with rounding(UP):
+        kept = gmpy2.expm1(-nats)
+    with rounding(DOWN):
+        return gmpy2.log2(-kept) + (n - 1) * log2(q, DOWN)
+
+
+def consistent_inputs_log2(n: int, m: int, *, shuffler: str = "parallel") -> float:
+    """Return log2 of how many inputs a view can be consistent with, rounded up.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    m : int
+        Shuffled messages of each user; a clear share changes nothing.
+    shuffler : {"parallel", "single"}
+        m independent shufflers, or one for everything.
+
+    Returns
+    -------
+    float
+        log2 of (n!)^m or of (mn)!/(m!)^n: never below the true value, and infinite where a
+        float cannot hold it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind or out of range.
+
+    Examples
+    --------
+    Ten users and three messages: 10!^3 is about 4.8e19 and 30!/3!^10 about 4.4e24.
+
+    >>> round(consistent_inputs_log2(10, 3), 3)
+    65.374
+    >>> round(consistent_inputs_log2(10, 3, shuffler="single"), 3)
+    81.86
+    """
+    n, m = integer("n", n, low=1), integer("m", m, low=1)
+    return float_up(_consistent(n, m, choice("shuffler", shuffler, SHUFFLERS)))
+
+
+def counting_floor(
+    n: int,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> int:
+    """Return the number of shuffled messages below which sigma bits of security are impossible.
+
+    A floor, not a recommendation: nothing says that this many messages are enough. Beside a
+    proved count it shows how much any better proof could still save.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group, at least 2.
+    sigma : float
+        Statistical security in bits, positive and at most 1e12, worst-case or average-case.
+    shuffler : {"parallel", "single"}
+        m independent shufflers, or one for everything.
+    clear_share : bool
+        Whether each user sends one further share that bypasses the shufflers. It is not counted,
+        and the floor is the same with it and without.
+
+    Returns
+    -------
+    int
+        The fewest shuffled messages of each user that the counting argument does not exclude, at
+        least 1; 1 for a single user, who has nothing to hide. Fewer are proved not to be enough:
+        where rounding leaves a doubt, the smaller count is returned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong kind or out of range.
+
+    Examples
+    --------
+    For a thousand users, 64-bit sums and 80 bits of security, 28 shuffled messages are proved to
+    be enough by BBGN20, and nobody can do with fewer than
+
+    >>> counting_floor(1000, 2**64, 80)
+    8
+    >>> counting_floor(1000, 2**64, 80, shuffler="single")
+    7
+    """
+    n, q = integer("n", n, low=1), integer("q", q, low=2)
+    level = number("sigma", sigma, above=0, high=MAX_SIGMA)
+    shuffler = choice("shuffler", shuffler, SHUFFLERS)
+    flag("clear_share", clear_share)
+    if n == 1:
+        return 1
+    needed, growth = _needed(n, q, level), _growth(n, shuffler)
+    m = 1
+    while True:
+        with rounding(DOWN):
+            missing = needed - _consistent(n, m, shuffler)
+            if missing <= 0:
+                return m
+            # m is excluded, and so is all that many further messages cannot make up for.
+            m += max(1, int(gmpy2.ceil(missing / growth)))

@@ -1,0 +1,285 @@
+"""Differential privacy of the private sum from the share graph, without a detour through sigma.
+
+The private sum's discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean
+2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let i be
+the user whose value changes; M_i is the mechanism in which i carries all of the noise. The two
+have inputs with the same sum that differ only on A: user i and those that jumps fell on. With
+
+    eta = (sqrt(Delta_A / (2c)) + sqrt(c x / 4))^2,      x = E[q^(C-1)] - 1,
+    Delta_A = E[q^(C-1); A is split]  (without a clear share: both its left and right copies are),
+
+averaged over A, the hockey-stick divergence of order 1 + c between the views of M and M_i is at
+most eta, and by the chain M, M_i, M_i', M' the private sum is
+
+    (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP,
+    and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
+
+where discrete Laplace noise is eps0-DP for one user's value. The proof is in the documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import gmpy2
+from gmpy2 import mpfr, mpq
+
+from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.counts.exact import LONGEST_RECURSION
+from ikos.counts.largest_component import LargestComponent, applies, largest_component
+from ikos.counts.recursion import Moments, enclosed
+from ikos.counts.share_graph import ShareGraph
+
+__all__ = ["THEOREM", "Divergences", "Noise", "Privacy", "divergences", "privacy"]
+
+THEOREM = "hockey-stick divergence by the second moment of the share graph's components"
+
+_ZERO, _ONE = mpfr(0), mpfr(1)
+_INFINITE = gmpy2.inf()
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Which users the noise's jumps fall on.
+
+    Attributes
+    ----------
+    n : int
+        Users who share the noise.
+    mean : mpfr
+        Upper bound of 2 lambda, the mean number of jumps.
+    """
+
+    n: int
+    mean: mpfr
+
+    @classmethod
+    def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> Noise:
+        """Return the jumps of ``count`` independent variables with laws exp(-rate |k|)."""
+        with rounding(UP):
+            jump = -gmpy2.expm1(-exact(rate, DOWN))  # at most 1 - exp(-rate)
+        with rounding(DOWN):
+            log = gmpy2.log(jump)
+        with rounding(UP):
+            return cls(n, -2 * count * log)
+
+    def spared(self, users: int, direction: int) -> mpfr:
+        """Return the probability that no jump falls on any of so many users."""
+        with rounding(UP if direction == DOWN else DOWN):
+            hits = self.mean * users / self.n
+        with rounding(direction):
+            return gmpy2.exp(-hits)
+
+    def hit(self, users: int) -> mpfr:
+        """Return an upper bound of the probability that a jump falls on any of so many users."""
+        with rounding(UP):
+            hits = self.mean * users / self.n
+        with rounding(DOWN):
+            return -gmpy2.expm1(-hits)
+
+    def split(self, j: int) -> mpfr:
+        """Return an upper bound of P[A meets a uniformly random set of j users and the others]."""
+        with rounding(UP):
+            inside = mpfr(mpq(j, self.n)) * self.hit(self.n - j)
+            return inside + mpfr(mpq(self.n - j, self.n)) * self.hit(j)
+
+    def within(self, j: int) -> mpfr:
+        """Return an upper bound of P[A is within a uniformly random set of j, not i alone]."""
+        with rounding(UP):
+            chance = self.spared(self.n - j, UP) - self.spared(self.n - 1, DOWN)
+            return max(_ZERO, chance) * mpfr(mpq(j, self.n))
+
+    def split_twice(self, j: int) -> mpfr:
+        """Return an upper bound of P[A is split by either of two independent such sets].
+
+        With K users in A, P[split | K] is at most K j / n, and 0 for K = 1; K - 1 is binomial.
+        """
+        n = self.n
+        with rounding(UP):
+            others = (n - 1) * self.hit(1)
+            second = 1 + 3 * others + others * others  # E K^2 <= 1 + 2 EB + EB (1 + EB)
+            moment = max(_ZERO, second - self.spared(n - 1, DOWN))
+            return min(self.split(j), moment * mpfr(mpq(j, n)) ** 2)
+
+
+@dataclass(frozen=True)
+class Divergences:
+    """Upper bounds of the two second moments: Delta_A averaged over the noise, and x."""
+
+    difference: mpfr
+    excess: mpfr
+
+
+def divergences(q: int, graph: ShareGraph, noise: Noise) -> Divergences:
+    """Return upper bounds of Delta_A and x for the users who share the noise."""
+    n = noise.n
+    if n == 1:
+        return Divergences(_ZERO, _ZERO)
+    if graph.hiding == 0:
+        return Divergences(_INFINITE, _INFINITE)
+    found = None
+    if applies(n, graph):
+        part = largest_component(n, q, graph)
+        found = Divergences(_difference(part, q, graph, noise), part.excess())
+        if n > LONGEST_RECURSION or _settled(part, found.difference):
+            return found
+    if n > LONGEST_RECURSION:
+        return Divergences(_INFINITE, _INFINITE)
+    moments = enclosed(n, q, graph)
+    difference = _component_of_i(moments, noise)
+    excess = moments.excess[n]
+    if found is not None:
+        difference, excess = min(difference, found.difference), min(excess, found.excess)
+    return Divergences(difference, excess)
+
+
+def _settled(part: LargestComponent, difference: mpfr) -> bool:
+    """Return whether the recursion could gain next to nothing."""
+    with rounding(UP):
+        return part.negligible and bool(part.remainder <= difference * mpfr(2) ** -30)
+
+
+def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: Noise) -> mpfr:
+    """Return the bound of Delta_A by the largest component; j users are outside of it.
+
+    A is split if it meets both sides, or if it lies in the small side and is split there, for
+    which that side must have two components: E[q^C; C >= 2] = q D_j.
+    """
+    moments, terms = part.moments, []
+    with rounding(UP):
+        for j in range(1, part.cutoff):
+            crossing = noise.split(j) if graph.clear_share else noise.split_twice(j)
+            inside = noise.within(j) * (1 if graph.clear_share else 2)
+            several = q * moments.divergence[j] * moments.weight[j]
+            terms.append((moments.colourings[j] * crossing + several * inside) / part.ratio[j])
+        return gmpy2.fsum(terms) + part.remainder
+
+
+def _component_of_i(moments: Moments, noise: Noise) -> mpfr:
+    """Return a bound of Delta_A over the component of user i, exact with a clear share.
+
+    Some user of A is outside of a component of s users with probability 1 - exp(-2 lambda (n-s)/n).
+    Without a clear share this is for the left copies alone, and that the right ones must be split
+    too is left out, which only raises the bound.
+    """
+    n = noise.n
+    terms = []
+    with rounding(UP):
+        for s in range(1, n):
+            weight = s * moments.connected[s] * moments.weight[s]
+            terms.append(weight * moments.colourings[n - s] * noise.hit(n - s))
+        return gmpy2.fsum(terms) / n / moments.weight_down[n]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What is proved for a private sum.
+
+    Attributes
+    ----------
+    delta : mpfr
+        Rounded up; at most 1.
+    noise_epsilon : float
+        What is left of epsilon for the noise.
+    relative : mpfr
+        c, the relative error of the view that is paid for with epsilon:
+        noise_epsilon + 2 ln(1 + c) <= epsilon.
+    divergences : Divergences
+        The second moments behind it.
+    """
+
+    delta: mpfr
+    noise_epsilon: float
+    relative: mpfr
+    divergences: Divergences
+
+
+def privacy(
+    n: int,
+    q: int,
+    graph: ShareGraph,
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    sensitivity: int,
+    reserve: Fraction,
+    dimension: int = 1,
+) -> Privacy:
+    """Return what is proved, with the least c for which it is at most ``delta``, or else the best.
+
+    Parameters
+    ----------
+    n : int
+        Users who share the noise.
+    q : int
+        Order of the group, all coordinates together.
+    graph : ShareGraph
+        Of the shuffled messages.
+    epsilon, delta : Fraction
+        The budget.
+    sensitivity : int
+        How far one user's replacement moves the sum, in l1 norm: the noise has rate
+        noise_epsilon / sensitivity in each coordinate.
+    reserve : Fraction
+        Largest share of epsilon to spend on c, in [0, 1).
+    dimension : int
+        Coordinates.
+    """
+
+    def at(noise_epsilon: float) -> Privacy:
+        with rounding(DOWN):
+            relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
+        rate = Fraction(noise_epsilon) / sensitivity
+        noise = Noise.discrete_laplace(n, rate, dimension)
+        moments = divergences(q, graph, noise)
+        return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
+
+    allowed = exact(delta, DOWN)
+    whole = float_down(exact(epsilon, DOWN))
+    free = at(whole)
+    # whole may be a hair below epsilon, with a c that buys nothing
+    untouched = Privacy(_delta(free.divergences, _ZERO, whole), whole, _ZERO, free.divergences)
+    if untouched.delta <= allowed or not reserve:
+        return untouched
+    least = float_up(exact(epsilon * (1 - reserve), UP))
+    if least >= whole:
+        return untouched
+    moments = at(least).divergences  # those of the most noise hold for less of it
+    with rounding(UP):
+        cap = gmpy2.expm1((exact(epsilon, UP) - least) / 2)
+        optimum = cap
+        if moments.excess:
+            optimum = min(cap, gmpy2.sqrt(2 * moments.difference / moments.excess))
+
+    def noise_epsilon(relative: mpfr) -> float:
+        with rounding(DOWN):
+            left = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
+        return min(whole, max(least, float_down(left)))
+
+    best = at(noise_epsilon(optimum))
+    if best.delta > allowed:
+        return min(best, untouched, key=lambda p: p.delta)
+    low, high = optimum / 2**20, optimum
+    for _ in range(24):
+        with rounding(UP):
+            middle = gmpy2.sqrt(low * high)
+        if _delta(moments, middle, noise_epsilon(middle)) <= allowed:
+            high = middle
+        else:
+            low = middle
+    found = at(noise_epsilon(high))
+    return found if found.delta <= allowed else best
+
+
+def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
+    """Return the theorem's delta, rounded up and at most 1; c = 0 is the case of its own."""
+    if not (moments.difference < _INFINITE and moments.excess < _INFINITE):
+        return _ONE
+    with rounding(UP):
+        grown = gmpy2.exp(mpfr(noise_epsilon))
+        if relative <= 0:
+            return min(_ONE, (1 + grown) * gmpy2.sqrt(moments.difference / 2))
+        root = gmpy2.sqrt(moments.difference / 2 / relative)
+        root += gmpy2.sqrt(relative * moments.excess / 4)
+        return min(_ONE, root * root * (1 + (1 + relative) * grown))

@@ -1,0 +1,181 @@
+"""Second moments of the share graph for any number of users, by its largest component.
+
+Write B(n, j) = f_j f_(n-j) / f_n and h_c(n) = f_(n-c+1) / f_n (`ikos.counts.share_graph`, f_1 = 1),
+e_j = E[q^C] on j users, and kappa = 1 + eps, where eps bounds the sum of B(N, s) / B(N, 1) over
+2 <= s <= N - 2 for every N: 11/10 if two messages hide, (2/3)^(h-3) / 2 if h >= 3 do.
+
+*Lemma.* With c parts, the sum Q_c(n) of f_(s_1) ... f_(s_c) / f_n over the compositions of n into
+positive parts is at most c kappa^(c-1) h_c(n); and P[C = c] <= Q_c(n) / c!.
+
+*Theorem.* For 2 <= J and n >= (J+2)^2 / 4, with two or more messages that hide,
+
+    E[q^(C-1); C >= 2] <=   sum_{j<J} B(n, j) e_j
+                          + n B(n, J) sum_{c<=J} q^c kappa^(c-1) h_c(J) / (c-1)!
+                          + sum_{c>J} (q kappa)^(c-1) h_c(n) / (c-1)!.
+
+The first sum is over graphs with a component of more than n - J users and j users outside of it,
+what is left of a factor P[C = 1] on n - j users being at most 1. The second and the third line
+bound what has no such component, with at most and with more than J components. The first line is
+sharp: the bound exceeds the truth by a factor of about 1 + n^(1-h), h the messages that hide.
+
+With a fixed J, every term falls as n grows, so that the bound for n holds for every larger number
+of users. The proofs are in the documentation (message counts, large n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from operator import mul
+
+import gmpy2
+from gmpy2 import mpfr, mpq
+
+from ikos.counts.directed import DOWN, UP, rounding
+from ikos.counts.recursion import Moments, enclosed
+from ikos.counts.share_graph import ShareGraph
+
+__all__ = ["LargestComponent", "applies", "kappa", "largest_component"]
+
+CUTOFFS = (2, 4, 8, 16, 32, 64)
+_NEGLIGIBLE = mpfr(2) ** -60
+
+
+def applies(n: int, graph: ShareGraph) -> bool:
+    """Return whether the theorem covers n users."""
+    return graph.hiding >= 2 and 4 * n >= (CUTOFFS[0] + 2) ** 2
+
+
+def kappa(graph: ShareGraph) -> mpfr:
+    """Return kappa, rounded up."""
+    if graph.hiding == 2:
+        return _up(mpq(21, 10))
+    with rounding(UP):
+        return 1 + mpfr(mpq(2, 3)) ** (graph.hiding - 3) / 2
+
+
+def _up(value: mpq) -> mpfr:
+    with rounding(UP):
+        return mpfr(value)
+
+
+@dataclass(frozen=True)
+class LargestComponent:
+    """The theorem's parts at one cutoff.
+
+    Attributes
+    ----------
+    n, cutoff : int
+        n and J.
+    moments : Moments
+        The recursion on up to J users.
+    ratio : tuple of mpfr
+        Lower bounds of f_n / f_(n-j), j = 0..J.
+    remainder : mpfr
+        Upper bound of the second and third line.
+    """
+
+    n: int
+    cutoff: int
+    moments: Moments
+    ratio: tuple[mpfr, ...]
+    remainder: mpfr
+
+    def divergence(self, *, connected: tuple[mpfr, ...] | None = None) -> mpfr:
+        """Return an upper bound of E[q^(C-1); C >= 2].
+
+        Parameters
+        ----------
+        connected : tuple of mpfr, optional
+            Upper bounds of P[C = 1] on n - j users, j = 0..J-1, in place of 1. Without them the
+            bound also holds for every larger number of users.
+        """
+        with rounding(UP):
+            terms = [self.moments.colourings[j] / self.ratio[j] for j in range(1, self.cutoff)]
+            if connected is not None:
+                terms = list(map(mul, terms, connected[1:]))
+            return gmpy2.fsum(terms) + self.remainder
+
+    def excess(self) -> mpfr:
+        """Return an upper bound of E[q^(C-1)] - 1."""
+        moments = self.moments
+        with rounding(UP):
+            terms = [
+                (moments.colourings[j] - moments.weight_down[j]) / self.ratio[j]
+                for j in range(1, self.cutoff)
+            ]
+            return gmpy2.fsum(terms) + self.remainder
+
+    @property
+    def negligible(self) -> bool:
+        """Whether the remainder is below 2^-60 of the main term."""
+        with rounding(DOWN):
+            return bool(self.remainder <= _NEGLIGIBLE * (self.divergence() - self.remainder))
+
+
+@lru_cache(maxsize=1 << 12)
+def largest_component(n: int, q: int, graph: ShareGraph) -> LargestComponent:
+    """Return the theorem's parts at the first cutoff with a negligible remainder, or the best.
+
+    The remainder is infinite where the theorem's series are not seen to converge.
+    """
+    best: LargestComponent | None = None
+    for cutoff in CUTOFFS:
+        if 4 * n < (cutoff + 2) ** 2:
+            break
+        found = _at(n, q, graph, cutoff)
+        if best is None or found.divergence() < best.divergence():
+            best = found
+        if best.negligible:
+            break
+    assert best is not None, "the theorem does not apply"
+    return best
+
+
+def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
+    moments = enclosed(cutoff, q, graph)
+    with rounding(DOWN):
+        steps = [graph.growth(n - i, DOWN) for i in range(cutoff)]
+        ratio = tuple(accumulate(steps, mul, initial=mpfr(1)))
+    factor = kappa(graph)
+    with rounding(UP):
+        colours = mpfr(q)
+        # the second line: f_J h_c(J) = f_(J-c+1) and B(n, J) / f_J = f_(n-J) / f_n
+        term, terms = colours, []
+        for c in range(1, cutoff + 1):
+            terms.append(term * moments.weight[cutoff - c + 1])
+            term = term * colours * factor / c
+        middle = n * gmpy2.fsum(terms) / ratio[cutoff]
+        remainder = middle + _tail(n, graph, cutoff, colours * factor, ratio[cutoff])
+    return LargestComponent(n, cutoff, moments, ratio, remainder)
+
+
+def _tail(n: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mpfr:
+    """Return an upper bound of the third line, base = q kappa and ratio = f_n / f_(n-J).
+
+    Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), of which the logarithm is
+    convex in c. So ratios are at most 1/2 between two places where they are, and a sequence that
+    falls at first falls until it rises for good: beyond any place it is at most the larger of
+    its value there and of T_n.
+    """
+    first = cutoff + 1
+    if n < first:
+        return mpfr(0)
+
+    def halves(c: int) -> bool:
+        with rounding(UP):
+            return bool(base / c / graph.growth(n - c + 1, DOWN) <= 0.5)
+
+    if not halves(first):
+        return gmpy2.inf()
+    length = next(
+        d for d in (512, 64, 8, 1) if d == 1 or (first + d <= n and halves(first + d - 1))
+    )
+    with rounding(UP):
+        start = base**cutoff / ratio / gmpy2.fac(cutoff)
+    with rounding(DOWN):
+        below = graph.log_weight(n, DOWN) + gmpy2.lngamma(mpfr(n))
+    with rounding(UP):
+        last = gmpy2.exp((n - 1) * gmpy2.log(base) - below)
+        return 2 * start + n * (start * mpfr(2) ** -length + last)

@@ -1,0 +1,231 @@
+"""How many messages are enough for the private sum, by each analysis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import gmpy2
+
+from ikos._validation import integer, number
+from ikos.counts import hockey_stick
+from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.counts.secure import least, proved, setting, smallest
+from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import MessageCount
+
+__all__ = ["checked_budget", "private_message_count", "private_proved"]
+
+MIN_EPSILON, MAX_EPSILON = 1e-100, 1e6
+"""Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
+
+
+def checked_budget(
+    epsilon: object, delta: object, reserve: object
+) -> tuple[Fraction, Fraction, Fraction]:
+    """Check and return a budget and the share of it that hiding may take."""
+    return (
+        number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
+        number("delta", delta, above=0, below=1),
+        number("reserve", reserve, low=0, high=0.5),
+    )
+
+
+def private_message_count(
+    n: int,
+    q: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    analysis: str = "exact",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    min_honest: int | None = None,
+    reserve: float | Fraction = 0.01,
+) -> MessageCount:
+    """Return how many messages the private sum needs to be (epsilon, delta)-private.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's value; epsilon > 0, 0 < delta < 1.
+    precision : int
+        Steps of the encoding, {0..precision}. The published analyses do not depend on it.
+    analysis, shuffler, clear_share
+        As in `security_level`.
+    min_honest : int, optional
+        Count for this many users in place of ``n``.
+    reserve : float
+        Largest share of epsilon that may be spent on the imperfect hiding instead of noise, 0 to
+        1/2. As little of it is spent as allows the count. The published analyses spend none.
+
+    Returns
+    -------
+    MessageCount
+        The smallest count, with the delta that it proves (rounded up) and the epsilon that is left
+        for the noise (``noise_epsilon``, rounded down): the noise must be discrete Laplace of rate
+        ``noise_epsilon / precision``. For "exact" by the hockey-stick theorem; for the others with
+        sigma >= log2((1 + e^epsilon) / delta), which is enough by BBGN20, Lemma 5.2.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the analysis does not cover the setting.
+
+    Examples
+    --------
+    >>> count = private_message_count(10**6, 2**31, 1.0, 1e-12, 1000)
+    >>> count.total, count.noise_epsilon >= 0.99
+    (6, True)
+    >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
+    9
+    """
+    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
+    users = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+    budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+    precision = integer("precision", precision, low=1)
+    if analysis != "exact":
+        with rounding(UP):
+            needed = gmpy2.log2((1 + gmpy2.exp(exact(budget, UP))) / exact(allowed, DOWN))
+        count = least(
+            (users, users),
+            q,
+            float_up(needed),
+            analysis=analysis,
+            shuffler=shuffler,
+            clear_share=clear_share,
+        )
+        return _lemma_5_2(count, budget)
+
+    def with_messages(m: int) -> MessageCount:
+        return private_proved(
+            users,
+            q,
+            m,
+            budget,
+            allowed,
+            precision,
+            shuffler=shuffler,
+            clear_share=clear_share,
+            reserve=spare,
+        )
+
+    def enough(m: int) -> bool:
+        found = with_messages(m).delta
+        assert found is not None
+        return m >= 1 and found <= allowed
+
+    return with_messages(smallest(enough, 4))
+
+
+def private_proved(
+    n: int,
+    q: int,
+    m: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    analysis: str = "exact",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    reserve: float | Fraction = 0.01,
+    dimension: int = 1,
+) -> MessageCount:
+    """Return m shuffled messages with the privacy that is proved for them, if only nothing.
+
+    Parameters
+    ----------
+    n : int
+        Users who share the noise.
+    m : int
+        Shuffled messages of each, at least 0.
+    delta : float
+        The delta wanted: for "exact", as little of epsilon as reaches it is spent on hiding, or as
+        much as makes delta smallest where it is not reached.
+    dimension : int
+        For "exact", the coordinates of a vector that is shared as one element of a group of order
+        q, each of them encoded in {0..precision} and noisy at rate noise_epsilon / (dimension
+        precision).
+    q, epsilon, precision, analysis, shuffler, clear_share, reserve
+        As in `private_message_count`.
+
+    Returns
+    -------
+    MessageCount
+        ``delta`` is 1.0 where nothing is proved.
+
+    Examples
+    --------
+    >>> f"{private_proved(1000, 2**16, 6, 1, 1e-9, 32).delta:.1e}"
+    '1.0e-09'
+    """
+    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
+    budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+    count = proved((n, n), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+    if analysis != "exact":
+        return _lemma_5_2(count, budget)
+    graphs = [ShareGraph(m, shuffler, clear_share)] if m else []
+    if not clear_share and m >= 2:
+        # a clear share may be shuffled with the others
+        graphs.append(ShareGraph(m - 1, shuffler, True))
+    ways = [
+        hockey_stick.privacy(
+            n,
+            q,
+            graph,
+            epsilon=budget,
+            delta=allowed,
+            sensitivity=integer("precision", precision, low=1) * dimension,
+            reserve=spare,
+            dimension=dimension,
+        )
+        for graph in graphs
+    ]
+    if not ways or all(way.delta >= 1 for way in ways):
+        return _unproved(count, budget)
+    # the most noise_epsilon among those that reach delta, else the smallest delta
+    good = [way for way in ways if way.delta <= exact(allowed, DOWN)]
+    best = (
+        max(good, key=lambda way: way.noise_epsilon)
+        if good
+        else min(ways, key=lambda way: way.delta)
+    )
+    return replace(
+        count,
+        analysis="exact",
+        theorem=hockey_stick.THEOREM,
+        delta=float_up(best.delta),
+        noise_epsilon=best.noise_epsilon,
+    )
+
+
+def _unproved(count: MessageCount, epsilon: Fraction) -> MessageCount:
+    with rounding(DOWN):
+        noise_epsilon = float_down(exact(epsilon, DOWN))
+    return replace(count, delta=1.0, noise_epsilon=noise_epsilon)
+
+
+def _lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
+    """Return a count with the delta that its sigma buys by BBGN20, Lemma 5.2.
+
+    The private sum is (epsilon, (1 + e^epsilon) 2^-sigma)-differentially private; all of epsilon
+    goes to the noise. The delta is rounded up, and is 1.0 where nothing is proved.
+    """
+    found = _unproved(count, epsilon)
+    if count.analysis is None:
+        return found
+    with rounding(UP):
+        delta = (1 + gmpy2.exp(exact(epsilon, UP))) * gmpy2.exp2(
+            -exact(Fraction(count.sigma), DOWN)
+        )
+        return replace(
+            found,
+            theorem=f"BBGN20, Lemma 5.2, with {count.theorem}",
+            delta=min(1.0, float_up(delta)),
+        )

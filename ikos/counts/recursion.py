@@ -1,0 +1,201 @@
+"""The exact second moments of the share graph, by the component of user 1.
+
+With w(k, s) = (s/k) B(k, s) c_s the probability-weighted chance that user 1 of k shares its
+component with s - 1 others (`ikos.counts.share_graph`),
+
+    c_k = P[C = 1]                    = 1 - sum_{s<k} w(k, s)
+    e_k = E[q^C]                      = sum_{s<=k} w(k, s) q e_(k-s),      e_0 = 1
+    D_k = E[q^(C-1); C >= 2]          =     sum_{s<k} w(k, s) e_(k-s)
+    x_k = E[q^(C-1)] - 1              =     sum_{s<k} w(k, s) (e_(k-s) - 1)
+
+on k users, for every k up to n in O(n^2) operations and without a condition on n, m or q: with
+s = k left out what remains has at least one component of its own. All but the first are sums
+of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import mul
+from typing import Any
+
+import gmpy2
+from gmpy2 import mpfr, mpq
+
+from ikos.counts.directed import DOWN, UP, rounding
+from ikos.counts.share_graph import ShareGraph
+
+__all__ = ["Moments", "RationalMoments", "enclosed", "rational", "rational_split"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Enclosures of the recursion's quantities on k = 0..n users.
+
+    Attributes
+    ----------
+    connected, connected_down : tuple of mpfr
+        Upper and lower bounds of c_k; 0 at k = 0.
+    weight, weight_down : tuple of mpfr
+        Upper and lower bounds of f_k.
+    colourings : tuple of mpfr
+        Upper bounds of f_k e_k.
+    divergence : tuple of mpfr
+        Upper bounds of D_k.
+    excess : tuple of mpfr
+        Upper bounds of x_k.
+    """
+
+    connected: tuple[mpfr, ...]
+    connected_down: tuple[mpfr, ...]
+    weight: tuple[mpfr, ...]
+    weight_down: tuple[mpfr, ...]
+    colourings: tuple[mpfr, ...]
+    divergence: tuple[mpfr, ...]
+    excess: tuple[mpfr, ...]
+
+
+def _fold(first: Sequence[Any], second: Sequence[Any], k: int, *, low: int, high: int) -> Any:
+    """Return the sum of ``first[s] * second[k - s]`` over low <= s < high, rounded as in force."""
+    return gmpy2.fsum(map(mul, first[low:high], second[k - low : k - high : -1]))
+
+
+@lru_cache(maxsize=64)
+def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
+    """Return the recursion up to n users in directed rounding."""
+    one = mpfr(1)
+    up, down = [one], [one]
+    for k in range(1, n + 1):
+        with rounding(UP):
+            up.append(up[-1] * graph.growth(k, UP))
+        with rounding(DOWN):
+            down.append(down[-1] * graph.growth(k, DOWN))
+    with rounding(UP):
+        colours = mpfr(q)
+    # entry s is s c_s f_s
+    rooted, rooted_down = [mpfr(0)], [mpfr(0)]
+    connected, connected_down = [mpfr(0)], [mpfr(0)]
+    coloured, surplus = [one], [mpfr(0)]
+    divergence, excess = [mpfr(0)], [mpfr(0)]
+    for k in range(1, n + 1):
+        with rounding(UP):
+            split_up = _fold(rooted, up, k, low=1, high=k) / k / down[k]
+        with rounding(DOWN):
+            split_down = _fold(rooted_down, down, k, low=1, high=k) / k / up[k]
+            connected_down.append(max(mpfr(0), 1 - split_up))
+            rooted_down.append(k * connected_down[k] * down[k])
+        with rounding(UP):
+            connected.append(1 - split_down)
+            rooted.append(k * connected[k] * up[k])
+            rest = _fold(rooted, coloured, k, low=1, high=k) / k
+            divergence.append(rest / down[k])
+            coloured.append(colours * (rest + connected[k] * up[k]))
+            excess.append(_fold(rooted, surplus, k, low=1, high=k) / k / down[k])
+            surplus.append(coloured[k] - down[k])
+    return Moments(
+        tuple(connected),
+        tuple(connected_down),
+        tuple(up),
+        tuple(down),
+        tuple(coloured),
+        tuple(divergence),
+        tuple(excess),
+    )
+
+
+@dataclass(frozen=True)
+class RationalMoments:
+    """The recursion's quantities on k = 0..n users, exactly.
+
+    Attributes
+    ----------
+    connected : tuple of mpq
+        P[C = 1]; 0 at k = 0.
+    weight : tuple of mpq
+        f_k.
+    colourings : tuple of mpq
+        E[q^C].
+    divergence : tuple of mpq
+        E[q^(C-1); C >= 2].
+    excess : tuple of mpq
+        E[q^(C-1)] - 1; 0 at k = 0.
+    """
+
+    connected: tuple[mpq, ...]
+    weight: tuple[mpq, ...]
+    colourings: tuple[mpq, ...]
+    divergence: tuple[mpq, ...]
+    excess: tuple[mpq, ...]
+
+    def separated(self, k: int, s: int) -> mpq:
+        """Return B(k, s)."""
+        return self.weight[s] * self.weight[k - s] / self.weight[k]
+
+    def component(self, k: int, s: int) -> mpq:
+        """Return w(k, s)."""
+        return mpq(s, k) * self.separated(k, s) * self.connected[s]
+
+
+def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
+    """Return the recursion up to n users in rational arithmetic; digits grow with n^2.
+
+    Examples
+    --------
+    >>> rational(4, 2, ShareGraph(2, "single", False)).excess[4]
+    mpq(29,35)
+    """
+    weight = [mpq(1)]
+    for k in range(1, n + 1):
+        weight.append(weight[-1] * graph.growth_exactly(k))
+    connected, colourings, divergence, excess = [mpq(0)], [mpq(1)], [mpq(0)], [mpq(0)]
+    found = RationalMoments(tuple(connected), tuple(weight), (), (), ())
+    for k in range(1, n + 1):
+        parts = [found.component(k, s) for s in range(1, k)]
+        connected.append(1 - sum(parts, mpq(0)))
+        rest = list(reversed(colourings[1:]))
+        divergence.append(sum(map(mul, parts, rest), mpq(0)))
+        excess.append(sum((w * (e - 1) for w, e in zip(parts, rest, strict=True)), mpq(0)))
+        colourings.append(q * (divergence[k] + connected[k]))
+        found = RationalMoments(
+            tuple(connected), tuple(weight), tuple(colourings), tuple(divergence), tuple(excess)
+        )
+    return found
+
+
+def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:
+    """Return E[q^(C-1); a fixed set A of k users is split], exactly.
+
+    Split between components; without a clear share, both the left and the right copies of A.
+    The first is over the component of a member of A, where the others are all in it with
+    probability C(s-1, k-1) / C(n-1, k-1) if it has s users.
+    """
+    moments = rational(n, q, graph)
+
+    def together(r: int, s: int, members: int, known: int) -> mpq:
+        """Return P[A within a given component of s of r users], ``known`` of A being in it."""
+        inside: Callable[[int, int], int] = gmpy2.comb
+        return mpq(int(inside(s - known, members - known)), int(inside(r - known, members - known)))
+
+    total = mpq(0)
+    for s in range(1, n):
+        rest = n - s
+        apart = 1 - together(n, s, k, 1)
+        if graph.clear_share:
+            total += moments.component(n, s) * apart * moments.colourings[rest]
+            continue
+        inside, outside = together(n, s, k, 0), together(n, rest, k, 0)
+        split = sum(
+            (
+                moments.component(rest, t)
+                * q
+                * moments.colourings[rest - t]
+                * (1 - together(rest, t, k, 1))
+                for t in range(1, rest)
+            ),
+            mpq(0),
+        )
+        right = (1 - inside - outside) * moments.colourings[rest] + (outside * split)
+        total += moments.component(n, s) * apart * right
+    return total

@@ -1,0 +1,258 @@
+"""How many messages are enough for the secure sum, by each analysis.
+
+All of them bound the worst-case statistical security of IKOS summation: the total variation
+between the analyzer's views of any two inputs with the same sum. Levels are rounded down and
+counts up, so that what is returned is what the theorem proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Protocol
+
+from ikos._validation import choice, flag, integer, number, quote
+from ikos.counts import balle2020, exact, ghazi2020, ishai2006
+from ikos.counts.types import SHUFFLERS, MessageCount, Users
+
+__all__ = ["ANALYSES", "least", "message_count", "proved", "security_level", "setting", "smallest"]
+
+
+class _Analysis(Protocol):
+    """What a module of this package provides for one analysis; m counts shuffled messages."""
+
+    THEOREM: str
+
+    def refusal(self, n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None: ...
+
+    def level(self, users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float: ...
+
+    def guess(self, n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int: ...
+
+
+_MODULES: dict[str, _Analysis] = {
+    "exact": exact,
+    "balle2020": balle2020,
+    "ghazi2020": ghazi2020,
+    "ishai2006": ishai2006,
+}
+
+ANALYSES = tuple(_MODULES)
+"""Names of the analyses, the tightest first."""
+
+MAX_SIGMA = 10**6
+MAX_BITS = 10**7
+MAX_USERS = 10**100
+"""Levels, orders of groups (in bits) and numbers of users beyond these are slips."""
+
+
+def setting(
+    n: object, q: object, analysis: object, shuffler: object, clear_share: object
+) -> tuple[int, int, str, str, bool]:
+    """Check and return what all counts depend on."""
+    order = integer("q", q, low=2)
+    if order.bit_length() > MAX_BITS:
+        raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
+    return (
+        integer("n", n, low=1, high=MAX_USERS),
+        order,
+        choice("analysis", analysis, ANALYSES),
+        choice("shuffler", shuffler, SHUFFLERS),
+        flag("clear_share", clear_share),
+    )
+
+
+def _check_covered(n: int, m: int | None, analysis: str, shuffler: str, clear_share: bool) -> None:
+    """Refuse a setting that an analysis does not cover."""
+    reason = _MODULES[analysis].refusal(n, m, shuffler=shuffler, clear_share=clear_share)
+    if reason is None:
+        return
+    clear = "a clear share" if clear_share else "no clear share"
+    way_out = "" if analysis == "exact" else "; analysis='exact' covers this setting"
+    raise ValueError(
+        f"analysis {analysis!r} does not cover n = {quote(n)} with {shuffler} shuffling and "
+        f"{clear}: {reason}{way_out}"
+    )
+
+
+def _level(
+    analysis: str, users: Users, q: int, m: int, shuffler: str, clear_share: bool
+) -> float | None:
+    """Return the level proved for every number of users between the two ends, None if refused."""
+    module = _MODULES[analysis]
+    if any(module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) for n in users):
+        return None
+    return module.level(users, q, m, shuffler=shuffler, clear_share=clear_share)
+
+
+def smallest(enough: Callable[[int], bool], guess: int) -> int:
+    """Return the smallest m >= 1 that is enough, for a property that stays once it holds.
+
+    Looked for from a guess outwards, in steps that double.
+    """
+    step = 1
+    if enough(guess):
+        high, low = guess, guess - 1
+        while low >= 1 and enough(low):
+            high, step = low, 2 * step
+            low = max(0, high - step)
+    else:
+        low, high = guess, guess + 1
+        while not enough(high):
+            low, step = high, 2 * step
+            high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def security_level(
+    n: int,
+    q: int,
+    m: int,
+    *,
+    analysis: str = "exact",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> float:
+    """Return the proved security, in bits, of m shuffled messages per user.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group, at least 2. For a vector as one group of order ``q**d``, that.
+    m : int
+        Shuffled messages of each user; a clear share is not counted.
+    analysis : {"exact", "balle2020", "ghazi2020", "ishai2006"}
+        Whose theorem. "exact" covers every setting and is the tightest.
+    shuffler : {"parallel", "single"}
+        m independent shufflers, or one for everything.
+    clear_share : bool
+        Whether each user sends one further share that bypasses the shufflers.
+
+    Returns
+    -------
+    float
+        sigma: the views of two inputs with the same sum are within total variation
+        ``2**-sigma``. Rounded down; 0.0 where the formula proves nothing, infinite for n = 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the analysis does not cover the setting.
+
+    Examples
+    --------
+    >>> round(security_level(10**6, 2**64, 13), 2)
+    88.09
+    >>> round(security_level(10**6, 2**64, 14, analysis="balle2020"), 2)
+    88.18
+    """
+    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
+    m = integer("m", m, low=1)
+    _check_covered(n, m, analysis, shuffler, clear_share)
+    return _MODULES[analysis].level((n, n), q, m, shuffler=shuffler, clear_share=clear_share)
+
+
+def message_count(
+    n: int,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    analysis: str = "exact",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return how many messages each user must send for sigma bits of security.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    q : int
+        Order of the group, at least 2.
+    sigma : float
+        Security in bits, positive and at most 10^6: total variation at most ``2**-sigma`` between
+        the views of any two inputs with the same sum.
+    analysis, shuffler, clear_share
+        As in `security_level`.
+
+    Returns
+    -------
+    MessageCount
+        The smallest count for which the analysis proves ``sigma``, and the level that it proves.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the analysis does not cover the setting.
+
+    Examples
+    --------
+    >>> message_count(10**6, 2**64, 80).total
+    14
+    >>> message_count(10**6, 2**64, 80, analysis="balle2020").total
+    15
+    >>> message_count(10**6, 2**64, 80, analysis="ghazi2020", shuffler="single",
+    ...               clear_share=False).total
+    765
+    """
+    n = integer("n", n, low=1)
+    return least((n, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+
+
+def least(
+    users: Users,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    analysis: str = "exact",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return `message_count` for every number of users from ``users[0]`` to ``users[1]``.
+
+    Where any number of users in a range may turn out to be honest, the level must hold for each:
+    ishai2006 proves less for more users, the others mostly for fewer.
+    """
+    n, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
+    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+    _check_covered(n, None, analysis, shuffler, clear_share)
+    if wanted < 1 and analysis == "balle2020":
+        raise ValueError(f"balle2020 needs sigma >= 1, got {quote(sigma)}; ask for sigma = 1")
+    module = _MODULES[analysis]
+
+    def enough(m: int) -> bool:
+        found = _level(analysis, users, q, m, shuffler, clear_share)
+        return found is not None and found >= wanted
+
+    guess = max(
+        module.guess(k, q, float(wanted), shuffler=shuffler, clear_share=clear_share) for k in users
+    )
+    m = smallest(enough, guess)
+    return proved(users, q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+
+
+def proved(
+    users: Users,
+    q: int,
+    m: int,
+    *,
+    analysis: str = "exact",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return m shuffled messages with whatever is proved for them, if only nothing.
+
+    Like `security_level`, for every number of users from ``users[0]`` to ``users[1]``, and for
+    counts that are given rather than asked for: where the analysis does not cover the setting the
+    result says ``sigma=0.0`` and ``analysis=None``.
+    """
+    _, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
+    found = _level(analysis, users, q, m, shuffler, clear_share)
+    if not found:
+        return MessageCount(m, int(clear_share), 0.0, None, "nothing is proved for this count")
+    return MessageCount(m, int(clear_share), found, analysis, _MODULES[analysis].THEOREM)

@@ -1,0 +1,99 @@
+"""The share graph, whose components decide what the analyzer learns.
+
+The shuffler applies a uniformly random permutation to the users' message slots. Draw an edge
+from the user of every slot to the user whose slot takes its place; without a clear share, from
+the left copy of the one to the right copy of the other. C is the number of connected components.
+Users of one component hide among each other; nothing hides between two components.
+
+All laws of C come from weights f_0 = f_1 = 1, f_2, ...: among k users, the expected number of sets
+of s users (without a clear share, of s left and s right copies) that are unions of components is
+B(k, s) = f_s f_(k-s) / f_k, where
+
+    parallel, clear share       f_k = (k!)^(m-1)
+    parallel, no clear share    f_k = (k!)^(m-2)
+    single, clear share         f_k = (mk)! / ((m!)^k k!)
+    single, no clear share      f_k = (mk)! / ((m!)^k (k!)^2)
+
+and m counts shuffled messages.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import gmpy2
+from gmpy2 import mpfr, mpq
+
+from ikos.counts.directed import DOWN, PRECISION, UP, rounding
+
+__all__ = ["ShareGraph"]
+
+_MULTIPLIED_OUT = 256
+
+
+@dataclass(frozen=True)
+class ShareGraph:
+    """The share graph of m shuffled messages for each user.
+
+    Parameters
+    ----------
+    m : int
+        Shuffled messages of each user, at least 1.
+    shuffler : {"parallel", "single"}
+        m independent permutations of the users, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    """
+
+    m: int
+    shuffler: str
+    clear_share: bool
+
+    @property
+    def hiding(self) -> int:
+        """Messages that hide: m, or m - 1 without a clear share, whose part one of them plays."""
+        return self.m if self.clear_share else self.m - 1
+
+    @property
+    def _copies(self) -> int:
+        return 1 if self.clear_share else 2
+
+    def growth(self, k: int, direction: int) -> mpfr:
+        """Return f_k / f_(k-1) for k >= 1, rounded in a direction.
+
+        It does not fall with k where ``hiding`` is at least 2.
+        """
+        with rounding(direction):
+            if self.shuffler == "parallel":
+                power = self.hiding - 1
+                return mpfr(k) ** power if power >= 0 else mpfr(mpq(1, k))
+            if self.m <= _MULTIPLIED_OUT:
+                return mpfr(mpq(math.comb(self.m * k, self.m), k**self._copies))
+        # ln C(mk, m), with digits to spare for the difference of logarithms of about mk ln(mk)
+        digits = PRECISION + 2 * (self.m * k + 1).bit_length()
+        with rounding(UP if direction == DOWN else DOWN, digits):
+            divisor = gmpy2.lngamma(mpfr(self.m * (k - 1) + 1)) + gmpy2.lngamma(mpfr(self.m + 1))
+        with rounding(direction, digits):
+            slots = gmpy2.exp(gmpy2.lngamma(mpfr(self.m * k + 1)) - divisor)
+        with rounding(direction):
+            return slots / k**self._copies
+
+    def growth_exactly(self, k: int) -> mpq:
+        """Return f_k / f_(k-1) for k >= 1."""
+        if self.shuffler == "parallel":
+            return mpq(k) ** (self.hiding - 1)
+        return mpq(math.comb(self.m * k, self.m), k**self._copies)
+
+    def log_weight(self, k: int, direction: int) -> mpfr:
+        """Return ln f_k, rounded in a direction; for ``hiding`` of at least 1."""
+        digits = PRECISION + 2 * (self.m * k + 1).bit_length()
+        with rounding(direction, digits):
+            users = gmpy2.lngamma(mpfr(k + 1))
+            if self.shuffler == "parallel":
+                return (self.hiding - 1) * users
+        with rounding(UP if direction == DOWN else DOWN, digits):
+            divisor = k * gmpy2.lngamma(mpfr(self.m + 1))
+            divisor += self._copies * gmpy2.lngamma(mpfr(k + 1))
+        with rounding(direction, digits):
+            return gmpy2.lngamma(mpfr(self.m * k + 1)) - divisor
