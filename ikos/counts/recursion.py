@@ -15,7 +15,7 @@ of positive terms. The first is enclosed from both sides, since c_k falls as ear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
@@ -175,8 +175,9 @@ def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:
 
     def together(r: int, s: int, members: int, known: int) -> mpq:
         """Return P[A within a given component of s of r users], ``known`` of A being in it."""
-        inside: Callable[[int, int], int] = gmpy2.comb
-        return mpq(int(inside(s - known, members - known)), int(inside(r - known, members - known)))
+        if members > r:
+            return mpq(0)
+        return mpq(math.comb(s - known, members - known), math.comb(r - known, members - known))
 
     total = mpq(0)
     for s in range(1, n):
