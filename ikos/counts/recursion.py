@@ -15,6 +15,7 @@ of positive terms. The first is enclosed from both sides, since c_k falls as ear
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
