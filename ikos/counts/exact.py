@@ -38,7 +38,7 @@ __all__ = [
     "refusal",
 ]
 
-THEOREM = "collision identity and second moment of the share graph's components"
+THEOREM = "second moment of the share graph; documentation, How many messages"
 
 LONGEST_RECURSION = 1024
 """Users for whom the recursion is run where it is needed: about a third of a second."""

@@ -33,7 +33,9 @@ from ikos.counts.share_graph import ShareGraph
 
 __all__ = ["THEOREM", "Divergences", "Noise", "Privacy", "divergences", "privacy"]
 
-THEOREM = "hockey-stick divergence by the second moment of the share graph's components"
+THEOREM = (
+    "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
+)
 
 _ZERO, _ONE = mpfr(0), mpfr(1)
 _INFINITE = gmpy2.inf()

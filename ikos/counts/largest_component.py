@@ -10,7 +10,7 @@ positive parts is at most c kappa^(c-1) h_c(n); and P[C = c] <= Q_c(n) / c!.
 *Theorem.* For 2 <= J and n >= (J+2)^2 / 4, with two or more messages that hide,
 
     E[q^(C-1); C >= 2] <=   sum_{j<J} B(n, j) e_j
-                          + n B(n, J) sum_{c<=J} q^c kappa^(c-1) h_c(J) / (c-1)!
+                          + n B(n, J) sum_{c<J} q^c kappa^(c-1) h_c(J) / (c-1)!
                           + sum_{c>J} (q kappa)^(c-1) h_c(n) / (c-1)!.
 
 The first sum is over graphs with a component of more than n - J users and j users outside of it,
@@ -143,7 +143,7 @@ def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
         colours = mpfr(q)
         # the second line: f_J h_c(J) = f_(J-c+1) and B(n, J) / f_J = f_(n-J) / f_n
         term, terms = colours, []
-        for c in range(1, cutoff + 1):
+        for c in range(1, cutoff):
             terms.append(term * moments.weight[cutoff - c + 1])
             term = term * colours * factor / c
         middle = n * gmpy2.fsum(terms) / ratio[cutoff]
@@ -160,8 +160,6 @@ def _tail(n: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mp
     its value there and of T_n.
     """
     first = cutoff + 1
-    if n < first:
-        return mpfr(0)
 
     def halves(c: int) -> bool:
         with rounding(UP):

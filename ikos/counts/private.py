@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import gmpy2
+from gmpy2 import mpfr
 
 from ikos._validation import integer, number
 from ikos.counts import hockey_stick
@@ -14,7 +15,7 @@ from ikos.counts.secure import least, proved, setting, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 
-__all__ = ["checked_budget", "private_message_count", "private_proved"]
+__all__ = ["checked_budget", "private_message_count", "private_proved", "ways"]
 
 MIN_EPSILON, MAX_EPSILON = 1e-100, 1e6
 """Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
@@ -170,32 +171,21 @@ def private_proved(
     count = proved((n, n), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
     if analysis != "exact":
         return _lemma_5_2(count, budget)
-    graphs = [ShareGraph(m, shuffler, clear_share)] if m else []
-    if not clear_share and m >= 2:
-        # a clear share may be shuffled with the others
-        graphs.append(ShareGraph(m - 1, shuffler, True))
-    ways = [
-        hockey_stick.privacy(
-            n,
-            q,
-            graph,
-            epsilon=budget,
-            delta=allowed,
-            sensitivity=integer("precision", precision, low=1) * dimension,
-            reserve=spare,
-            dimension=dimension,
-        )
-        for graph in graphs
-    ]
-    if not ways or all(way.delta >= 1 for way in ways):
-        return _unproved(count, budget)
-    # the most noise_epsilon among those that reach delta, else the smallest delta
-    good = [way for way in ways if way.delta <= exact(allowed, DOWN)]
-    best = (
-        max(good, key=lambda way: way.noise_epsilon)
-        if good
-        else min(ways, key=lambda way: way.delta)
+    found = ways(
+        n,
+        q,
+        m,
+        budget,
+        allowed,
+        sensitivity=integer("precision", precision, low=1) * dimension,
+        shuffler=shuffler,
+        clear_share=clear_share,
+        reserve=spare,
+        dimension=dimension,
     )
+    if not found or found[0][1].delta >= 1:
+        return _unproved(count, budget)
+    best = found[0][1]
     return replace(
         count,
         analysis="exact",
@@ -203,6 +193,53 @@ def private_proved(
         delta=float_up(best.delta),
         noise_epsilon=best.noise_epsilon,
     )
+
+
+def ways(
+    n: int,
+    q: int,
+    m: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    *,
+    sensitivity: int,
+    shuffler: str,
+    clear_share: bool,
+    reserve: Fraction,
+    dimension: int = 1,
+) -> list[tuple[ShareGraph, hockey_stick.Privacy]]:
+    """Return the ways to prove privacy for m shuffled messages by "exact", the best one first.
+
+    That is the one with the most left for the noise among those that reach delta, and where none
+    does, the one with the smallest delta. Parameters as for `hockey_stick.privacy`.
+    """
+    graphs = [ShareGraph(m, shuffler, clear_share)] if m else []
+    if not clear_share and m >= 2:
+        # a clear share may be shuffled with the others
+        graphs.append(ShareGraph(m - 1, shuffler, True))
+    allowed = exact(delta, DOWN)
+
+    def preference(way: tuple[ShareGraph, hockey_stick.Privacy]) -> tuple[bool, float, mpfr]:
+        reached = bool(way[1].delta <= allowed)
+        return not reached, -way[1].noise_epsilon if reached else 0.0, way[1].delta
+
+    found = [
+        (
+            graph,
+            hockey_stick.privacy(
+                n,
+                q,
+                graph,
+                epsilon=epsilon,
+                delta=delta,
+                sensitivity=sensitivity,
+                reserve=reserve,
+                dimension=dimension,
+            ),
+        )
+        for graph in graphs
+    ]
+    return sorted(found, key=preference)
 
 
 def _unproved(count: MessageCount, epsilon: Fraction) -> MessageCount:

@@ -88,7 +88,7 @@ class SecureSum:
     >>> from ikos.testing import DeterministicRandom
     >>> protocol = SecureSum(1000, 2**32)
     >>> protocol.messages.total
-    25
+    22
     >>> protocol.run(range(1000), DeterministicRandom(0))  # omit the second argument in earnest
     499500
     """

@@ -1,0 +1,213 @@
+"""What a count rests on, in numbers that somebody else can check.
+
+A certificate holds the inputs, the theorem, and the enclosing values as exact dyadic rationals.
+Whoever doubts a count recomputes the second moments by other means, e.g. the recursion in ball
+arithmetic or in rationals, and sees that the values enclose them and give what is claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from gmpy2 import mpfr
+
+from ikos._validation import integer
+from ikos.counts import exact, hockey_stick
+from ikos.counts.directed import float_up
+from ikos.counts.private import checked_budget, ways
+from ikos.counts.secure import setting
+from ikos.counts.share_graph import ShareGraph
+
+__all__ = ["Certificate", "Dyadic", "PrivateCertificate", "certify", "certify_private"]
+
+
+@dataclass(frozen=True)
+class Dyadic:
+    """The number ``mantissa * 2**exponent``, or infinity where ``mantissa`` is None."""
+
+    mantissa: int | None
+    exponent: int
+
+    @classmethod
+    def of(cls, value: mpfr) -> Dyadic:
+        """Return a floating-point number exactly."""
+        if not value < math.inf:
+            return cls(None, 0)
+        mantissa, exponent = value.as_mantissa_exp()
+        return cls(int(mantissa), int(exponent))
+
+    @property
+    def log2(self) -> float:
+        """Logarithm to base 2, to the nearest double or so; for printing."""
+        if self.mantissa is None:
+            return math.inf
+        return math.log2(self.mantissa) + self.exponent if self.mantissa else -math.inf
+
+    def __str__(self) -> str:
+        return f"2^{self.log2:.6f}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why ``security_level(n, q, m, ...)`` is what it is.
+
+    Attributes
+    ----------
+    n, q, m, shuffler, clear_share
+        The inputs; m shuffled messages.
+    sigma : float
+        The level, at most (1 - log2 divergence) / 2.
+    divergence : Dyadic
+        Upper bound of E[q^(C-1); C >= 2], C the components of the share graph. Infinite where it is
+        not below 2, or not known to be: nothing is claimed then.
+    method : {"one user", "recursion", "largest component", "nothing"}
+        How the bound was found.
+    cutoff : int or None
+        J, for the method "largest component".
+    theorem : str
+        The statement that leads from the divergence to sigma.
+    """
+
+    n: int
+    q: int
+    m: int
+    shuffler: str
+    clear_share: bool
+    sigma: float
+    divergence: Dyadic
+    method: str
+    cutoff: int | None
+    theorem: str
+
+
+@dataclass(frozen=True)
+class PrivateCertificate:
+    """Why ``private_proved(n, q, m, epsilon, delta, precision, ...)`` is what it is.
+
+    Attributes
+    ----------
+    n, q, m, shuffler, clear_share
+        The inputs of the bound used: where all messages are shuffled it may be the one for m - 1
+        shuffled messages and a clear share.
+    epsilon : Fraction
+        The budget.
+    noise_epsilon : float
+        Noise has rate ``noise_epsilon / precision``.
+    precision : int
+        Steps of the encoding.
+    relative : Dyadic
+        c, with noise_epsilon + 2 ln(1 + c) <= epsilon.
+    difference, excess : Dyadic
+        Upper bounds of Delta_A, averaged over the noise, and of E[q^(C-1)] - 1.
+    delta : float
+        At least the theorem's, from those.
+    theorem : str
+        The statement.
+    """
+
+    n: int
+    q: int
+    m: int
+    shuffler: str
+    clear_share: bool
+    epsilon: Fraction
+    noise_epsilon: float
+    precision: int
+    relative: Dyadic
+    difference: Dyadic
+    excess: Dyadic
+    delta: float
+    theorem: str
+
+
+def certify(
+    n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> Certificate:
+    """Return the certificate of a secure sum's level, for ``analysis="exact"``.
+
+    Parameters
+    ----------
+    n, q, m, shuffler, clear_share
+        As for `ikos.security_level`.
+
+    Examples
+    --------
+    >>> found = certify(1000, 2**64, 24)
+    >>> print(found.divergence, found.method)
+    2^-165.213039 largest component
+    """
+    n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
+    graph = ShareGraph(integer("m", m, low=1), shuffler, clear_share)
+    bound = exact.bound((n, n), q, graph)
+    sigma = exact.level((n, n), q, graph.m, shuffler=shuffler, clear_share=clear_share)
+    return Certificate(
+        n,
+        q,
+        graph.m,
+        shuffler,
+        clear_share,
+        sigma,
+        Dyadic.of(bound.upper),
+        bound.method,
+        bound.cutoff,
+        exact.THEOREM,
+    )
+
+
+def certify_private(
+    n: int,
+    q: int,
+    m: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    reserve: float | Fraction = 0.01,
+) -> PrivateCertificate:
+    """Return the certificate of a private sum's delta, for ``analysis="exact"``.
+
+    Parameters
+    ----------
+    n, q, m, epsilon, delta, precision, shuffler, clear_share, reserve
+        As for `ikos.counts.private_proved`.
+
+    Examples
+    --------
+    >>> found = certify_private(1000, 2**16, 5, 1, 1e-6, 32)
+    >>> print(found.difference, found.excess)
+    2^-30.840798 2^-23.863159
+    """
+    n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
+    budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+    m = integer("m", m, low=1)
+    p = integer("precision", precision, low=1)
+    graph, found = ways(
+        n,
+        q,
+        m,
+        budget,
+        allowed,
+        sensitivity=p,
+        shuffler=shuffler,
+        clear_share=clear_share,
+        reserve=spare,
+    )[0]
+    return PrivateCertificate(
+        n,
+        q,
+        graph.m,
+        graph.shuffler,
+        graph.clear_share,
+        budget,
+        found.noise_epsilon,
+        p,
+        Dyadic.of(found.relative),
+        Dyadic.of(found.divergences.difference),
+        Dyadic.of(found.divergences.excess),
+        float_up(found.delta),
+        hockey_stick.THEOREM,
+    )
