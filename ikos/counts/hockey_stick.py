@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpfr, mpq
@@ -197,6 +198,7 @@ class Privacy:
     divergences: Divergences
 
 
+@lru_cache(maxsize=1 << 12)
 def privacy(
     n: int,
     q: int,
