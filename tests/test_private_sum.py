@@ -183,18 +183,30 @@ def test_parameters_are_those_of_the_calculator() -> None:
     assert protocol.guarantee.epsilon == 1
     assert protocol.guarantee.delta == count.delta
     assert protocol.guarantee.adjacency == "replace-one"
-    assert "Lemma 5.2" in protocol.guarantee.theorem
+    assert "hockey-stick" in protocol.guarantee.theorem
+    assert protocol.rate == Fraction(count.noise_epsilon) / protocol.precision
+    assert 0.99 <= count.noise_epsilon < 1
+    published = PrivateSum(n, 1, 1e-8, analysis="balle2020")
+    assert published.messages == private_message_count(
+        n, published.modulus, 1, 1e-8, published.precision, analysis="balle2020"
+    )
+    assert published.messages.total == 9 > protocol.messages.total
+    assert "Lemma 5.2" in published.guarantee.theorem
+    assert published.rate == Fraction(1, published.precision)
 
 
 def test_given_messages_state_what_is_proved() -> None:
     chosen = PrivateSum(1000, 1, 1e-6)
+    assert PrivateSum(1000, 1, 1e-6, messages=chosen.messages.total).messages == chosen.messages
     fewer = PrivateSum(1000, 1, 1e-6, messages=chosen.messages.total - 1)
     assert fewer.guarantee.delta > 1e-6
     assert fewer.messages.total == chosen.messages.total - 1
-    nothing = PrivateSum(1000, 1, 1e-6, messages=2)
-    assert nothing.guarantee.delta == 1.0
-    assert "no differential privacy is proved" in str(nothing.run(np.zeros(1000)))
-    assert "no differential privacy is proved" in repr(nothing)
+    for analysis in ("exact", "balle2020"):
+        nothing = PrivateSum(1000, 1, 1e-6, messages=2, analysis=analysis)
+        assert nothing.guarantee.delta == 1.0
+        assert nothing.messages.noise_epsilon == 1.0
+        assert "no differential privacy is proved" in str(nothing.run(np.zeros(1000)))
+        assert "no differential privacy is proved" in repr(nothing)
 
 
 def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
@@ -236,19 +248,42 @@ def test_any_modulus_makes_a_result_that_prints(modulus: int) -> None:
     assert len(protocol.parameter_hash) == 64
 
 
-def test_the_noise_of_min_honest_users_is_in_the_error() -> None:
-    plain = PrivateSum(1000, 1, 1e-6, precision=100)
-    careful = PrivateSum(1000, 1, 1e-6, precision=100, min_honest=500)
+@pytest.mark.parametrize("options", [{"analysis": "balle2020"}, {"reserve": 0}])
+def test_the_noise_of_min_honest_users_is_in_the_error(options: dict[str, Any]) -> None:
+    plain = PrivateSum(1000, 1, 1e-6, precision=100, **options)
+    careful = PrivateSum(1000, 1, 1e-6, precision=100, min_honest=500, **options)
     noise, rounding = plain.mse - 1000 / 4 / 100**2, 1000 / 4 / 100**2
     assert math.isclose(careful.mse, 2 * noise + rounding, rel_tol=1e-6)
 
 
-def test_mse_is_the_papers_bound() -> None:
+@pytest.mark.parametrize("reserve", [0.0, 0.01, 0.2])
+def test_what_is_spent_on_hiding_is_missing_from_the_noise(reserve: float) -> None:
+    n, p = 1000, 100
+    protocol = PrivateSum(n, 1, 1e-6, precision=p, min_honest=500, reserve=reserve)
+    left = protocol.messages.noise_epsilon
+    assert left is not None
+    assert 1 - reserve <= left <= 1
+    assert (left == 1) == (reserve == 0)
+    assert protocol.rate == Fraction(left) / p
+    alpha = math.exp(-left / p)
+    noise = 2 * alpha / (p * (1 - alpha)) ** 2
+    assert math.isclose(protocol.mse, 2 * noise + n / 4 / p**2, rel_tol=1e-6)
+    # the guarantee is the whole budget's, and any split of it is among what the parties agree on
+    assert protocol.guarantee.epsilon == 1
+    assert protocol.guarantee.delta <= 1e-6
+    assert protocol.parameters["noise_rate"] == str(protocol.rate)
+
+
+@pytest.mark.parametrize("analysis", ["balle2020", "exact"])
+def test_mse_is_the_papers_bound(analysis: str) -> None:
     n, p, q, epsilon = 100, 10, 1500, 0.7
-    alpha = math.exp(-epsilon / p)
+    protocol = PrivateSum(n, epsilon, 1e-3, precision=p, modulus=q, analysis=analysis)
+    left = protocol.messages.noise_epsilon
+    assert left is not None
+    assert (left == epsilon) == (analysis == "balle2020")
+    alpha = math.exp(-left / p)
     bound = 2 * alpha / (p * (1 - alpha)) ** 2 + n / (4 * p**2)
     bound += (q / p) ** 2 * alpha ** ((q - n * p) / 2)
-    protocol = PrivateSum(n, epsilon, 1e-3, precision=p, modulus=q)
     assert math.isclose(protocol.mse, bound, rel_tol=1e-9)
 
 
@@ -339,7 +374,12 @@ def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> No
         ({"integers": 1}, TypeError, "integers must be True or False"),
         ({"messages": 0}, ValueError, "messages must be at least 1"),
         ({"shuffler": "none"}, ValueError, "shuffler must be one of"),
-        ({"n": 10}, ValueError, "n >= 19"),
+        ({"n": 10, "analysis": "balle2020"}, ValueError, "n >= 19"),
+        ({"analysis": "ghazi2020"}, ValueError, "analysis='exact' covers this setting"),
+        ({"analysis": "published"}, ValueError, "analysis must be one of .*got 'published'"),
+        ({"reserve": -0.01}, ValueError, r"reserve must be at least 0, got -0\.01"),
+        ({"reserve": 0.6}, ValueError, r"reserve must be at most 0\.5, got 0\.6"),
+        ({"reserve": True}, TypeError, "reserve must be a number, got the boolean True"),
     ],
 )
 def test_bad_parameters_are_refused(
@@ -347,6 +387,17 @@ def test_bad_parameters_are_refused(
 ) -> None:
     with pytest.raises(error, match=said):
         PrivateSum(**{"n": 100, "epsilon": 1, "delta": 1e-4, **arguments})
+
+
+@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_few_users_are_covered_in_every_setting(n: int, shuffler: str, clear_share: bool) -> None:
+    protocol = PrivateSum(n, 1, 1e-4, shuffler=shuffler, clear_share=clear_share)
+    assert protocol.guarantee.delta <= 1e-4
+    assert "hockey-stick" in protocol.guarantee.theorem
+    low, high = protocol.run(np.linspace(0, 1, n)).interval(1 - 1e-10)
+    assert low <= n / 2 + 1e-9
+    assert n / 2 - 1e-9 <= high
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, math.nan, 0.9])

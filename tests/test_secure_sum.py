@@ -70,7 +70,10 @@ def test_inputs_of_every_integer_dtype(dtype: Any) -> None:
 def test_counts_are_the_smallest_proved() -> None:
     protocol = SecureSum(1000, 2**64, sigma=80)
     assert protocol.messages == message_count(1000, 2**64, 80)
-    assert protocol.messages.total == 29
+    assert protocol.messages.total == 25
+    published = SecureSum(1000, 2**64, sigma=80, analysis="balle2020")
+    assert published.messages == message_count(1000, 2**64, 80, analysis="balle2020")
+    assert published.messages.total == 29
 
 
 def test_min_honest_counts_for_fewer() -> None:
@@ -82,11 +85,12 @@ def test_min_honest_counts_for_fewer() -> None:
 def test_levels_hold_for_every_number_of_honest_users() -> None:
     # ishai2006 proves less for more users: the level for min_honest alone would be overstated.
     single: dict[str, Any] = {"shuffler": "single", "clear_share": False}
-    for analysis in ("ishai2006", "published"):
+    for analysis in ("ishai2006", "exact"):
         protocol = SecureSum(10**6, 2**16, min_honest=2, analysis=analysis, **single)
         m = protocol.messages.shuffled
-        for n in (2, 1000, 10**6):
-            assert security_level(n, 2**16, m, analysis="ishai2006", **single) >= 80
+        for n in (2, 3, 1000, 10**6):
+            level = security_level(n, 2**16, m, analysis=analysis, **single)
+            assert level >= protocol.messages.sigma >= 80
         given = SecureSum(10**6, 2**16, min_honest=2, messages=m, analysis=analysis, **single)
         assert given.messages == protocol.messages
 
@@ -105,11 +109,12 @@ def test_given_messages_state_what_is_proved() -> None:
     weaker = SecureSum(1000, 2**64, messages=29, corrupt_shufflers=2)
     assert weaker.messages.total == 29
     assert weaker.messages.sigma == security_level(1000, 2**64, 26)
-    for few in (1, 2, 3):
-        protocol = SecureSum(1000, 2**64, messages=few)
-        assert protocol.messages.total == few
-        assert protocol.messages.sigma == 0.0
-        assert "nothing is proved" in repr(protocol)
+    for analysis in ("exact", "balle2020"):
+        for few in (1, 2, 3):
+            protocol = SecureSum(1000, 2**64, messages=few, analysis=analysis)
+            assert protocol.messages.total == few
+            assert protocol.messages.sigma == 0.0
+            assert "nothing is proved" in repr(protocol)
 
 
 def test_more_corrupt_shufflers_than_messages_prove_nothing() -> None:
@@ -118,8 +123,21 @@ def test_more_corrupt_shufflers_than_messages_prove_nothing() -> None:
 
 def test_a_setting_without_theorem_needs_messages() -> None:
     with pytest.raises(ValueError, match="n >= 19"):
-        SecureSum(10, 2**16)
-    assert SecureSum(10, 2**16, messages=5).run(range(10)) == 45
+        SecureSum(10, 2**16, analysis="balle2020")
+    without = SecureSum(10, 2**16, messages=5, analysis="balle2020")
+    assert without.run(range(10)) == 45
+    assert without.messages.analysis is None
+
+
+@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
+def test_the_default_covers_every_setting_and_number_of_users(
+    shuffler: str, clear_share: bool
+) -> None:
+    for n in (1, 2, 10):
+        protocol = SecureSum(n, 2**16, shuffler=shuffler, clear_share=clear_share)
+        assert protocol.messages.sigma >= 80
+        assert protocol.messages.analysis == "exact"
+        assert protocol.run(range(n)) == n * (n - 1) // 2
 
 
 def test_parameters_are_immutable_and_compared_by_hash() -> None:

@@ -124,12 +124,14 @@ def test_what_a_value_really_is_stands_in_the_error() -> None:
         statistics.histogram([1, 2] * 50, [10**5000] * 2, epsilon=1, delta=1e-3)
 
 
-def test_half_of_delta_goes_to_each_sum_of_a_variance() -> None:
-    n, delta = 1000, 7.8e-7  # where half the delta takes one message more
-    whole = PrivateSum(n, 0.5, delta, lower=0, upper=1)
-    half = PrivateSum(n, 0.5, delta / 2, lower=0, upper=1)
+@pytest.mark.parametrize(("analysis", "delta"), [("exact", 5e-7), ("balle2020", 7.8e-7)])
+def test_half_of_delta_goes_to_each_sum_of_a_variance(analysis: str, delta: float) -> None:
+    n = 1000  # where half of that delta takes one message more
+    options: dict[str, Any] = {"lower": 0, "upper": 1, "analysis": analysis}
+    whole = PrivateSum(n, 0.5, delta, **options)
+    half = PrivateSum(n, 0.5, delta / 2, **options)
     assert half.messages.total == whole.messages.total + 1
-    result = statistics.variance(np.zeros(n), lower=0, upper=1, epsilon=1, delta=delta)
+    result = statistics.variance(np.zeros(n), epsilon=1, delta=delta, **options)
     for part in (result.first, result.second):
         assert part.cost.messages_per_user == half.messages.total
         assert part.guarantee.delta <= delta / 2

@@ -87,12 +87,14 @@ def test_words(run, people):
     assert "Private sum and mean of column 'age'" in flat
     assert "95 % interval" in flat
     assert "-differential privacy under replacement of one user's value" in flat
-    assert "Corollary 6.1" in flat
+    assert "hockey-stick" in flat
     assert "1,000 of 1,000 users are honest and present" in flat
     assert "The number of users, 1,000, and the bounds, 0 and 100, are public" in flat
     assert "messages of" in flat
     assert "bits per user" in flat
     assert "NOT private" not in flat
+    published = " ".join(run("sum", people, *AGE, "--analysis", "balle2020").out.split())
+    assert "BBGN20, Lemma 5.2, with BBGN20, Corollary 6.1" in published
 
 
 def test_the_printed_numbers_are_rounded_to_what_is_uncertain(run, people):
@@ -196,14 +198,18 @@ class TestUnproved:
         assert "1 message of" in text
 
     def test_less_than_asked_for(self, run, people):
-        warning = "6 messages per user prove delta = "
-        result = run("sum", people, *AGE, "--messages", "6", "--json", warning=warning).json
-        assert result["proved"] is True
-        assert result["delta"] > result["requested_delta"] == 1e-6
+        for analysis, few in (("exact", "5"), ("balle2020", "6")):
+            warning = f"{few} messages per user prove delta = "
+            options = ("--analysis", analysis, "--messages", few, "--json")
+            result = run("sum", people, *AGE, *options, warning=warning).json
+            assert result["proved"] is True
+            assert result["delta"] > result["requested_delta"] == 1e-6
 
     def test_enough(self, run, people):
-        total = run("sum", people, *AGE, "--json").json["total"]
-        run("sum", people, *AGE, "--messages", total)
+        for analysis in ("exact", "balle2020"):
+            options = (*AGE, "--analysis", analysis)
+            total = run("sum", people, *options, "--json").json["total"]
+            run("sum", people, *options, "--messages", total)
 
 
 def test_settings(run, people):
@@ -211,6 +217,7 @@ def test_settings(run, people):
     result = run("sum", people, *AGE, *single, "--analysis", "ishai2006", "--json").json
     assert (result["shuffler"], result["clear_share"], result["clear"]) == ("single", False, 0)
     assert result["analysis"] == "ishai2006"
+    assert run("sum", people, *AGE, *single, "--json").json["analysis"] == "exact"
     assert "through one shuffler" in " ".join(run("sum", people, *AGE, *single).out.split())
     honest = run("sum", people, *AGE, "--min-honest", "500", "--corrupt-shufflers", "1").out
     assert "500 of 1,000 users" in honest
@@ -314,12 +321,14 @@ class TestMistakes:
             (("--analysis", "best"), "'--analysis': 'best' is not one of"),
             (
                 ("--analysis", "ghazi2020"),
-                "needs a single shuffler and no clear share; --analysis balle2020 covers",
+                "needs a single shuffler and no clear share; --analysis exact covers this setting",
             ),
             (("--shuffler", "three"), "'--shuffler': 'three' is not one of parallel, single"),
             (("--min-honest", "0"), "--min-honest must be at least 1, got 0"),
             (("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
+            (("--analysis", "published"), "'--analysis': 'published' is not one of"),
             (("--min-honest", "3", "--analysis", "balle2020"), "balle2020 needs n >= 19"),
+            (("--min-honest", "3", "--analysis", "balle2020"), "--analysis exact covers"),
             (("--corrupt-shufflers", "-1"), "'--corrupt-shufflers': '-1' is less than 0"),
             (("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
             (("--on-out-of-range", "drop"), "'drop' is not one of 'reject', 'clamp'"),

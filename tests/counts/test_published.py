@@ -47,7 +47,7 @@ def _precise() -> Any:
 
 @pytest.mark.parametrize(("n", "total"), [(10**3, 29), (10**6, 15)])
 def test_table_of_balle2020_counts_the_clear_share(n: int, total: int) -> None:
-    assert message_count(n, 2**64, 80).total == total
+    assert message_count(n, 2**64, 80, analysis="balle2020").total == total
 
 
 def test_the_introduction_of_balle2020_on_ghazi2020() -> None:
@@ -59,7 +59,7 @@ def test_the_introduction_of_balle2020_on_ghazi2020() -> None:
 def test_table_3_of_balle2020(n: int, epsilon: float) -> None:
     p = math.ceil(math.sqrt(n))
     q = 1 << (2 * n * p - 1).bit_length()
-    count = private_message_count(n, q, epsilon, n**-2.0, p)
+    count = private_message_count(n, q, epsilon, n**-2.0, p, analysis="balle2020")
     assert (count.total, count.clear) == (9, 1)
 
 
@@ -70,7 +70,7 @@ def test_table_3_of_balle2020(n: int, epsilon: float) -> None:
 def test_lemma_5_2_with_equation_4(n: int, delta: float, total: int) -> None:
     p = math.ceil(math.sqrt(n))
     q = 1 << (2 * n * p - 1).bit_length()
-    count = private_message_count(n, q, 1, delta, p)
+    count = private_message_count(n, q, 1, delta, p, analysis="balle2020")
     assert count.total == total
     assert count.delta is not None
     assert count.delta <= delta
@@ -163,18 +163,34 @@ def test_without_a_clear_share_one_more_message_is_shuffled(shuffler: str) -> No
     assert without.sigma == with_clear.sigma
 
 
-def test_published_takes_the_fewest_messages() -> None:
-    for n, q in [(20, 2), (20, 2**64), (10**6, 2**64), (3, 2**20)]:
-        best = message_count(n, q, 40, **SINGLE)
-        counts = []
-        for name in ("balle2020", "ishai2006"):
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [
+        ({}, {"balle2020"}),
+        ({"shuffler": "single"}, {"balle2020"}),
+        ({"clear_share": False}, {"balle2020"}),
+        (SINGLE, {"balle2020", "ghazi2020", "ishai2006"}),
+    ],
+)
+def test_the_default_takes_no_more_messages_than_any_that_covers_the_setting(
+    setting: dict[str, Any], names: set[str]
+) -> None:
+    for n, q in [(20, 2), (20, 2**64), (10**6, 2**64), (3, 2**20), (2, 2**8)]:
+        best = message_count(n, q, 40, **setting)
+        covering = set()
+        for name in SETTING:
             try:
-                counts.append(message_count(n, q, 40, analysis=name, **SINGLE))
+                count = message_count(n, q, 40, analysis=name, **setting)
             except ValueError:
                 continue
-        assert best.total == min(count.total for count in counts)
-        assert best.analysis in {count.analysis for count in counts}
-        assert security_level(n, q, best.shuffled, **SINGLE) >= best.sigma >= 40
+            covering.add(name)
+            assert best.total <= count.total
+            assert best.sigma >= 40
+            assert security_level(n, q, count.shuffled, **setting) >= count.sigma
+        assert best.analysis == "exact"
+        assert security_level(n, q, best.shuffled, **setting) == best.sigma
+        assert covering <= names
+        assert covering == names or n < 19
 
 
 @given(
@@ -183,7 +199,7 @@ def test_published_takes_the_fewest_messages() -> None:
     n=st.integers(19, 10**12),
 )
 def test_delta_is_the_lemma_rounded_up(epsilon: float, delta: float, n: int) -> None:
-    count = private_message_count(n, 2**40, epsilon, delta, 100)
+    count = private_message_count(n, 2**40, epsilon, delta, 100, analysis="balle2020")
     assert count.delta is not None
     exact = flint.arb(epsilon)
     lemma = (1 + exact.exp()) * flint.arb(2) ** (-flint.arb(count.sigma))
@@ -191,12 +207,15 @@ def test_delta_is_the_lemma_rounded_up(epsilon: float, delta: float, n: int) -> 
     assert count.delta <= delta
     if count.delta > 1e-290:
         assert lemma > count.delta * (1 - 1e-12)
+    assert count.noise_epsilon == epsilon
+    assert "Lemma 5.2" in count.theorem
 
 
 @given(n=st.integers(19, 10**12), q=st.integers(2, 2**70), sigma=st.integers(1, 300))
-def test_published_loses_nothing_by_leaving_ghazi2020_out(n: int, q: int, sigma: int) -> None:
-    best = message_count(n, q, sigma, **SINGLE)
-    assert best.total <= message_count(n, q, sigma, analysis="ghazi2020", **SINGLE).total
+def test_the_default_never_needs_more_than_the_published(n: int, q: int, sigma: int) -> None:
+    for name, setting in SETTING.items():
+        best = message_count(n, q, sigma, **setting)
+        assert best.total <= message_count(n, q, sigma, analysis=name, **setting).total
 
 
 @pytest.mark.parametrize("name", sorted(SETTING))
@@ -212,19 +231,23 @@ def test_a_range_of_users_is_as_weak_as_its_weakest(
 
 
 def test_min_honest_counts_for_fewer_users() -> None:
-    few = private_message_count(10**6, 2**40, 1, 1e-12, 100, min_honest=1000)
-    assert few == private_message_count(1000, 2**40, 1, 1e-12, 100)
+    for analysis in ("balle2020", "exact"):
+        few = private_message_count(10**6, 2**40, 1, 1e-12, 100, analysis=analysis, min_honest=1000)
+        assert few == private_message_count(1000, 2**40, 1, 1e-12, 100, analysis=analysis)
 
 
-def test_rationals_and_floats_agree() -> None:
-    assert message_count(100, 2**16, Fraction(81, 2)) == message_count(100, 2**16, 40.5)
+@pytest.mark.parametrize("analysis", ["balle2020", "exact"])
+def test_rationals_and_floats_agree(analysis: str) -> None:
+    exactly = message_count(100, 2**16, Fraction(81, 2), analysis=analysis)
+    assert exactly == message_count(100, 2**16, 40.5, analysis=analysis)
 
 
 def test_extreme_arguments_are_answered() -> None:
-    count = message_count(10**12, 2**1_000_000, 1000)
+    count = message_count(10**12, 2**1_000_000, 1000, analysis="balle2020")
     assert not ball("balle2020", 10**12, 2**1_000_000, count.shuffled) < 1000
     assert ball("balle2020", 10**12, 2**1_000_000, count.shuffled - 1) < 1000
-    assert message_count(10**400, 2, 5000).shuffled == 9
+    # 2 * 5000 + 1 bits at log2(10^100 / e) a message
+    assert message_count(10**100, 2, 5000, analysis="balle2020").shuffled == 32
 
 
 @pytest.mark.parametrize(
@@ -235,14 +258,20 @@ def test_extreme_arguments_are_answered() -> None:
         ({"n": 10.0}, TypeError, "n must be an integer, got float 10.0"),
         ({"q": 1}, ValueError, "q must be at least 2, got 1"),
         ({"sigma": 0}, ValueError, "sigma must be greater than 0, got 0"),
-        ({"sigma": Fraction(10) ** 300}, ValueError, "sigma must be at most 1e\\+12"),
+        ({"sigma": Fraction(10) ** 300}, ValueError, "sigma must be at most 1e\\+06, got 1000.*"),
+        ({"sigma": 1000001}, ValueError, "sigma must be at most 1e\\+06, got 1000001"),
+        ({"n": 10**100 + 1}, ValueError, "n must be at most an integer of 333 bits, got an integ"),
+        ({"q": 2**10**7}, ValueError, "q must be below 2\\*\\*10000000, got one of 10000001 bits"),
         ({"sigma": math.nan}, ValueError, "sigma must be finite, got nan"),
         ({"sigma": "80"}, TypeError, "sigma must be an int, a Fraction or a float, got str '80'"),
         ({"analysis": "magic"}, ValueError, "analysis must be one of .*got 'magic'"),
         ({"shuffler": "both"}, ValueError, "shuffler must be one of .*got 'both'"),
         ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
-        ({"n": 18}, ValueError, "balle2020 needs n >= 19"),
-        ({"analysis": "ishai2006"}, ValueError, "analysis='balle2020' covers this setting"),
+        ({"analysis": "published"}, ValueError, "analysis must be one of .*got 'published'"),
+        ({"n": 18, "analysis": "balle2020"}, ValueError, "balle2020 needs n >= 19"),
+        ({"n": 18, "analysis": "balle2020"}, ValueError, "analysis='exact' covers this setting"),
+        ({"analysis": "ishai2006"}, ValueError, "analysis='exact' covers this setting"),
+        ({"analysis": "ghazi2020"}, ValueError, "analysis='exact' covers this setting"),
         ({"sigma": 0.5, "analysis": "balle2020"}, ValueError, "balle2020 needs sigma >= 1"),
     ],
 )
@@ -266,29 +295,45 @@ def test_balle2020_refuses_outside_its_conditions(n: int, m: int, setting: dict[
 
 
 def test_small_levels_are_proved_through_level_1() -> None:
-    count = message_count(10**6, 2**8, 0.5)
+    with pytest.raises(ValueError, match="ask for sigma = 1"):
+        message_count(10**6, 2**8, 0.5, analysis="balle2020")
+    count = message_count(10**6, 2**8, 1, analysis="balle2020")
     assert count.sigma >= 1
     assert count.shuffled == 3
+    # the default proves levels below 1 as they are
+    assert 0.5 <= message_count(100, 2**8, 0.5).sigma < 10
 
 
 @pytest.mark.parametrize("n", [2, 3, 18, 19, 20])
 def test_edges_of_the_ranges(n: int) -> None:
-    assert message_count(n, 2, 10, **SINGLE).sigma >= 10
+    assert message_count(n, 2, 10, analysis="ishai2006", **SINGLE).sigma >= 10
+    assert message_count(n, 2, 10).sigma >= 10
     if n < 19:
         with pytest.raises(ValueError, match="n >= 19"):
-            message_count(n, 2, 10)
+            message_count(n, 2, 10, analysis="balle2020")
     else:
-        assert message_count(n, 2, 10).sigma >= 10
+        assert message_count(n, 2, 10, analysis="balle2020").sigma >= 10
+    if n < 3:
+        with pytest.raises(ValueError, match="n > 2"):
+            message_count(n, 2, 10, analysis="ghazi2020", **SINGLE)
+    else:
+        assert message_count(n, 2, 10, analysis="ghazi2020", **SINGLE).sigma >= 10
 
 
-def test_one_user_is_refused_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="n >= 2"):
-        message_count(1, 2**8, 10, **SINGLE)
+@pytest.mark.parametrize(
+    ("name", "reason"), [("balle2020", "n >= 19"), ("ghazi2020", "n > 2"), ("ishai2006", "n >= 2")]
+)
+def test_one_user_is_refused_with_a_reason(name: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} needs {reason}, got n = 1; analysis='exact'"):
+        message_count(1, 2**8, 10, analysis=name, **SETTING[name])
 
 
 def test_names_and_printed_form() -> None:
-    assert ANALYSES[0] == "published"
+    assert ANALYSES == ("exact", "balle2020", "ghazi2020", "ishai2006")
     assert str(message_count(10**6, 2**64, 80)) == (
+        "13 shuffled + 1 clear messages; sigma = 88.09 bits (exact)"
+    )
+    assert str(message_count(10**6, 2**64, 80, analysis="balle2020")) == (
         "14 shuffled + 1 clear messages; sigma = 88.18 bits (balle2020)"
     )
     nothing = MessageCount(2, 0, 0.0, None, "nothing")
