@@ -23,7 +23,8 @@ The test takes unbounded time. It says nothing of parties who cannot search N in
 of differential privacy, which needs far fewer messages.
 
 Rounding: a count is left out only where the inequality is proved to fail, so that the floor is
-at most the true one. (They differ only where the two sides agree to some seventy digits.)
+at most the true one. (They differ only where the logarithms of the two sides agree to some seventy
+digits.)
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def _bits_up(nats: mpfr) -> mpfr:
 
 
 def _consistent(n: int, m: int, shuffler: str) -> mpfr:
-    """Return log2 N, rounded up."""
-    if shuffler == "parallel":
+    """Return log2 N, rounded up; 0 exactly for a single user."""
+    if n == 1 or shuffler == "parallel":
         with rounding(UP):
             return _bits_up(m * _log_factorial(n, UP))
     with rounding(DOWN):
@@ -116,9 +117,9 @@ def consistent_inputs_log2(n: int, m: int, *, shuffler: str = "parallel") -> flo
     Ten users and three messages: 10!^3 is about 4.8e19 and 30!/3!^10 about 4.4e24.
 
     >>> round(consistent_inputs_log2(10, 3), 3)
-    65.374
+    65.373
     >>> round(consistent_inputs_log2(10, 3, shuffler="single"), 3)
-    81.86
+    81.859
     """
     n, m = integer("n", n, low=1), integer("m", m, low=1)
     return float_up(_consistent(n, m, choice("shuffler", shuffler, SHUFFLERS)))
@@ -165,8 +166,8 @@ def counting_floor(
 
     Examples
     --------
-    For a thousand users, 64-bit sums and 80 bits of security, 28 shuffled messages are proved to
-    be enough by BBGN20, and nobody can do with fewer than
+    For a thousand users, 64-bit sums and 80 bits of security, 24 shuffled messages are proved to
+    be enough (`ikos.message_count`), and nobody can do with fewer than
 
     >>> counting_floor(1000, 2**64, 80)
     8

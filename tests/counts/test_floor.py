@@ -1,0 +1,294 @@
+"""The counting floor: against rationals, against whole laws of views, against ball arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+from exact.enumeration import Law, total_variation, view_law
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikos import message_count
+from ikos.counts.floor import consistent_inputs_log2, counting_floor
+
+flint = pytest.importorskip("flint", reason="python-flint is the independent evaluator")
+
+SHUFFLERS = ("parallel", "single")
+each_shuffler = pytest.mark.parametrize("shuffler", SHUFFLERS)
+
+
+@pytest.fixture(autouse=True)
+def _precise() -> Any:
+    before, flint.ctx.prec = flint.ctx.prec, 600
+    yield
+    flint.ctx.prec = before
+
+
+def ways(n: int, m: int, shuffler: str) -> int:
+    """Return how many ways there are to hand the messages back to the users."""
+    if shuffler == "parallel":
+        return math.factorial(n) ** m
+    return math.factorial(m * n) // math.factorial(m) ** n
+
+
+def smallest(n: int, shuffler: str, enough: Callable[[int], bool]) -> int:
+    return next(m for m in range(1, 10**6) if enough(ways(n, m, shuffler)))
+
+
+# Against the definition, at small sizes
+
+
+@each_shuffler
+@pytest.mark.parametrize("n", range(2, 8))
+def test_floor_is_exact_at_integer_levels(n: int, shuffler: str) -> None:
+    """Exact ties are among these: (2!)^m = 2^m for q and 1 - 2^-1 powers of two."""
+    for q in (2, 3, 4, 5, 7, 8, 16, 60, 64, 997, 2**20, 2**61 - 1):
+        for sigma in (1, 2, 3, 10, 200):
+            needed = (1 - Fraction(1, 2**sigma)) * q ** (n - 1)
+            floor = counting_floor(n, q, sigma, shuffler=shuffler)
+            assert floor == smallest(n, shuffler, lambda count, r=needed: count >= r)
+
+
+@each_shuffler
+@pytest.mark.parametrize("n", range(2, 8))
+def test_floor_is_exact_at_half_a_bit(n: int, shuffler: str) -> None:
+    """Half a bit: N >= (1 - 1/sqrt 2) Q is Q <= N, or 2 (Q - N)^2 <= Q^2."""
+    for q in (2, 3, 4, 5, 9, 60, 64, 997, 2**20, 2**61 - 1):
+        inputs = q ** (n - 1)
+        floor = counting_floor(n, q, 0.5, shuffler=shuffler)
+        assert floor == smallest(
+            n,
+            shuffler,
+            lambda count, Q=inputs: count >= Q or 2 * (Q - count) ** 2 <= Q * Q,
+        )
+
+
+@each_shuffler
+def test_counts_of_consistent_inputs_are_rounded_up(shuffler: str) -> None:
+    for n, m in product(range(1, 30), range(1, 9)):
+        bits = consistent_inputs_log2(n, m, shuffler=shuffler)
+        true = flint.arb(ways(n, m, shuffler)).log() / flint.arb(2).log()
+        assert not true > bits
+        assert abs(true - bits) < 1e-13 * max(1.0, bits)
+
+
+def test_a_tie_is_not_excluded() -> None:
+    # 2^m >= (1 - 1/2) 2^64 holds with equality at 63; a hair more security needs one more.
+    assert counting_floor(2, 2**64, 1) == 63
+    assert counting_floor(2, 2**64, Fraction(1) + Fraction(1, 10**30)) == 64
+
+
+# Against whole laws of views
+
+
+SETTINGS = [("parallel", False), ("single", False), ("parallel", True), ("single", True)]
+SIZES = [(2, 2, 1), (2, 2, 2), (2, 3, 1), (2, 3, 2), (2, 5, 1), (3, 2, 1), (3, 2, 2), (3, 3, 1)]
+
+
+def laws(n: int, q: int, m: int, shuffler: str, clear: bool) -> dict[tuple[int, ...], Law]:
+    return {x: view_law(x, q, m, shuffler, clear) for x in product(range(q), repeat=n)}
+
+
+def average_variation(by_input: dict[tuple[int, ...], Law], q: int) -> Fraction:
+    """Return the mean total variation over independent uniform inputs with the same sum."""
+    pairs = [(x, y) for x in by_input for y in by_input if (sum(x) - sum(y)) % q == 0]
+    total = sum((total_variation(by_input[x], by_input[y]) for x, y in pairs), Fraction(0))
+    return total / len(pairs)
+
+
+def check_floor_is_below_what_is_reached(floor: Callable[..., int]) -> None:
+    """A level that a protocol has, on average over inputs, needs no more messages than it has."""
+    for (n, q, m), (shuffler, clear) in product(SIZES, SETTINGS):
+        variation = average_variation(laws(n, q, m, shuffler, clear), q)
+        if variation == 0:
+            assert floor(n, q, 1000, shuffler=shuffler, clear_share=clear) <= m
+        elif variation < 1:
+            sigma = Fraction(-math.log2(variation)) * (1 - Fraction(1, 10**12))
+            assert floor(n, q, sigma, shuffler=shuffler, clear_share=clear) <= m
+
+
+def test_no_protocol_is_below_the_floor() -> None:
+    check_floor_is_below_what_is_reached(counting_floor)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_inequality_of_the_proof(
+    size: tuple[int, int, int], shuffler: str, clear: bool
+) -> None:
+    """TV on average is at least 1 - N / q^(n-1), and no view is consistent with more than N."""
+    n, q, m = size
+    by_input = laws(n, q, m, shuffler, clear)
+    count = ways(n, m, shuffler)
+    assert average_variation(by_input, q) >= 1 - Fraction(count, q ** (n - 1))
+    views = {view for law in by_input.values() for view in law}
+    assert max(sum(view in law for law in by_input.values()) for view in views) <= count
+
+
+@each_shuffler
+def test_as_many_inputs_can_be_consistent(shuffler: str) -> None:
+    """Messages that are distinct powers: every way to hand them back gives other sums."""
+    n, m = (3, 2) if shuffler == "parallel" else (2, 2)
+    columns = [[2 ** (n * j + i) for i in range(n)] for j in range(m)]
+    if shuffler == "parallel":
+        rows = product(*(permutations(column) for column in columns))
+        inputs = {tuple(map(sum, zip(*row, strict=True))) for row in rows}
+    else:
+        orders = permutations([value for column in columns for value in column])
+        inputs = {tuple(sum(order[i::n]) for i in range(n)) for order in orders}
+    assert len(inputs) == ways(n, m, shuffler)
+
+
+def by_search(
+    count: Callable[[int, int, str], int], needed: Callable[[int, int, Fraction], Fraction]
+) -> Callable[..., int]:
+    """Return a floor made of the two sides of an inequality."""
+
+    def floor(n: int, q: int, sigma: Any, *, shuffler: str, clear_share: bool) -> int:
+        least = needed(n, q, 1 - Fraction(2 ** -float(sigma)))
+        return next(m for m in range(1, 10**4) if count(n, m, shuffler) >= least)
+
+    return floor
+
+
+def inputs(n: int, q: int, level: Fraction) -> Fraction:
+    return level * q ** (n - 1)
+
+
+MUTANTS = {
+    "the sum is not known": by_search(ways, lambda n, q, level: level * q**n),
+    "all inputs at every level": by_search(ways, lambda n, q, level: Fraction(q ** (n - 1))),
+    "one tuple for each user": by_search(lambda n, m, shuffler: n**m, inputs),
+    "the clear share is counted": by_search(lambda n, m, s: ways(n, m - 1, s), inputs),
+}
+
+
+def test_the_inequality_by_search_passes_where_its_mutants_fail() -> None:
+    check_floor_is_below_what_is_reached(by_search(ways, inputs))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
+def test_floors_that_exclude_too_much_are_caught(mutant: Callable[..., int]) -> None:
+    with pytest.raises(AssertionError):
+        check_floor_is_below_what_is_reached(mutant)
+
+
+# At any size
+
+
+def missing(n: int, q: int, sigma: Any, m: int, shuffler: str) -> Any:
+    """Return log2 of the right-hand side over the left, as a ball."""
+    ln2 = flint.arb(2).log()
+    level = flint.arb(flint.fmpq(*Fraction(sigma).as_integer_ratio()))
+    needed = (-(-level * ln2).expm1()).log() + (n - 1) * flint.arb(q).log()
+    if shuffler == "parallel":
+        return needed - m * flint.arb(n + 1).lgamma()
+    return needed - flint.arb(m * n + 1).lgamma() + n * flint.arb(m + 1).lgamma()
+
+
+def check_floor_by_balls(n: int, q: int, sigma: Any, shuffler: str) -> None:
+    m = counting_floor(n, q, sigma, shuffler=shuffler)
+    assert not missing(n, q, sigma, m, shuffler) > 0
+    assert m == 1 or missing(n, q, sigma, m - 1, shuffler) > 0
+
+
+users = st.one_of(st.integers(2, 40), st.integers(2, 10**13), st.integers(2, 10**40))
+moduli = st.one_of(
+    st.integers(2, 2**70),
+    st.builds(lambda k, a: 2**k + a, st.integers(70, 4000), st.integers(-5, 5)),
+)
+levels = st.one_of(
+    st.integers(1, 1200), st.floats(1e-300, 1e12), st.fractions(Fraction(1, 10**9), 3)
+)
+
+
+@given(n=users, q=moduli, sigma=levels, shuffler=st.sampled_from(SHUFFLERS))
+def test_floor_is_the_fewest_that_are_not_excluded(
+    n: int, q: int, sigma: Any, shuffler: str
+) -> None:
+    check_floor_by_balls(n, q, sigma, shuffler)
+
+
+@each_shuffler
+@pytest.mark.parametrize(
+    ("n", "q", "sigma"),
+    [
+        (10**12, 2**1_000_000, 1e12),
+        (2, 2**1_000_000, 0.5),
+        (2, 2**1_000_000 - 1, 80),
+        (3, 2**1_000_000 + 1, 5e-324),
+        (10**400, 2, 5000),
+        (10**400, 2**1_000_000, 1),
+        (2, 2, 1e-300),
+        (2, 3, Fraction(1, 10**2000)),
+    ],
+    ids=range(8),
+)
+def test_extreme_arguments_are_answered(n: int, q: int, sigma: Any, shuffler: str) -> None:
+    flint.ctx.prec = 8000
+    check_floor_by_balls(n, q, sigma, shuffler)
+
+
+@given(n=users, q=moduli, sigma=levels, shuffler=st.sampled_from(SHUFFLERS))
+def test_floors_move_the_right_way(n: int, q: int, sigma: Any, shuffler: str) -> None:
+    floor = counting_floor(n, q, sigma, shuffler=shuffler)
+    assert counting_floor(n, q + 1, sigma, shuffler=shuffler) >= floor
+    assert counting_floor(n, q * q, sigma, shuffler=shuffler) >= floor
+    assert counting_floor(n, q, min(Fraction(sigma) * 2, 10**12), shuffler=shuffler) >= floor
+    assert counting_floor(n, q, sigma, shuffler=shuffler, clear_share=False) == floor
+    assert counting_floor(n, q, sigma, shuffler="single") <= counting_floor(n, q, sigma)
+    assert floor >= 1
+
+
+@given(n=st.integers(19, 10**12), q=moduli, sigma=st.integers(1, 400))
+def test_floors_are_below_published_counts(n: int, q: int, sigma: int) -> None:
+    proved = message_count(n, q, sigma, analysis="balle2020").shuffled
+    assert counting_floor(n, q, sigma) <= proved
+    single: dict[str, Any] = {"shuffler": "single", "clear_share": False}
+    proved = message_count(n, q, sigma, analysis="ishai2006", **single).shuffled
+    assert counting_floor(n, q, sigma, **single) <= proved
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@given(n=st.integers(1, 60), q=st.integers(2, 2**70), sigma=st.integers(1, 200))
+def test_floors_are_below_exact_counts(
+    shuffler: str, clear: bool, n: int, q: int, sigma: int
+) -> None:
+    proved = message_count(n, q, sigma, analysis="exact", shuffler=shuffler, clear_share=clear)
+    assert counting_floor(n, q, sigma, shuffler=shuffler, clear_share=clear) <= proved.shuffled
+
+
+def test_a_single_user_needs_one_message() -> None:
+    assert counting_floor(1, 2**64, 80) == counting_floor(1, 2, 0.1, shuffler="single") == 1
+    assert consistent_inputs_log2(1, 7) == consistent_inputs_log2(1, 7, shuffler="single") == 0
+
+
+def test_counts_beyond_floats_are_infinite() -> None:
+    assert consistent_inputs_log2(10**400, 1) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": True}, TypeError, "n must be an integer, got the boolean True"),
+        ({"q": 1}, ValueError, "q must be at least 2, got 1"),
+        ({"q": 2.0}, TypeError, "q must be an integer, got float 2.0"),
+        ({"sigma": 0}, ValueError, "sigma must be greater than 0, got 0"),
+        ({"sigma": 10**13}, ValueError, "sigma must be at most 1e\\+12"),
+        ({"sigma": math.inf}, ValueError, "sigma must be finite, got inf"),
+        ({"shuffler": "both"}, ValueError, "shuffler must be one of .*got 'both'"),
+        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
+    ],
+)
+def test_bad_arguments_are_named_and_quoted(
+    arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    good: dict[str, Any] = {"n": 1000, "q": 2**32, "sigma": 40}
+    with pytest.raises(error, match=said):
+        counting_floor(**{**good, **arguments})
