@@ -15,6 +15,22 @@ most eta, and by the chain M, M_i, M_i', M' the private sum is
     and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
 
 where discrete Laplace noise is eps0-DP for one user's value. The proof is in the documentation.
+
+*Separate sums.* Coordinates may be shared as d sums, each with shufflers of its own, and one noise
+for the whole vector, eps0-DP in l1 norm. The view is d independent views, its law a product, and so
+is that of U. Write K for sum_v P(v) P'(v) / U(v) of one coordinate, which is at most 1 + x.
+The theorem holds with x_d = (1 + x)^d - 1 in place of x, because E K multiplies, and
+
+    with a clear share      d Delta_A (1 + x)^(d-1)     in place of Delta_A,
+    without one             d^2 Delta_A (1 + x)^(d-1).
+
+With a clear share X is uniform in each coordinate, independently, and the collision identity gives
+E K = 1 + x for equal inputs and at least 1 + x - Delta_A for those that differ on A: the difference
+of the products is at most sum_j Delta_(A_j) (1 + x)^(d-1). Without one inputs are fixed, and the
+distance of two products is at most the sum of those of products that differ in one factor alone
+(hybrids), each sqrt(2 Delta_(A_j)) times norms of at most sqrt(1 + x). eta contains the
+Delta_(A_j), their roots, and roots of products of two, the means of which over the noise are at
+most the same of the means (Jensen, Cauchy-Schwarz).
 """
 
 from __future__ import annotations
@@ -32,7 +48,15 @@ from ikos.counts.largest_component import LargestComponent, applies, largest_com
 from ikos.counts.recursion import Moments, enclosed
 from ikos.counts.share_graph import ShareGraph
 
-__all__ = ["THEOREM", "Divergences", "Noise", "Privacy", "divergences", "privacy"]
+__all__ = [
+    "THEOREM",
+    "Divergences",
+    "Noise",
+    "Privacy",
+    "divergences",
+    "least_relative",
+    "privacy",
+]
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
@@ -112,6 +136,16 @@ class Divergences:
 
     difference: mpfr
     excess: mpfr
+
+    def of_sums(self, sums: int, graph: ShareGraph) -> Divergences:
+        """Return the second moments of so many separate sums together."""
+        if sums == 1:
+            return self
+        with rounding(UP):
+            others = (1 + self.excess) ** (sums - 1)
+            pairs = sums if graph.clear_share else sums * sums
+            together = gmpy2.expm1(sums * gmpy2.log1p(self.excess))
+            return Divergences(pairs * self.difference * others, together)
 
 
 def divergences(q: int, graph: ShareGraph, noise: Noise) -> Divergences:
@@ -209,6 +243,7 @@ def privacy(
     sensitivity: int,
     reserve: Fraction,
     dimension: int = 1,
+    sums: int = 1,
 ) -> Privacy:
     """Return what is proved, with the least c for which it is at most ``delta``, or else the best.
 
@@ -228,7 +263,9 @@ def privacy(
     reserve : Fraction
         Largest share of epsilon to spend on c, in [0, 1).
     dimension : int
-        Coordinates.
+        Coordinates of each sum.
+    sums : int
+        Separate sums, each of a group of order q; the sensitivity is that of all together.
     """
 
     def at(noise_epsilon: float) -> Privacy:
@@ -236,7 +273,7 @@ def privacy(
             relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
         rate = Fraction(noise_epsilon) / sensitivity
         noise = Noise.discrete_laplace(n, rate, dimension)
-        moments = divergences(q, graph, noise)
+        moments = divergences(q, graph, noise).of_sums(sums, graph)
         return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
 
     allowed = exact(delta, DOWN)
@@ -287,3 +324,45 @@ def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
         root = gmpy2.sqrt(moments.difference / 2 / relative)
         root += gmpy2.sqrt(relative * moments.excess / 4)
         return min(_ONE, root * root * (1 + (1 + relative) * grown))
+
+
+def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple[mpfr, mpfr]:
+    """Return a c, and what the theorem proves for it, for noise that is ``level``-DP as it is.
+
+    Parameters
+    ----------
+    moments : Divergences
+        For that noise.
+    level : float
+        eps0: the whole guarantee is (level + 2 ln(1 + c), delta).
+    delta : Fraction
+        The delta wanted: c is the least at which it is reached, or else one of smallest delta.
+
+    Returns
+    -------
+    tuple of mpfr
+        c, and the proved delta, rounded up and at most 1.
+    """
+    allowed = exact(delta, DOWN)
+    untouched = _delta(moments, _ZERO, level)
+    if untouched <= allowed or not moments.difference or not moments.excess:
+        return _ZERO, untouched
+    with rounding(UP):
+        optimum = gmpy2.sqrt(2 * moments.difference / moments.excess)
+    if not (0 < optimum < _INFINITE):
+        return _ZERO, untouched
+    # (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small
+    tried = [(_delta(moments, c, level), c) for c in (optimum / 2**k for k in range(64))]
+    best, high = next((pair for pair in reversed(tried) if pair[0] <= allowed), min(tried))
+    if best > allowed:
+        return (_ZERO, untouched) if untouched <= best else (high, best)
+    low = high / 2
+    for _ in range(40):
+        with rounding(UP):
+            middle = (low + high) / 2
+        found = _delta(moments, middle, level)
+        if found <= allowed:
+            best, high = found, middle
+        else:
+            low = middle
+    return high, best

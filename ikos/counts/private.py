@@ -15,7 +15,15 @@ from ikos.counts.secure import least, proved, setting, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 
-__all__ = ["checked_budget", "private_message_count", "private_proved", "ways"]
+__all__ = [
+    "checked_budget",
+    "checked_trust",
+    "lemma_5_2",
+    "private_message_count",
+    "private_proved",
+    "share_graphs",
+    "ways",
+]
 
 MIN_EPSILON, MAX_EPSILON = 1e-100, 1e6
 """Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
@@ -30,6 +38,32 @@ def checked_budget(
         number("delta", delta, above=0, below=1),
         number("reserve", reserve, low=0, high=0.5),
     )
+
+
+def checked_trust(
+    n: int, min_honest: object, corrupt_shufflers: object, shuffler: str | None
+) -> tuple[int, int]:
+    """Check and return how many users are honest at least and how many shufflers are not.
+
+    A ``shuffler`` of None leaves the choice open.
+    """
+    honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+    corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+    if corrupt and shuffler == "single":
+        raise ValueError(
+            f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
+            "whoever controls it sees everything"
+        )
+    return honest, corrupt
+
+
+def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:
+    """Return the graphs whose bounds hold for m shuffled messages, each by itself."""
+    graphs = [ShareGraph(m, shuffler, clear_share)] if m else []
+    if not clear_share and m >= 2:
+        # a clear share may be shuffled with the others
+        graphs.append(ShareGraph(m - 1, shuffler, True))
+    return graphs
 
 
 def private_message_count(
@@ -101,7 +135,7 @@ def private_message_count(
             shuffler=shuffler,
             clear_share=clear_share,
         )
-        return _lemma_5_2(count, budget)
+        return lemma_5_2(count, budget)
 
     def with_messages(m: int) -> MessageCount:
         return private_proved(
@@ -137,6 +171,8 @@ def private_proved(
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
     dimension: int = 1,
+    sensitivity: int | None = None,
+    sums: int = 1,
 ) -> MessageCount:
     """Return m shuffled messages with the privacy that is proved for them, if only nothing.
 
@@ -151,8 +187,14 @@ def private_proved(
         much as makes delta smallest where it is not reached.
     dimension : int
         For "exact", the coordinates of a vector that is shared as one element of a group of order
-        q, each of them encoded in {0..precision} and noisy at rate noise_epsilon / (dimension
-        precision).
+        q, each of them encoded in {0..precision} and noisy at rate noise_epsilon / sensitivity.
+    sensitivity : int, optional
+        For "exact", how far a user's replacement moves the sum at most, in l1 norm over all
+        coordinates: ``sums * dimension * precision`` unless less is promised.
+    sums : int
+        For "exact", how many such sums are shared apart from each other, each in a group of order
+        q, with shufflers of its own, and with noise for all of them together: ``delta`` and
+        ``noise_epsilon`` are those of the whole, the counts and ``sigma`` those of each.
     q, epsilon, precision, analysis, shuffler, clear_share, reserve
         As in `private_message_count`.
 
@@ -170,18 +212,21 @@ def private_proved(
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
     count = proved((n, n), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
     if analysis != "exact":
-        return _lemma_5_2(count, budget)
+        return lemma_5_2(count, budget)
+    most = integer("precision", precision, low=1) * dimension * sums
+    moved = most if sensitivity is None else integer("sensitivity", sensitivity, low=1, high=most)
     found = ways(
         n,
         q,
         m,
         budget,
         allowed,
-        sensitivity=integer("precision", precision, low=1) * dimension,
+        sensitivity=moved,
         shuffler=shuffler,
         clear_share=clear_share,
         reserve=spare,
         dimension=dimension,
+        sums=sums,
     )
     if not found or found[0][1].delta >= 1:
         return _unproved(count, budget)
@@ -207,16 +252,13 @@ def ways(
     clear_share: bool,
     reserve: Fraction,
     dimension: int = 1,
+    sums: int = 1,
 ) -> list[tuple[ShareGraph, hockey_stick.Privacy]]:
     """Return the ways to prove privacy for m shuffled messages by "exact", the best one first.
 
     That is the one with the most left for the noise among those that reach delta, and where none
     does, the one with the smallest delta. Parameters as for `hockey_stick.privacy`.
     """
-    graphs = [ShareGraph(m, shuffler, clear_share)] if m else []
-    if not clear_share and m >= 2:
-        # a clear share may be shuffled with the others
-        graphs.append(ShareGraph(m - 1, shuffler, True))
     allowed = exact(delta, DOWN)
 
     def preference(way: tuple[ShareGraph, hockey_stick.Privacy]) -> tuple[bool, float, mpfr]:
@@ -235,9 +277,10 @@ def ways(
                 sensitivity=sensitivity,
                 reserve=reserve,
                 dimension=dimension,
+                sums=sums,
             ),
         )
-        for graph in graphs
+        for graph in share_graphs(m, shuffler, clear_share)
     ]
     return sorted(found, key=preference)
 
@@ -248,7 +291,7 @@ def _unproved(count: MessageCount, epsilon: Fraction) -> MessageCount:
     return replace(count, delta=1.0, noise_epsilon=noise_epsilon)
 
 
-def _lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
+def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
     """Return a count with the delta that its sigma buys by BBGN20, Lemma 5.2.
 
     The private sum is (epsilon, (1 + e^epsilon) 2^-sigma)-differentially private; all of epsilon
