@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-slow test-all bench lint format docs clean
+.PHONY: help demo test test-slow test-all bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -35,6 +35,9 @@ lint: .venv/installed-dev ## style and types
 docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+figures: .venv/installed-plot ## tables and figures on message counts, in build/figures
+	$(BIN)/python -m analysis.message_counts --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

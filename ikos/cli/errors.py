@@ -17,7 +17,7 @@ _OPTIONS |= {
     name: "--" + name.replace("_", "-")
     for name in (
         "analysis", "column", "confidence", "corrupt_shufflers", "delimiter", "delta", "epsilon",
-        "messages", "min_honest", "modulus", "precision", "shuffler", "sigma", "users",
+        "messages", "min_honest", "modulus", "precision", "reserve", "shuffler", "sigma", "users",
     )
 }  # fmt: skip
 

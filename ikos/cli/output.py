@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from ikos.cli.errors import Quiet
 __all__ = [
     "MAX_EXACT",
     "aligned",
+    "at_most",
     "bold",
     "discard_output",
     "figures",
@@ -130,6 +132,12 @@ def power_text(value: int) -> str:
     if value < 10**27:
         return f"{value:,}"
     return f"an integer of {value.bit_length():,} bits"
+
+
+def at_most(value: float, digits: int) -> str:
+    """Return a number to so many significant digits, rounded down: what is printed must hold."""
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value))
+    return f"{float(rounded):.{digits}g}"
 
 
 @contextmanager

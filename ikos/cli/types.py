@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 else:
     Base = click.ParamType  # not subscriptable in older versions
 
-__all__ = ["BOUND", "DELIMITER", "MODULUS", "NAME", "WHOLE", "Decimal", "Whole"]
+__all__ = ["BOUND", "DELIMITER", "MODULUS", "NAME", "PLOT", "WHOLE", "Decimal", "Whole"]
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _DIGITS = re.compile(r"[0-9]+")
@@ -186,6 +187,22 @@ class Name(Base):
         return str(value)
 
 
+class PlotFile(Base):
+    """The name of a figure's file, which says its format."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from ikos.plots.files import SUFFIXES
+
+        path = Path(value)
+        if path.suffix.lower() not in SUFFIXES:
+            self.fail(f"{_shown(str(value))} does not end in {', '.join(SUFFIXES)}", param, ctx)
+        if path.is_dir():
+            self.fail(f"{_shown(str(value))} is a folder", param, ctx)
+        return path
+
+
 def _shown(text: str) -> str:
     shown = repr(text)
     return shown if len(shown) <= 60 else shown[:56] + "...'"
@@ -195,4 +212,5 @@ BOUND = Bound()
 DELIMITER = Delimiter()
 NAME = {"analysis": Name("ANALYSES"), "shuffler": Name("SHUFFLERS")}
 MODULUS = Whole(low=2)
+PLOT = PlotFile()
 WHOLE = Whole(high=MAX_EXACT)

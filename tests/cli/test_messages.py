@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import re
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
-from ikos import PrivateSum, message_count, private_message_count
+from ikos import PrivateSum, message_count
 from ikos.cli import messages
-from ikos.counts import ANALYSES
+from ikos.counts import ANALYSES, least
+from ikos.counts.floor import counting_floor
 
 SECURE = ("--users", "10^6", "--modulus", "2^64", "--sigma", "80")
 PRIVATE = ("--users", "1e6", "--epsilon", "1", "--delta", "1e-12")
 SETTINGS = [(shuffler, clear) for shuffler in ("parallel", "single") for clear in (True, False)]
 
 TOP = {
-    "command", "version", "users", "modulus", "sigma", "epsilon", "delta", "precision",
-    "standard_error", "bits_per_message", "rows",
+    "command", "version", "users", "min_honest", "modulus", "sigma", "epsilon", "delta", "reserve",
+    "precision", "bits_per_message", "rows", "floor", "plot",
 }  # fmt: skip
 ROW = {
-    "analysis", "shuffler", "clear_share", "covered", "best", "shuffled", "clear", "total", "sigma",
-    "delta", "noise_epsilon", "bits_per_user", "theorem", "reason",
+    "analysis", "assumes", "shuffler", "clear_share", "covered", "best", "shuffled", "clear",
+    "total", "sigma", "delta", "noise_epsilon", "standard_error", "bits_per_user", "theorem",
+    "reason",
 }  # fmt: skip
+FLOOR = {"shuffler", "clear_share", "shuffled", "clear", "total"}
+
+
+def setting(row):
+    return {key: row[key] for key in ("analysis", "shuffler", "clear_share")}
 
 
 @pytest.mark.parametrize("options", [SECURE, PRIVATE])
@@ -30,29 +39,33 @@ def test_json_has_every_documented_key(run, options):
     result = run("messages", *options, "--json").json
     assert set(result) == TOP
     assert all(set(row) == ROW for row in result["rows"])
-    assert set(re.findall(r"``(\w+)``", messages.__doc__ or "")) >= TOP | ROW
+    assert all(set(row) == FLOOR for row in result["floor"] or [])
+    assert set(re.findall(r"``(\w+)``", messages.__doc__ or "")) >= TOP | ROW | FLOOR
 
 
-def test_every_analysis_in_every_setting(run):
+def test_every_analysis_in_every_setting_the_exact_one_first(run):
     rows = run("messages", *SECURE, "--json").json["rows"]
-    names = [name for name in ANALYSES if name != "published"]
     found = [(row["analysis"], row["shuffler"], row["clear_share"]) for row in rows]
-    assert sorted(found) == sorted((name, *setting) for name in names for setting in SETTINGS)
+    assert sorted(found) == sorted((name, *each) for name in ANALYSES for each in SETTINGS)
+    assert list(dict.fromkeys(name for name, *_ in found)) == list(ANALYSES)
+    assert ANALYSES[0] == "exact"
+    assert set(messages.ASSUMES) == set(ANALYSES)
 
 
 def test_numbers_are_the_librarys_secure_sum(run):
     result = run("messages", *SECURE, "--json").json
     assert result["modulus"] == str(2**64)
     assert (result["sigma"], result["epsilon"], result["precision"]) == (80, None, None)
+    assert result["min_honest"] == result["users"] == 10**6
+    assert result["reserve"] is result["delta"] is result["plot"] is None
     for row in result["rows"]:
-        setting = {key: row[key] for key in ("analysis", "shuffler", "clear_share")}
         if not row["covered"]:
             assert row["reason"]
             assert not row["best"]
             with pytest.raises(ValueError):
-                message_count(10**6, 2**64, 80, **setting)
+                message_count(10**6, 2**64, 80, **setting(row))
             continue
-        count = message_count(10**6, 2**64, 80, **setting)
+        count = message_count(10**6, 2**64, 80, **setting(row))
         assert (row["shuffled"], row["clear"], row["total"]) == (
             count.shuffled,
             count.clear,
@@ -61,61 +74,126 @@ def test_numbers_are_the_librarys_secure_sum(run):
         assert row["sigma"] == count.sigma >= 80
         assert row["theorem"] == count.theorem
         assert row["bits_per_user"] == 64 * count.total
-        assert row["delta"] is row["noise_epsilon"] is row["reason"] is None
+        assert row["delta"] is row["noise_epsilon"] is row["standard_error"] is None
+        assert row["reason"] is None
 
 
-def test_numbers_are_the_librarys_private_sum(run):
-    result = run("messages", *PRIVATE, "--json").json
-    protocol = PrivateSum(10**6, 1, Fraction("1e-12"))
+def test_the_floor_is_the_librarys(run):
+    result = run("messages", "--users", "1000", *SECURE[2:], "--json").json
+    assert [(row["shuffler"], row["clear_share"]) for row in result["floor"]] == SETTINGS
+    for row in result["floor"]:
+        assert row["shuffled"] == counting_floor(1000, 2**64, 80, shuffler=row["shuffler"])
+        assert row["total"] == row["shuffled"] + row["clear"]
+        assert row["clear"] == row["clear_share"]
+    floors = {(row["shuffler"], row["clear_share"]): row["total"] for row in result["floor"]}
+    for row in result["rows"]:
+        assert not row["covered"] or row["total"] >= floors[row["shuffler"], row["clear_share"]]
+    text = " ".join(run("messages", "--users", "1000", *SECURE[2:]).out.split())
+    floor = "No analysis can get below 8 with parallel shufflers or 7 with a single shuffler"
+    assert floor in text
+    one = run("messages", "--users", "1000", *SECURE[2:], "--shuffler", "single").out
+    assert "No analysis can get below 7 shuffled messages, a clear share" in " ".join(one.split())
+
+
+@pytest.mark.parametrize("extra", [(), ("--reserve", "0.2"), ("--min-honest", "10^5")])
+def test_numbers_are_the_librarys_private_sum(run, extra):
+    result = run("messages", *PRIVATE, *extra, "--json").json
+    given = {"reserve": Fraction(1, 5)} if "--reserve" in extra else {}
+    given |= {"min_honest": 10**5} if "--min-honest" in extra else {}
+    protocol = PrivateSum(10**6, 1, Fraction("1e-12"), **given)
     assert int(result["modulus"]) == protocol.modulus
     assert result["precision"] == protocol.precision
-    assert result["standard_error"] ** 2 == pytest.approx(protocol.mse)
+    assert result["reserve"] == float(given.get("reserve", 0.01))
+    assert result["min_honest"] == protocol.min_honest
+    assert result["floor"] is None
     for row in (row for row in result["rows"] if row["covered"]):
-        setting = {key: row[key] for key in ("analysis", "shuffler", "clear_share")}
-        count = private_message_count(
-            10**6, protocol.modulus, 1, Fraction("1e-12"), protocol.precision, **setting
-        )
+        protocol = PrivateSum(10**6, 1, Fraction("1e-12"), **setting(row), **given)
+        count = protocol.messages
         assert row["total"] == count.total
         assert row["delta"] == count.delta <= 1e-12
-        assert row["noise_epsilon"] == count.noise_epsilon
+        assert row["noise_epsilon"] == count.noise_epsilon <= 1
+        assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
+
+
+def test_a_reserve_can_save_messages_and_costs_noise(run):
+    options = ("--users", "100", "--epsilon", "1", "--delta", "1e-4", "--analysis", "exact")
+    few, many = (
+        run("messages", *options, "--reserve", reserve, "--json").json["rows"]
+        for reserve in ("0", "0.2")
+    )
+    assert all(row["noise_epsilon"] == 1 for row in few)
+    assert all(a["total"] >= b["total"] for a, b in zip(few, many, strict=True))
+    assert sum(row["total"] for row in few) > sum(row["total"] for row in many)
+
+
+def test_fewer_honest_users(run):
+    rows = run("messages", *SECURE, "--min-honest", "10^4", "--json").json["rows"]
+    for row in (row for row in rows if row["covered"]):
+        count = least((10**4, 10**6), 2**64, 80, **setting(row))
+        assert (row["total"], row["sigma"]) == (count.total, count.sigma)
+    text = " ".join(run("messages", *SECURE, "--min-honest", "10^4").out.split())
+    assert "1,000,000 users, at least 10,000 of them honest, for a secure sum" in text
+    assert "the numbers hold as long as at least 10,000 do not" in text
 
 
 def test_best(run):
     rows = run("messages", *SECURE, "--json").json["rows"]
-    totals = [row["total"] for row in rows if row["covered"]]
-    assert totals == sorted(totals)
-    assert [row["best"] for row in rows] == [row["total"] == totals[0] for row in rows]
+    fewest = min(row["total"] for row in rows if row["covered"])
+    assert [row["best"] for row in rows] == [row["total"] == fewest for row in rows]
+    for name in ANALYSES:
+        totals = [row["total"] for row in rows if row["covered"] and row["analysis"] == name]
+        assert totals == sorted(totals)
 
 
-@pytest.mark.parametrize("options", [SECURE, PRIVATE])
+@pytest.mark.parametrize(
+    "options",
+    [
+        SECURE,
+        PRIVATE,
+        (*SECURE, "--min-honest", "20"),
+        (*PRIVATE, "--min-honest", "20"),
+        ("--users", "1", *SECURE[2:]),
+        ("--users", "3", *PRIVATE[2:]),
+    ],
+)
 def test_words(run, options):
     text = run("messages", *options).out
     assert max(map(len, text.splitlines())) <= 80
-    for name in ANALYSES:
-        assert (name in text) == (name != "published")
+    assert all(name in text for name in ANALYSES)
+    assert "published" not in text
     table = [line for line in text.splitlines() if re.search(r"[0-9] \+ [01] ", line)]
     starred = [line for line in table if line.startswith("* ")]
     assert 0 < len(starred) < len(table)
-    assert "Corollary 6.1" in text
+    assert "this library, by the collision identity: no conditions" in text
     assert "What it means" in text
-    assert "needs a single shuffler and no clear share" in " ".join(text.split())
+    assert ("The floor" in text) == ("--sigma" in options and options[1] != "1")
+    assert ("noise eps" in text) == ("--epsilon" in options)
+
+
+def test_who_proved_it(run):
+    text = " ".join(run("messages", *SECURE).out.split())
+    assert "at least 19 users, 3 shuffled messages and sigma 1" in text
+    assert "proved for a prime modulus; at least 3 users, a single shuffler" in text
+    assert "Not covered" not in text
+    assert "balle2020, parallel and single: needs n >= 19" in " ".join(
+        run("messages", "--users", "18", *SECURE[2:]).out.split()
+    )
+
+
+def test_what_is_printed_is_not_more_than_is_proved(run):
+    for line in run("messages", *PRIVATE).out.splitlines():
+        if match := re.match(r"[* ] exact .* ([0-9.e-]+) +([0-9.]+) +[0-9]+$", line):
+            assert 1e-12 <= float(match[1]) < 1.1e-12
+            assert 0.99 <= float(match[2]) < 1
 
 
 def test_narrowed(run):
     one = ("--analysis", "balle2020", "--shuffler", "single", "--no-clear-share")
-    (row,) = run("messages", *SECURE, *one, "--json").json["rows"]
+    result = run("messages", *SECURE, *one, "--json").json
+    (row,), (floor,) = result["rows"], result["floor"]
     assert (row["analysis"], row["shuffler"], row["clear_share"]) == ("balle2020", "single", False)
-    published = run("messages", *SECURE, "--analysis", "published", "--json").json["rows"]
-    assert {row["analysis"] for row in published} == {"published"}
-    assert all(row["covered"] for row in published)
+    assert (floor["shuffler"], floor["clear_share"]) == ("single", False)
     assert "Not covered" not in run("messages", *SECURE, *one).out
-
-
-def test_given_parameters_of_a_private_sum(run):
-    result = run("messages", *PRIVATE, "--precision", "100", "--modulus", "2^61-1", "--json").json
-    assert result["precision"] == 100
-    assert result["modulus"] == str(2**61 - 1)
-    assert result["bits_per_message"] == 61
 
 
 @pytest.mark.parametrize(
@@ -145,22 +223,134 @@ def test_few_users(run):
     assert any("n >= 19" in (row["reason"] or "") for row in rows)
 
 
-def test_an_analysis_with_an_unlimited_level(run, monkeypatch):
-    """A level may be infinite, for a single user: no Infinity in JSON, a word in the table."""
-    import ikos
+def test_one_user_has_nothing_to_hide(run):
+    options = ("--users", "1", "--modulus", "2", "--sigma", "80")
+    result = run("messages", *options, "--json").json
+    covered = [row for row in result["rows"] if row["covered"]]
+    assert {row["analysis"] for row in covered} == {"exact"}
+    assert all(row["sigma"] is None for row in covered)
+    assert [row["total"] for row in covered] == [1, 1, 2, 2]
+    assert result["floor"] is None
+    text = " ".join(run("messages", *options).out.split())
+    assert "no limit" in text
+    assert "nothing to hide: the sum is the user's value" in text
+    private = run("messages", "--users", "1", "--epsilon", "1", "--delta", "0.01").out
+    assert "the noise alone protects it" in " ".join(private.split())
 
-    real = ikos.message_count
 
-    def infinite(n, q, sigma, **setting):
-        count = real(max(n, 1000), q, sigma, **setting)
-        return (
-            count if n > 1 else type(count)(1, 0, float("inf"), count.analysis, "nothing to hide")
-        )
+@pytest.fixture
+def plots():
+    pytest.importorskip("matplotlib")
 
-    monkeypatch.setattr(ikos, "message_count", infinite)
-    options = ("--users", "1", "--modulus", "2", "--sigma", "80", "--analysis", "balle2020")
-    assert run("messages", *options, "--json").json["rows"][0]["sigma"] is None
-    assert "no limit" in run("messages", *options).out
+
+@pytest.mark.usefixtures("plots")
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", b"\x89PNG"), ("b.SVG", b"<?xml"), ("ü c.pdf", b"%PDF")]
+)
+def test_plot(run, tmp_path, name, start):
+    path = tmp_path / name
+    path.write_text("what was there before")
+    options = ("--users", "30", "--modulus", "2^32", "--sigma", "40", "--plot", path)
+    assert f"Plotted in {path}\n" in run("messages", *options).out
+    assert path.read_bytes().startswith(start)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    assert list(tmp_path.iterdir()) == [path]
+    first = path.read_bytes()
+    assert run("messages", *options, "--json").json["plot"] == str(path)
+    assert path.read_bytes() == first
+
+
+def _umask():
+    import os
+
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _words(path):
+    """Return the texts of a figure, which SVG keeps as comments beside their outlines."""
+    return re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.usefixtures("plots")
+def test_plot_of_a_private_sum(run, tmp_path):
+    path = tmp_path / "x.svg"
+    options = ("--users", "1e7", "--epsilon", "1", "--delta", "1e-9", "--min-honest", "5e6")
+    rows = run("messages", *options, "--plot", path, "--json").json["rows"]
+    words = _words(path)
+    totals = {
+        (row["analysis"], row["shuffler"], row["clear_share"]): row["total"]
+        for row in rows
+        if row["covered"]
+    }
+    for analysis, shuffler, clear in (
+        ("exact", "parallel", True),
+        ("exact", "single", False),
+        ("balle2020", "parallel", True),
+        ("ghazi2020", "single", False),
+        ("ishai2006", "single", False),
+    ):
+        assert f"{totals[analysis, shuffler, clear]}   {analysis}" in words
+    assert any("messages at n = " in text for text in words)
+    assert "users n, at least 50 % of them honest" in words
+    assert not any("floor" in text or "attack" in text for text in words)
+
+
+@pytest.mark.usefixtures("plots")
+def test_plot_of_what_is_asked_alone(run, tmp_path):
+    path = tmp_path / "x.svg"
+    only = ("--analysis", "exact", "--shuffler", "single", "--clear-share")
+    run("messages", *SECURE, *only, "--plot", path)
+    words = _words(path)
+    assert "single, clear share" in words
+    assert "single, no clear share" not in words
+    assert any("counting floor" in text for text in words)
+    assert not any(re.search("attack|balle|ghazi|ishai", text) for text in words)
+
+
+@pytest.mark.usefixtures("plots")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.gif", "does not end in .png, .svg, .pdf"),
+        ("x", "does not end in .png, .svg, .pdf"),
+        ("folder.png", "is a folder"),
+        ("missing/x.png", "no such file or directory"),
+    ],
+)
+def test_files_that_cannot_be_plotted_into(refused, tmp_path, name, message):
+    folder = tmp_path / "folder.png"
+    folder.mkdir()
+    assert message in refused("messages", *SECURE, "--plot", tmp_path / name)
+    assert list(tmp_path.rglob("*")) == [folder]
+
+
+@pytest.mark.usefixtures("plots")
+def test_a_full_disk_leaves_what_was_there(refused, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def full(self, file, **options):
+        file.write(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    path = tmp_path / "x.png"
+    path.write_text("before")
+    assert "no space left on device" in refused("messages", *SECURE, "--plot", path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "matplotlib" or name == "ikos.plots.drawing":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = refused("messages", *SECURE, "--plot", tmp_path / "x.png")
+    assert said == "plots need matplotlib: pip install 'ikos[plot]'"
+    assert not list(Path(tmp_path).iterdir())
+    assert "Plotted" not in run("messages", *SECURE).out
 
 
 @pytest.mark.parametrize(
@@ -175,6 +365,14 @@ def test_an_analysis_with_an_unlimited_level(run, monkeypatch):
         ((*SECURE, "--epsilon", "1"), "--epsilon is for a private sum, --sigma for a secure one"),
         ((*SECURE, "--delta", "0.1"), "--delta is for a private sum"),
         ((*SECURE, "--precision", "5"), "--precision is for a private sum"),
+        ((*SECURE, "--reserve", "0.1"), "--reserve is for a private sum"),
+        ((*SECURE, "--min-honest", "0"), "'0' is less than 1"),
+        ((*SECURE, "--min-honest", "10^7"), "--min-honest must be at most --users = 1000000"),
+        ((*PRIVATE, "--min-honest", "10^7"), "--min-honest must be at most --users = 1000000"),
+        ((*PRIVATE, "--reserve", "0.6"), "--reserve must be at most 0.5"),
+        ((*PRIVATE, "--reserve", "-0.1"), "--reserve must be at least 0"),
+        ((*PRIVATE, "--reserve", "1%"), "'1%' is not a decimal number"),
+        ((*SECURE, "--analysis", "published"), "'published' is not one of exact, balle2020"),
         ((*SECURE, "--users", "0"), "'0' is less than 1"),
         ((*SECURE, "--users", "-1"), "'-1' is less than 1"),
         ((*SECURE, "--users", "1_000"), "'1_000' is not a whole number"),

@@ -1,0 +1,1 @@
+"""Programs that compute the tables and figures of the documentation from the library."""

@@ -1,0 +1,293 @@
+"""Messages against users: the numbers behind the plots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ikos import PrivateSum
+from ikos.accuracy import default_precision
+from ikos.counts import ANALYSES, MessageCount, least
+from ikos.counts.floor import counting_floor
+
+__all__ = ["BOTH_WAYS", "Curve", "attack_estimate", "grid", "private_curves", "secure_curves"]
+
+Setting = tuple[str, bool]
+"""A shuffler, and whether there is a clear share."""
+
+Progress = Callable[[int, int], None]
+"""To be called with what is done and the whole."""
+
+BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
+"""The settings of BBGN20 and of IKOS06; the others need as many messages, give or take one."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How many messages, by one analysis in one setting, as a function of the users.
+
+    Attributes
+    ----------
+    name : str
+        An analysis, or "floor" (what counting excludes) or "attack" (an estimate).
+    shuffler : str
+        "parallel" or "single".
+    clear_share : bool
+        Whether the totals include a clear share.
+    points : tuple of (int, int)
+        Users and messages of each of them in all, users ascending; only where covered.
+    """
+
+    name: str
+    shuffler: str
+    clear_share: bool
+    points: tuple[tuple[int, int], ...]
+
+    def at(self, users: int) -> int | None:
+        """Return the messages for so many users, or None where that is no point of the curve."""
+        return dict(self.points).get(users)
+
+
+def grid(low: int, high: int, per_decade: int, *, also: Iterable[int] = ()) -> tuple[int, ...]:
+    """Return numbers of users, evenly spaced on a logarithmic axis, ascending.
+
+    Parameters
+    ----------
+    low, high : int
+        The ends, 1 <= low <= high, both included.
+    per_decade : int
+        About how many between a number and ten times as many.
+    also : iterable of int
+        Further numbers.
+
+    Examples
+    --------
+    >>> grid(1, 100, 3, also=[50])
+    (1, 2, 5, 10, 22, 46, 50, 100)
+    """
+    steps = max(1, round(per_decade * math.log10(high / low)))
+    inner = (round(low * (high / low) ** (i / steps)) for i in range(1, steps))
+    return tuple(sorted({low, high, *inner, *also}))
+
+
+def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
+    """Estimate how many shuffled messages stop the tuple-counting attack at 2^-sigma.
+
+    Neither a proof nor a bound. The attack's statistic has mean 2 and variance
+    ``4 (n^m + 2^m - 2)/q`` (`ikos.attacks`); were it normal, the advantage would be about
+    ``sqrt(2/pi * q / (n^m + 2^m - 2))``, which is where experiments come out at advantages from
+    1/2 down to 1/100, or a little lower. With fewer messages the attack is expected to gain more
+    than ``2**-sigma``; better attacks may exist.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 2.
+    q : int
+        Order of the group.
+    sigma : float
+        Security in bits.
+
+    Returns
+    -------
+    int
+        The smallest m >= 1 at which that is at most ``2**-sigma``, in double precision.
+
+    Examples
+    --------
+    >>> attack_estimate(10**6, 2**64, 80)
+    12
+    """
+    wanted = 2 * float(sigma) + math.log2(q) + math.log2(2 / math.pi)
+
+    def enough(m: int) -> bool:
+        # log2(n^m + 2^m); the 2 matters only where there is no security to speak of
+        return m * math.log2(n) + math.log2(1 + (2 / n) ** m) >= wanted
+
+    m = max(1, math.ceil(wanted / math.log2(n)))
+    while m > 1 and enough(m - 1):
+        m -= 1
+    return m
+
+
+def secure_curves(
+    users: Sequence[int],
+    q: int,
+    sigma: float | Fraction,
+    *,
+    analyses: Sequence[str] = ANALYSES,
+    settings: Sequence[Setting] = BOTH_WAYS,
+    honest: Fraction = Fraction(1),
+    progress: Progress | None = None,
+) -> list[Curve]:
+    """Return the messages of a secure sum: the floor, the attack, and each analysis.
+
+    Parameters
+    ----------
+    users : sequence of int
+        At which numbers of users, ascending.
+    q : int
+        Order of the group.
+    sigma : float
+        Security in bits.
+    analyses : sequence of str
+        Which. "exact" gives a curve in each setting, the others in the first that they cover (all
+        that they cover need the same total).
+    settings : sequence of (str, bool)
+        Shuffler and clear share.
+    honest : Fraction
+        At least this part of the users is honest, rounded up.
+    progress : callable, optional
+        Called with what is done and the whole.
+
+    Returns
+    -------
+    list of Curve
+        Those with a point. The floor is the lowest of the settings'; the attack is on parallel
+        shufflers, and left out where no setting has them.
+
+    Examples
+    --------
+    >>> for curve in secure_curves([1000], 2**64, 80):
+    ...     print(curve.name, curve.shuffler, curve.at(1000))
+    floor single 7
+    attack parallel 24
+    exact parallel 25
+    exact single 22
+    balle2020 parallel 29
+    ghazi2020 single 1611
+    ishai2006 single 254
+    """
+
+    def count(n: int, analysis: str, setting: Setting) -> MessageCount:
+        return least(
+            (_part(n, honest), n),
+            q,
+            sigma,
+            analysis=analysis,
+            shuffler=setting[0],
+            clear_share=setting[1],
+        )
+
+    lowest = min(settings, key=lambda setting: (setting[0] == "parallel", setting[1]))
+
+    def floor(n: int) -> int:
+        shuffled = counting_floor(_part(n, honest), q, sigma, shuffler=lowest[0])
+        return shuffled + lowest[1]
+
+    curves = [Curve("floor", *lowest, tuple((n, floor(n)) for n in users if n > 1))]
+    attacked = [setting for setting in settings if setting[0] == "parallel"][:1]
+    for shuffler, clear in attacked:
+        points = (
+            (n, attack_estimate(_part(n, honest), q, sigma) + clear)
+            for n in users
+            if _part(n, honest) > 1
+        )
+        curves.append(Curve("attack", shuffler, clear, tuple(points)))
+    curves += _analysed(users, analyses, settings, count, progress)
+    return [curve for curve in curves if curve.points]
+
+
+def private_curves(
+    users: Sequence[int],
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    *,
+    precision: int | None = None,
+    modulus: int | None = None,
+    analyses: Sequence[str] = ANALYSES,
+    settings: Sequence[Setting] = BOTH_WAYS,
+    honest: Fraction = Fraction(1),
+    reserve: float | Fraction = Fraction(1, 100),
+    progress: Progress | None = None,
+) -> list[Curve]:
+    """Return the messages of a private sum, by each analysis.
+
+    There is no floor: the counting argument says nothing of differential privacy.
+
+    Parameters
+    ----------
+    users : sequence of int
+        At which numbers of users, ascending.
+    epsilon, delta : float
+        The guarantee.
+    precision, modulus : int, optional
+        As for `PrivateSum`, by default what it chooses for each number of users. For users too
+        many for a given modulus there is no point.
+    reserve : float
+        As for `PrivateSum`.
+    analyses, settings, honest, progress
+        As for `secure_curves`.
+
+    Returns
+    -------
+    list of Curve
+        Those with a point.
+
+    Examples
+    --------
+    >>> for curve in private_curves([1000], 1, 1e-6):
+    ...     print(curve.name, curve.shuffler, curve.at(1000))
+    exact parallel 6
+    exact single 5
+    balle2020 parallel 10
+    ghazi2020 single 438
+    ishai2006 single 78
+    """
+
+    def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
+        at_least = _part(n, honest)
+        if modulus is not None:
+            steps = precision if precision else default_precision(Fraction(epsilon), at_least)
+            if modulus <= n * steps:
+                return None
+        return PrivateSum(
+            n,
+            epsilon,
+            delta,
+            precision=precision,
+            modulus=modulus,
+            analysis=analysis,
+            shuffler=setting[0],
+            clear_share=setting[1],
+            min_honest=at_least,
+            reserve=reserve,
+        ).messages
+
+    return [c for c in _analysed(users, analyses, settings, count, progress) if c.points]
+
+
+def _part(n: int, honest: Fraction) -> int:
+    """Return how many of n users are honest at least."""
+    return max(1, math.ceil(n * honest))
+
+
+def _analysed(
+    users: Sequence[int],
+    analyses: Sequence[str],
+    settings: Sequence[Setting],
+    count: Callable[[int, str, Setting], MessageCount | None],
+    progress: Progress | None,
+) -> list[Curve]:
+    wanted = [(analysis, setting) for analysis in analyses for setting in settings]
+    curves: list[Curve] = []
+    for i, (analysis, setting) in enumerate(wanted):
+        if analysis != "exact" and any(curve.name == analysis for curve in curves):
+            continue
+        points = []
+        for j, n in enumerate(users):
+            try:
+                found = count(n, analysis, setting)
+            except ValueError:
+                if analysis == "exact":  # covers everything, so that something else is wrong
+                    raise
+                found = None
+            if found is not None:
+                points.append((n, found.total))
+            if progress is not None:
+                progress(i * len(users) + j + 1, len(wanted) * len(users))
+        if points:
+            curves.append(Curve(analysis, *setting, tuple(points)))
+    return curves

@@ -1,0 +1,318 @@
+"""Figures of the curves, with matplotlib; colours that also the colour-blind tell apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from ikos.plots.curves import Curve
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import (
+        FixedLocator,
+        FuncFormatter,
+        MaxNLocator,
+        NullFormatter,
+        NullLocator,
+    )
+except ImportError:
+    raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
+
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "Figure",
+    "apart",
+    "break_axis",
+    "draw_messages",
+    "label",
+    "legend_order",
+    "log_messages",
+    "messages_figure",
+    "power_of_ten",
+    "users_axis",
+]
+
+# Okabe and Ito, https://jfly.uni-koeln.de/color/
+COLOURS = {
+    "exact": "#0072B2",
+    "balle2020": "#D55E00",
+    "ishai2006": "#009E73",
+    "ghazi2020": "#CC79A7",
+    "attack": "#000000",
+    "floor": "#5A5A5A",
+}
+GREY = "#5A5A5A"
+
+_DASHES: dict[tuple[str, bool], Any] = {
+    ("parallel", True): "-",
+    ("single", False): (0, (4, 1.5)),
+    ("parallel", False): (0, (1, 1.2)),
+    ("single", True): (0, (5, 1.2, 1, 1.2)),
+}
+
+_WORDS = {
+    "floor": "counting floor: fewer cannot be enough",
+    "attack": "tuple-counting attack (estimate)",
+}
+
+
+def _setting(curve: Curve) -> str:
+    clear = "clear share" if curve.clear_share else "no clear share"
+    return f"{curve.shuffler}, {clear}"
+
+
+def label(curve: Curve) -> str:
+    """Return a curve's name for a legend."""
+    if curve.name == "floor":
+        return _WORDS["floor"]
+    return f"{_WORDS.get(curve.name, curve.name)}, {_setting(curve)}"
+
+
+def _style(curve: Curve) -> dict[str, Any]:
+    if curve.name == "floor":
+        return {"linestyle": "-", "linewidth": 1.0, "zorder": 2}
+    if curve.name == "attack":
+        return {"linestyle": (0, (1, 1.5)), "linewidth": 1.6, "zorder": 6}
+    if curve.name == "exact":
+        dashes = _DASHES[(curve.shuffler, curve.clear_share)]
+        return {"linestyle": dashes, "linewidth": 2.0, "zorder": 5}
+    return {"linestyle": "-", "linewidth": 1.5, "zorder": 4}
+
+
+def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Draw the curves as steps, and shade what lies below the floor.
+
+    Between two points a step errs on the safe side: what suffices is drawn at the larger of the two
+    values (ishai2006 rises with the users, the others fall), the floor at the smaller.
+    """
+    for curve in curves:
+        users, totals = zip(*curve.points, strict=True)
+        before = curve.name in ("floor", "ishai2006")
+        axes.plot(
+            users,
+            totals,
+            color=COLOURS[curve.name],
+            drawstyle="steps-pre" if before else "steps-post",
+            label=label(curve),
+            gid=f"{curve.name}-{curve.shuffler}-{'clear' if curve.clear_share else 'shuffled'}",
+            **_style(curve),
+        )
+        if curve.name == "floor":
+            axes.fill_between(
+                users, totals, 1e-9, step="pre", color=COLOURS["floor"], alpha=0.18, linewidth=0
+            )
+
+
+def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Scale the axis of the users logarithmically, with numbers that people read."""
+    users = [n for curve in curves for n, _ in curve.points]
+    low, high = min(users), max(users)
+    axes.set_xscale("log")
+    axes.set_xlim((low, high) if low < high else (low / 2, high * 2))
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    every = math.ceil(len(exponents) / 8)
+    axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in exponents if k % every == 0]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: power_of_ten(n)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(which="major", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+
+
+def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -> None:
+    """Scale the axis of the messages logarithmically, with numbers that people read.
+
+    Over so many decades and more, only powers of ten stand beside it.
+    """
+    bottom = max(0.8, 0.8 * low)
+    top = max(2 * bottom, 1.25 * high)
+    digits = (1, 2, 5) if top < 10**decades * bottom else (1,)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom, top)
+    ticks = [d * 10.0**k for k in range(13) for d in digits]
+    axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick >= 1.1 * bottom]))
+    axes.yaxis.set_major_formatter(_messages_formatter())
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _totals(curves: Sequence[Curve]) -> list[int]:
+    return [total for curve in curves for _, total in curve.points]
+
+
+def _grouped(value: float) -> str:
+    if value >= 10**6:
+        return f"{value / 10**6:g}M"
+    return f"{value / 1000:g}k" if value >= 10**5 else f"{value:,.0f}"
+
+
+def _messages_formatter() -> FuncFormatter:
+    return FuncFormatter(lambda m, _: _grouped(m))
+
+
+def power_of_ten(value: float) -> str:
+    """Return a number of users for an axis or a title: small ones and others in full.
+
+    Examples
+    --------
+    >>> power_of_ten(100), power_of_ten(10**6), power_of_ten(1234567)
+    ('100', '$10^{6}$', '1,234,567')
+    """
+    exponent = round(math.log10(value)) if value >= 1 else 0
+    if exponent >= 4 and value == 10**exponent:
+        return f"$10^{{{exponent}}}$"
+    return f"{value:,.0f}"
+
+
+def legend_order(curves: Sequence[Curve], users: int | None = None) -> list[Curve]:
+    """Return curves from the highest to the lowest, nearest to a number of users or at the end."""
+
+    def height(curve: Curve) -> int:
+        if users is None:
+            return curve.points[-1][1]
+        return min(curve.points, key=lambda point: abs(math.log(point[0] / users)))[1]
+
+    return sorted(curves, key=height, reverse=True)
+
+
+def messages_figure(
+    curves: Sequence[Curve],
+    title: str,
+    *,
+    mark: int | None = None,
+    honest: Fraction = Fraction(1),
+    footnote: str = "",
+) -> Figure:
+    """Return a figure of messages against users.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        At least one.
+    title : str
+        What is counted.
+    mark : int, optional
+        A number of users to mark; the legend then tells each curve's value there.
+    honest : Fraction
+        What part of the users is assumed to be honest, for the axis.
+    footnote : str
+        Lines below the legend.
+
+    Raises
+    ------
+    ValueError
+        If there is no curve.
+
+    Examples
+    --------
+    >>> from ikos.plots import grid, secure_curves
+    >>> curves = secure_curves(grid(10, 10**6, 5), 2**64, 80)
+    >>> figure = messages_figure(curves, "A secure sum", mark=10**6)
+    >>> len(figure.legends[0].get_texts())
+    7
+    """
+    if not curves:
+        raise ValueError("curves must hold at least one curve")
+    figure = Figure(figsize=(10.5, 5.2), dpi=150)
+    figure.text(0.015, 0.985, title, fontsize=12, fontweight="bold", va="top")
+    ordered = legend_order(curves, mark)
+    far, near = apart(ordered)
+    panels = []
+    if far:
+        upper = figure.add_axes((0.09, 0.665, 0.495, 0.24))
+        panels.append((upper, far))
+    lower = figure.add_axes((0.09, 0.12, 0.495, 0.52 if far else 0.785))
+    panels.append((lower, near))
+    for axes, drawn in panels:
+        draw_messages(axes, drawn)
+        users_axis(axes, curves)
+        if mark is not None:
+            axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
+        for curve in drawn:
+            total = None if mark is None else curve.at(mark)
+            if mark is not None and total is not None:
+                dot: dict[str, Any] = {
+                    "color": COLOURS[curve.name],
+                    "markersize": 4.5,
+                    "zorder": 8,
+                    "clip_on": False,
+                }
+                axes.plot([mark], [total], "o", **dot)
+    if far:
+        log_messages(upper, min(_totals(far)), max(_totals(far)))
+        lower.set_ylim(0, 1.06 * max(_totals(near)))
+        lower.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=2))
+        lower.yaxis.set_major_formatter(_messages_formatter())
+        break_axis(upper, lower)
+    else:
+        log_messages(lower, min(_totals(near)), max(_totals(near)))
+    assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
+    lower.set_xlabel(f"users n{assumed}", fontsize=10)
+    figure.text(
+        0.008, 0.5, "messages per user in all", fontsize=10, rotation=90, va="center", ha="left"
+    )
+    _legend(figure, ordered, mark, footnote)
+    return figure
+
+
+def apart(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
+    """Return the curves that are far above all others, for a panel of their own, and the others.
+
+    None is where the others are not among themselves, or the gap is small.
+    """
+    near = [curve for curve in curves if curve.name not in ("ishai2006", "ghazi2020")]
+    far = [curve for curve in curves if curve not in near]
+    if near and far and min(_totals(far)) > 1.5 * max(_totals(near)):
+        return far, near
+    return [], list(curves)
+
+
+def break_axis(upper: Axes, lower: Axes) -> None:
+    """Mark where the axis of the messages is broken, and leave the users to the lower part."""
+    upper.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
+    upper.spines["bottom"].set_visible(False)
+    slash: dict[str, Any] = {
+        "marker": [(-1, -0.6), (1, 0.6)],
+        "markersize": 8,
+        "linestyle": "none",
+        "color": "k",
+        "markeredgewidth": 1,
+        "clip_on": False,
+    }
+    upper.plot([0], [0], transform=upper.transAxes, **slash)
+    lower.plot([0], [1], transform=lower.transAxes, **slash)
+
+
+def _legend(figure: Figure, curves: Sequence[Curve], mark: int | None, footnote: str) -> None:
+    lines = {
+        line.get_label(): line
+        for axes in figure.axes
+        for line in axes.get_lines()
+        if not str(line.get_label()).startswith("_")
+    }
+    texts = []
+    for curve in curves:
+        total = None if mark is None else curve.at(mark)
+        first, _, rest = label(curve).partition(", ")
+        known = "" if total is None else f"{total:,}   "
+        texts.append(f"{known}{first}" + (f"\n{rest}" if rest else ""))
+    figure.legend(
+        [lines[label(curve)] for curve in curves],
+        texts,
+        loc="upper left",
+        bbox_to_anchor=(0.6, 0.925),
+        frameon=False,
+        fontsize=9.5,
+        title=None if mark is None else f"messages at n = {power_of_ten(mark)}",
+        title_fontproperties={"size": 9.5, "weight": "bold"},
+        alignment="left",
+        handlelength=2.6,
+        labelspacing=0.75,
+    )
+    if footnote:
+        figure.text(0.61, 0.03, footnote, fontsize=8, color=GREY, va="bottom", linespacing=1.35)

@@ -1,0 +1,254 @@
+"""The program that computes the documentation's tables and figures."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ikos import message_count, private_message_count
+from ikos.counts.floor import counting_floor
+from ikos.testing import DeterministicRandom
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = {
+    "message-counts.md", "message-counts.csv", "message-counts.svg", "message-counts.png",
+    "private-message-counts.md", "private-message-counts.csv",
+    "attack-advantage.csv", "attack-advantage.svg", "attack-advantage.png",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def program():
+    sys.path.insert(0, str(ROOT))
+    try:
+        from analysis import message_counts
+    finally:
+        sys.path.remove(str(ROOT))
+    return message_counts
+
+
+def run(program, *arguments):
+    return CliRunner().invoke(program.command, list(map(str, arguments)))
+
+
+@pytest.fixture(scope="module")
+def quick(program, tmp_path_factory):
+    """Return a folder that the program has made and filled."""
+    folder = tmp_path_factory.mktemp("analysis") / "new" / "folder"
+    result = run(program, "--quick", "--trials", 500, "--output", folder)
+    assert result.exit_code == 0, result.output
+    assert set(result.stdout.split()) == {str(folder / name) for name in FILES}
+    return folder
+
+
+def table(folder, name):
+    with (folder / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_all_files(quick):
+    assert {path.name for path in quick.iterdir()} == FILES
+
+
+def test_the_same_run_writes_the_same_bytes(program, quick, tmp_path):
+    run(program, "--quick", "--trials", 500, "--output", tmp_path)
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() == (quick / name).read_bytes(), name
+
+
+def test_the_table_of_the_secure_sum(quick):
+    rows = table(quick, "message-counts.csv")
+    keys = {(row["sigma"], row["log2_q"], row["n"]) for row in rows}
+    assert len(keys) == 3 * 3 * 6
+    # floor and exact in all settings, balle2020 too but for n = 10, the others in one
+    assert len(rows) == 54 * (4 + 4 + 1 + 1) + 45 * 4
+    for row in rows:
+        n, q, sigma = int(row["n"]), 1 << int(row["log2_q"]), int(row["sigma"])
+        setting = {"shuffler": row["shuffler"], "clear_share": row["clear"] == "1"}
+        assert int(row["total"]) == int(row["shuffled"]) + int(row["clear"])
+        if row["analysis"] == "floor":
+            assert int(row["shuffled"]) == counting_floor(n, q, sigma, **setting)
+            assert row["sigma_proved"] == ""
+        else:
+            count = message_count(n, q, sigma, analysis=row["analysis"], **setting)
+            assert int(row["shuffled"]) == count.shuffled
+            assert float(row["sigma_proved"]) == count.sigma >= sigma
+
+
+def test_the_markdown_says_the_same(quick):
+    rows = table(quick, "message-counts.csv")
+    text = (quick / "message-counts.md").read_text(encoding="utf-8")
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    head, _, *body = [[cell.strip() for cell in line] for line in lines]
+    assert len(body) == 54
+    columns = {
+        "floor": ("floor", "single", "0"),
+        "exact p+": ("exact", "parallel", "1"),
+        "exact p": ("exact", "parallel", "0"),
+        "exact s+": ("exact", "single", "1"),
+        "exact s": ("exact", "single", "0"),
+        "balle2020": ("balle2020", "parallel", "1"),
+        "ghazi2020": ("ghazi2020", "single", "0"),
+        "ishai2006": ("ishai2006", "single", "0"),
+    }
+    assert set(head) == {"σ", "q", "n", *columns}
+    keys = ("sigma", "log2_q", "n", "analysis", "shuffler", "clear")
+    found = {tuple(row[key] for key in keys): row["total"] for row in rows}
+    for cells in body:
+        line = dict(zip(head, cells, strict=True))
+        n = line["n"].replace(",", "")
+        n = str(10 ** int(n[3:])) if n.startswith("10^") else n
+        for name, column in columns.items():
+            total = found.get((line["σ"], line["q"].removeprefix("2^"), n, *column), "–")
+            assert line[name].replace(",", "") == total
+
+
+def test_the_table_of_the_private_sum(quick):
+    rows = table(quick, "private-message-counts.csv")
+    assert len(rows) == 5 * 5
+    for row in rows:
+        n, q = int(row["n"]), 1 << int(row["log2_q"])
+        precision = math.ceil(math.sqrt(n))
+        assert q // 2 < 2 * n * precision <= q
+        count = private_message_count(
+            n,
+            q,
+            1,
+            float(row["delta"]),
+            precision,
+            analysis=row["analysis"],
+            shuffler=row["shuffler"],
+            clear_share=row["clear"] == "1",
+        )
+        assert int(row["total"]) == count.total
+        assert float(row["delta_proved"]) == count.delta <= float(row["delta"])
+        assert float(row["noise_epsilon"]) == count.noise_epsilon
+    published = [int(row["total"]) for row in rows if row["analysis"] == "balle2020"]
+    exact = [
+        int(row["total"])
+        for row in rows
+        if (row["analysis"], row["shuffler"], row["clear"]) == ("exact", "parallel", "1")
+    ]
+    assert published == [10, 9, 9, 9, 14]
+    assert exact == [7, 6, 6, 6, 8]
+
+
+def test_the_experiments(program, quick):
+    rows = table(quick, "attack-advantage.csv")
+    assert [(int(r["n"]), int(r["q"]), int(r["m"])) for r in rows] == [
+        (n, q, m) for n, q, messages in program.EXPERIMENTS for m in messages
+    ]
+    for row in rows:
+        found = {key: float(value) for key, value in row.items()}
+        assert found["lower"] < found["estimate"] < found["upper"]
+        assert found["lower"] <= found["proved_bound"] <= 1
+        assert found["estimate"] == pytest.approx(2 * found["correct"] / 500 - 1)
+
+
+def test_the_bound_for_two_users(program):
+    """Against the worst case over all users, and the leading term where it is one."""
+    from ikos import security_level
+
+    for n, q, m in ((5, 16, 6), (10, 64, 5), (30, 1024, 4)):
+        bound = program.proved_advantage(n, q, m)
+        assert bound <= 2 ** -security_level(n, q, m)
+        assert bound == pytest.approx(math.sqrt(q / n**m), rel=0.05)
+    assert program.proved_advantage(5, 16, 1) == 1
+
+
+def test_the_figure_of_the_advantage_holds_its_points(program):
+    results = program.measure(300, DeterministicRandom(1))
+    figure = program.advantage_figure(results)
+    for axes, (n, q, messages) in zip(figure.axes, program.EXPERIMENTS, strict=True):
+        assert f"n = {n} users" in axes.get_title(loc="left")
+        group = [r for r in results if (r.found.n, r.found.q) == (n, q)]
+        lines = {line.get_gid(): line for line in axes.get_lines()}
+        assert list(lines["bound"].get_xdata()) == list(messages)
+        assert list(lines["bound"].get_ydata()) == [r.bound for r in group]
+        scale = dict(zip(*lines["scale"].get_data(), strict=True))
+        assert scale[messages[0]] == pytest.approx(math.sqrt(q / n ** messages[0]))
+        (container,) = axes.containers
+        data, caps, _ = container.lines
+        assert list(data.get_ydata()) == [r.found.estimate for r in group]
+        assert list(caps[0].get_ydata()) == pytest.approx([r.found.lower for r in group])
+        assert list(caps[1].get_ydata()) == pytest.approx([r.found.upper for r in group])
+
+
+def test_the_figure_of_the_counts_holds_all_curves(program):
+    from ikos.plots import secure_curves
+
+    users = (10, 1000, 10**9)
+    figure = program.counts_figure(users)
+    assert len(figure.axes) == 2 * 9
+    panels = iter(figure.axes)
+    for sigma in program.SIGMAS:
+        for bits in program.MODULI_BITS:
+            upper, lower = next(panels), next(panels)
+            assert upper.get_title(loc="left") == f"σ = {sigma} bits,  q = $2^{{{bits}}}$"
+            lines = [line for axes in (upper, lower) for line in axes.get_lines()]
+            found = {
+                line.get_label(): [(round(x), round(y)) for x, y in zip(*line.get_data())]  # noqa: B905
+                for line in lines
+                if line.get_gid()
+            }
+            curves = secure_curves(users, 1 << bits, sigma)
+            assert len(curves) == 7
+            assert list(found.values()) != []
+            assert sorted(found.values()) == sorted(list(curve.points) for curve in curves)
+    assert len(figure.legends[0].get_texts()) == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "Missing option '--output'"),
+        (("--output", "x", "--trials", "5"), "--trials"),
+        (("--output", "x", "--seed", "-1"), "--seed"),
+    ],
+)
+def test_mistakes(program, options, message):
+    result = run(program, *options)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not Path("x").exists()
+
+
+def test_a_file_in_place_of_the_folder(program, tmp_path):
+    path = tmp_path / "x"
+    path.write_text("")
+    assert run(program, "--output", path / "y", "--quick").exit_code == 2
+    assert path.read_text() == ""
+
+
+def test_interrupted(program, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "measure", interrupt)
+    result = run(program, "--quick", "--output", tmp_path)
+    assert result.exit_code == 1
+    assert "Aborted" in result.output
+    assert {path.name for path in tmp_path.iterdir()} == {
+        name for name in FILES if not name.startswith("attack")
+    }
+
+
+def test_help(program):
+    result = run(program, "--help")
+    assert "python -m analysis.message_counts --output" in result.output
+
+
+def test_nothing_in_the_library_imports_the_analysis():
+    for path in (ROOT / "ikos").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.split(".")[0] == "analysis" for name in names), path

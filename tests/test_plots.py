@@ -1,0 +1,297 @@
+"""Plots: curves hold the library's numbers, figures the curves, files all or nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+
+from ikos import PrivateSum, message_count
+from ikos.counts import least
+from ikos.counts.floor import counting_floor
+from ikos.plots import (
+    BOTH_WAYS,
+    attack_estimate,
+    grid,
+    private_curves,
+    save,
+    secure_curves,
+    written_whole,
+)
+
+USERS = (2, 10, 19, 300, 10**4, 10**6)
+SETTINGS = [(shuffler, clear) for shuffler in ("parallel", "single") for clear in (True, False)]
+
+
+def names(curves):
+    return [(curve.name, curve.shuffler, curve.clear_share) for curve in curves]
+
+
+def test_secure_curves_are_the_librarys_numbers():
+    curves = secure_curves(USERS, 2**32, 40)
+    assert names(curves) == [
+        ("floor", "single", False),
+        ("attack", "parallel", True),
+        ("exact", "parallel", True),
+        ("exact", "single", False),
+        ("balle2020", "parallel", True),
+        ("ghazi2020", "single", False),
+        ("ishai2006", "single", False),
+    ]
+    for curve in curves:
+        for n, total in curve.points:
+            if curve.name == "floor":
+                assert total == min(
+                    counting_floor(n, 2**32, 40, shuffler=shuffler) + clear
+                    for shuffler, clear in SETTINGS
+                )
+            elif curve.name == "attack":
+                assert total == attack_estimate(n, 2**32, 40) + 1
+            else:
+                setting = {"shuffler": curve.shuffler, "clear_share": curve.clear_share}
+                count = message_count(n, 2**32, 40, analysis=curve.name, **setting)
+                assert total == count.total
+    missing = {curve.name: set(USERS) - {n for n, _ in curve.points} for curve in curves}
+    assert missing == {
+        "floor": set(), "attack": set(), "exact": set(), "ishai2006": set(),
+        "ghazi2020": {2}, "balle2020": {2, 10},
+    }  # fmt: skip
+
+
+def test_private_curves_are_what_the_private_sum_chooses():
+    curves = private_curves((10, 300, 10**6), 1, 1e-8)
+    assert {curve.name for curve in curves} == {"exact", "balle2020", "ghazi2020", "ishai2006"}
+    for curve in curves:
+        for n, total in curve.points:
+            protocol = PrivateSum(
+                n,
+                1,
+                1e-8,
+                analysis=curve.name,
+                shuffler=curve.shuffler,
+                clear_share=curve.clear_share,
+            )
+            assert total == protocol.messages.total
+
+
+def test_private_curves_with_given_parameters():
+    given = {"precision": 100, "reserve": Fraction(1, 5), "analyses": ["exact"]}
+    users = (50, 200, 400)
+    first, *_ = private_curves(
+        users, 1, 1e-8, modulus=30_000, honest=Fraction(1, 2), settings=BOTH_WAYS[:1], **given
+    )
+    assert [n for n, _ in first.points] == [50, 200]  # 400 * 100 is above the modulus
+    for n, total in first.points:
+        protocol = PrivateSum(
+            n, 1, 1e-8, precision=100, modulus=30_000, min_honest=n // 2, reserve=Fraction(1, 5)
+        )
+        assert total == protocol.messages.total
+
+
+def test_fewer_honest_users():
+    (curve,) = (
+        curve
+        for curve in secure_curves([101], 2**32, 40, honest=Fraction(1, 10))
+        if (curve.name, curve.shuffler) == ("exact", "single")
+    )
+    count = least((11, 101), 2**32, 40, shuffler="single", clear_share=False)
+    assert curve.points == ((101, count.total),)
+
+
+def test_settings_and_analyses_asked_for():
+    curves = secure_curves([100], 2**32, 40, analyses=["exact"], settings=SETTINGS)
+    assert names(curves) == [
+        ("floor", "single", False),
+        ("attack", "parallel", True),
+        *(("exact", *setting) for setting in SETTINGS),
+    ]
+    single = secure_curves([100], 2**32, 40, settings=[("single", True)])
+    assert names(single) == [
+        ("floor", "single", True),
+        ("exact", "single", True),
+        ("balle2020", "single", True),
+    ]
+
+
+def test_a_mistake_is_no_gap():
+    with pytest.raises(ValueError, match="sigma"):
+        secure_curves([10], 2, -1)
+    with pytest.raises(ValueError, match="delta"):
+        private_curves([10], 1, 2)
+
+
+def test_progress_reaches_the_end():
+    said = []
+    secure_curves([10, 100], 2, 40, progress=lambda *step: said.append(step))
+    done, whole = said[-1]
+    assert done == whole == 16
+    assert [step for step, _ in said] == sorted(step for step, _ in said)
+
+
+def test_grid():
+    users = grid(10, 10**6, 30, also=[12345])
+    assert (users[0], users[-1]) == (10, 10**6)
+    assert 12345 in users
+    assert list(users) == sorted(set(users))
+    ratios = [b / a for a, b in itertools.pairwise(users) if a > 1000]
+    assert max(ratios) < 10 ** (1.1 / 30)
+    assert grid(5, 5, 30) == (5,)
+    assert grid(2, 2**53, 1)[-1] == 2**53
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 1000, 10**9])
+@pytest.mark.parametrize(("q", "sigma"), [(2**8, 20), (2**64, 80), (2**1000, 300)])
+def test_the_attack_is_where_it_says_and_below_the_proof(n, q, sigma):
+    m = attack_estimate(n, q, sigma)
+
+    def log_advantage(m):
+        return (math.log2(q) + math.log2(2 / math.pi) - math.log2(n**m + 2**m)) / 2
+
+    assert log_advantage(m) <= -sigma < log_advantage(m - 1)
+    assert m <= message_count(n, q, sigma).shuffled
+
+
+# Figures
+
+
+@pytest.fixture
+def drawing():
+    pytest.importorskip("matplotlib")
+    from ikos.plots import drawing
+
+    return drawing
+
+
+def drawn(figure):
+    """Return the points of every named line, by the name that the curve gave it."""
+    lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_gid()]
+    return {
+        line.get_gid(): [(round(x), round(y)) for x, y in zip(*line.get_data(), strict=True)]
+        for line in lines
+        if line.get_gid() != "mark"
+    }
+
+
+@pytest.mark.parametrize("q", [2**32, 2**200])
+@pytest.mark.parametrize("users", [(2, 30, 500), (10**3, 10**5, 10**6)])
+def test_a_figure_holds_its_curves(drawing, q, users):
+    curves = secure_curves(users, q, 40)
+    figure = drawing.messages_figure(curves, "Title", mark=users[1])
+    assert drawn(figure) == {
+        f"{c.name}-{c.shuffler}-{'clear' if c.clear_share else 'shuffled'}": list(c.points)
+        for c in curves
+    }
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(texts) == len(curves)
+    for curve in curves:
+        total = curve.at(users[1])
+        known = f"{total:,}   " if total else ""
+        label = drawing.label(curve).partition(", ")[0]
+        assert sum(text.startswith(f"{known}{label}") for text in texts) >= 1
+    for axes in figure.axes:
+        assert axes.get_xscale() == "log"
+        low, high = axes.get_ylim()
+        for line in axes.get_lines():
+            if line.get_gid() not in (None, "mark"):
+                assert all(low <= y <= high for y in line.get_ydata())
+        (mark,) = (line for line in axes.get_lines() if line.get_gid() == "mark")
+        assert set(mark.get_xdata()) == {users[1]}
+
+
+def test_the_axis_is_broken_only_where_curves_are_far_apart(drawing):
+    near = secure_curves((2, 30, 500), 2**32, 80)
+    far = secure_curves((10**3, 10**5), 2**32, 80)
+    assert len(drawing.messages_figure(near, "").axes) == 1
+    upper, lower = drawing.messages_figure(far, "").axes
+    assert lower.get_ylim()[0] == 0
+    assert upper.get_ylim()[0] > lower.get_ylim()[1]
+
+
+def test_the_legend_does_not_cover_the_axes(drawing):
+    figure = drawing.messages_figure(secure_curves((100, 10**6), 2**64, 80), "T", mark=100)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.x1 <= figure.bbox.x1
+    assert box.y0 >= figure.bbox.y0
+    for axes in figure.axes:
+        assert axes.get_window_extent().x1 <= box.x0
+
+
+def test_steps_err_on_the_safe_side(drawing):
+    curves = secure_curves((100, 10**6), 2**64, 80)
+    for axes in drawing.messages_figure(curves, "").axes:
+        for line in axes.get_lines():
+            if name := line.get_gid():
+                first, last = line.get_ydata()
+                between = last if line.get_drawstyle() == "steps-pre" else first
+                safe = min if name.startswith("floor") else max
+                assert between == safe(first, last), name
+
+
+def test_one_number_of_users(drawing):
+    figure = drawing.messages_figure(secure_curves((1000,), 2**64, 80), "")
+    figure.draw_without_rendering()
+
+
+def test_no_curve(drawing):
+    with pytest.raises(ValueError, match="at least one curve"):
+        drawing.messages_figure([], "")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_the_same_figure_makes_the_same_bytes(drawing, tmp_path, suffix):
+    curves = secure_curves((10, 1000), 2**32, 40)
+    for name in "ab":
+        save(drawing.messages_figure(curves, "T"), tmp_path / (name + suffix))
+    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+
+
+# Files
+
+
+def test_unknown_suffix(drawing, tmp_path):
+    figure = drawing.messages_figure(secure_curves((1000,), 2, 40), "")
+    with pytest.raises(ValueError, match=r"path must end in \.png"):
+        save(figure, tmp_path / "x.gif")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
+    path = tmp_path / "x"
+    with written_whole(path) as file:
+        file.write(b"new")
+        assert not path.exists()
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, ValueError])
+def test_an_unfinished_file_is_none(tmp_path, error):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+
+    def interrupted():
+        with written_whole(path) as file:
+            file.write(b"new")
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with written_whole(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(IsADirectoryError), written_whole(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
