@@ -6,6 +6,8 @@ import importlib
 from typing import Any
 
 from click.testing import CliRunner
+from docutils import nodes
+from latex2mathml.converter import convert
 
 import ikos
 
@@ -14,6 +16,8 @@ author = "the ikos developers"
 release = version = ikos.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # needs no script and no network
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
@@ -71,6 +75,23 @@ def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     return python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
 
 
+FORMULA = "overflow-x: auto; overflow-y: hidden; padding: 0.5em 0"
+
+
+def inline_math(translator: Any, node: Any) -> None:
+    """Write a formula within a line."""
+    translator.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def displayed_math(translator: Any, node: Any) -> None:
+    """Write a formula of its own."""
+    formula = convert(node.astext(), display="block")
+    translator.body.append(f'<div style="{FORMULA}">{formula}</div>\n')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
     app.connect("source-read", add_help)
     app.connect("missing-reference", from_the_top)
