@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NoiseLaw", "default_modulus", "default_precision"]
+__all__ = [
+    "NoiseLaw",
+    "default_modulus",
+    "default_precision",
+    "smallest_modulus",
+    "standard_error",
+]
 
 ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
@@ -175,3 +181,36 @@ def default_modulus(users: int, precision: int, law: NoiseLaw) -> int:
     while law.reach((q - users * precision) / 2) > WRAP_TARGET:
         q *= 2
     return q
+
+
+def smallest_modulus(users: int, precision: int, law: NoiseLaw, failure: float) -> int:
+    """Return the smallest order at which sums wrap around with probability at most ``failure``."""
+
+    def enough(q: int) -> bool:
+        return law.reach((q - users * precision) / 2) <= failure
+
+    low = users * precision
+    step = 1
+    while not enough(low + step):
+        low, step = low + step, 2 * step
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def standard_error(
+    law: NoiseLaw, *, users: int, precision: int, modulus: int | None, rounded: bool = True
+) -> float:
+    """Return a bound on the root mean squared error of a sum, in units of one user's range.
+
+    Noise, randomized rounding (at most 1/4 of a squared step for each user), and wrap-around: an
+    estimate that wrapped is wrong by at most q steps. A ``modulus`` of None is without limit.
+    """
+    wrap = 0.0
+    if modulus is not None:
+        chance = law.reach(min(modulus - users * precision, 1 << 1000) / 2)
+        exponent = 2 * math.log(modulus) + math.log(chance) if chance else -math.inf
+        wrap = math.exp(exponent) if exponent < 700 else math.inf
+    return 1.0 / precision * math.sqrt(law.variance + (users / 4 if rounded else 0.0) + wrap)

@@ -1,0 +1,379 @@
+"""What messages buy: round trips with the counts, minimality, and the noise of too few users."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.share_graph import SETTINGS, views
+from exact.test_private_view import noise_modulo
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ikos import message_count, private_message_count, security_level
+from ikos.counts import (
+    private_delta,
+    private_epsilon,
+    private_proved,
+    private_remaining,
+    proved,
+    remaining,
+    short_noise_epsilon,
+    smallest_users,
+)
+
+SINGLE: dict[str, Any] = {"shuffler": "single", "clear_share": False}
+each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+
+
+# Deltas
+
+
+@settings(max_examples=30)
+@given(
+    n=st.one_of(st.integers(2, 60), st.integers(1025, 10**9)),
+    bits=st.integers(1, 40),
+    epsilon=st.floats(1e-3, 8),
+    delta=st.floats(1e-30, 0.1),
+    p=st.integers(1, 10**4),
+    setting=st.sampled_from(SETTINGS),
+)
+def test_delta_and_count_are_inverses(
+    n: int, bits: int, epsilon: float, delta: float, p: int, setting: tuple[str, bool]
+) -> None:
+    how: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
+    count = private_message_count(n, 2**bits, epsilon, delta, p, **how)
+    found = private_delta(n, 2**bits, count.shuffled, epsilon, p, **how)
+    assert found <= delta
+    if count.shuffled > 1:
+        assert private_delta(n, 2**bits, count.shuffled - 1, epsilon, p, **how) > delta
+    if found > 0:
+        again = private_message_count(n, 2**bits, epsilon, found, p, **how)
+        assert again.shuffled == count.shuffled
+        assert again.delta is not None
+        assert again.delta <= found
+
+
+def test_more_reserve_buys_a_smaller_delta() -> None:
+    deltas = [private_delta(1000, 2**16, 5, 1, 32, reserve=r) for r in (0, 0.001, 0.01, 0.1)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert deltas[0] > 10 * deltas[2]
+
+
+def test_deltas_of_published_analyses_and_of_nothing() -> None:
+    found = private_delta(1000, 2**16, 12, 1, 32, analysis="balle2020")
+    sigma = security_level(1000, 2**16, 12, analysis="balle2020")
+    assert found == pytest.approx((1 + math.e) * 2**-sigma)
+    assert private_delta(1000, 2**16, 1, 1, 32) == 1.0
+
+
+# Epsilons
+
+
+@pytest.mark.parametrize(
+    ("n", "bits", "m", "delta", "p", "how"),
+    [
+        (1000, 16, 5, 1e-6, 32, {}),
+        (50, 12, 7, 1e-5, 10, {}),
+        (10**6, 31, 4, 1e-10, 1000, {}),
+        (10**4, 22, 5, 1e-8, 354, SINGLE),
+        (10**4, 22, 5, 1e-6, 354, {"reserve": 0.1}),
+    ],
+)
+def test_epsilon_is_certified_and_near_the_smallest(
+    n: int, bits: int, m: int, delta: float, p: int, how: dict[str, Any]
+) -> None:
+    def proved_delta(epsilon: float) -> float:
+        found = private_proved(n, 2**bits, m, epsilon, delta, p, **how).delta
+        assert found is not None
+        return found
+
+    epsilon = private_epsilon(n, 2**bits, m, delta, p, **how)
+    assert proved_delta(epsilon) <= delta
+    for factor in (1 - 1e-9, 0.9, 0.5, 0.1, 0.01, 1e-6):
+        assert proved_delta(epsilon * factor) > delta
+    assert private_message_count(n, 2**bits, epsilon, delta, p, **how).shuffled <= m
+
+
+def test_noise_of_every_size_may_be_hidden() -> None:
+    assert private_epsilon(1000, 2**16, 30, 1e-6, 32) == 1e-100
+    found = private_proved(1000, 2**16, 30, 1e-100, 1e-6, 32).delta
+    assert found is not None
+    assert found <= 1e-6
+
+
+def test_what_no_epsilon_reaches_is_refused_with_what_one_does() -> None:
+    with pytest.raises(ValueError, match=r"delta must be at least .*, got 1e-30") as refusal:
+        private_epsilon(5000, 2**16, 5, 1e-30, 32)
+    said = str(refusal.value)
+    least = float(said.split("at least ")[1].split(",")[0])
+    assert private_epsilon(5000, 2**16, 5, 1.01 * least, 32) > 0
+    with pytest.raises(ValueError, match="delta must be at least 1,"):
+        private_epsilon(5000, 2**16, 1, 1e-3, 32)
+
+
+# Users
+
+
+@each_setting
+@pytest.mark.parametrize(("q", "sigma", "m"), [(2, 10, 4), (2**16, 20, 9), (7, 3, 3), (2**8, 8, 6)])
+def test_smallest_users_by_brute_force(
+    shuffler: str, clear: bool, q: int, sigma: int, m: int
+) -> None:
+    how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    found = smallest_users(q, sigma, m, **how)
+    assert found > 1
+    assert security_level(found - 1, q, m, **how) < sigma
+    for n in [*range(found, found + 8), 2 * found, 1024, 1025, 10**6, 10**12]:
+        if n >= found:
+            assert security_level(n, q, m, **how) >= sigma
+    assert message_count(found, q, sigma, **how).shuffled <= m
+
+
+def test_small_numbers_of_users_that_do_better_do_not_count() -> None:
+    """One user has nothing to hide, but two have."""
+    assert security_level(1, 2**16, 5) == math.inf
+    found = smallest_users(2**16, 10, 5)
+    levels = [security_level(n, 2**16, 5) for n in range(1, found + 5)]
+    assert max(n for n, level in enumerate(levels, 1) if level < 10) == found - 1
+
+
+def test_one_user_is_enough_for_enough_messages() -> None:
+    assert smallest_users(2, 1, 30) == 1
+
+
+def test_many_users() -> None:
+    n = smallest_users(2**64, 80, 5)
+    assert n > 10**9
+    assert security_level(n, 2**64, 5) >= 80 > security_level(n - 1, 2**64, 5)
+
+
+@pytest.mark.parametrize(("analysis", "how"), [("balle2020", {}), ("ghazi2020", SINGLE)])
+def test_smallest_users_of_published_analyses(analysis: str, how: dict[str, Any]) -> None:
+    m = 900 if analysis == "ghazi2020" else 20
+    found = smallest_users(2**32, 40, m, analysis=analysis, **how)
+    assert security_level(found, 2**32, m, analysis=analysis, **how) >= 40
+    below = proved((found - 1, found - 1), 2**32, m, analysis=analysis, **how)
+    assert below.sigma < 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"m": 1}, "m must be at least 2 for more users to hide better, got 1"),
+        ({"m": 2, "clear_share": False}, "m must be at least 3 for more users"),
+        ({"sigma": 10**5}, r"sigma must be at most .* proved for 10\^100 users, got 100000"),
+        ({"analysis": "ishai2006", **SINGLE}, "proves less for more users"),
+        ({"analysis": "ghazi2020"}, "ghazi2020 needs a single shuffler"),
+        ({"m": 0}, "m must be at least 1, got 0"),
+    ],
+)
+def test_no_number_of_users_is_refused(arguments: dict[str, Any], said: str) -> None:
+    good: dict[str, Any] = {"q": 2**16, "sigma": 40, "m": 10}
+    with pytest.raises(ValueError, match=said):
+        smallest_users(**{**good, **arguments})
+
+
+# What is left: secure sums
+
+
+@each_setting
+def test_remaining_is_the_weakest_of_what_may_be_left(shuffler: str, clear: bool) -> None:
+    how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    count = message_count(200, 2**20, 40, **how)
+    assert remaining(200, 2**20, count.total, **how) == count
+    corrupt = 2 if shuffler == "parallel" else 0
+    left = remaining(200, 2**20, count.total, honest=150, corrupt_shufflers=corrupt, **how)
+    assert left.total == count.total
+    levels = [
+        security_level(n, 2**20, count.shuffled - corrupt, **how) for n in range(150, 201, 10)
+    ]
+    assert left.sigma == pytest.approx(min(levels), rel=1e-9)
+    assert left.sigma <= min(levels)
+
+
+def test_nothing_remains_of_too_few_messages() -> None:
+    left = remaining(200, 2**20, 5, corrupt_shufflers=9)
+    assert (left.sigma, left.analysis, left.total) == (0.0, None, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"honest": 201}, "honest must be at most 200, got 201"),
+        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
+        ({"total": 0}, "total must be at least 1, got 0"),
+    ],
+)
+def test_bad_arguments_of_remaining(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        remaining(**{"n": 200, "q": 2**20, "total": 9, **arguments})
+
+
+# The noise of too few users
+
+
+@pytest.mark.parametrize(
+    ("p", "epsilon", "part"),
+    [
+        (1, 1.0, 0.5),
+        (1, 1e-3, 0.25),
+        (7, 20.0, 0.5),
+        (10, 1.0, 0.3),
+        (100, 0.5, 0.9),
+        (500, 2, 0.1),
+    ],
+)
+def test_short_noise_against_its_law(p: int, epsilon: float, part: float) -> None:
+    rate = Fraction(epsilon) / p
+    one = stats.nbinom(part, -math.expm1(-float(rate)))
+    size = int(one.isf(1e-18)) + 2 * p + 50
+    pmf = one.pmf(np.arange(size))
+    law = np.convolve(pmf, pmf[::-1])[size - 1 :]
+    worst = max(
+        math.log(law[abs(k)] / law[abs(k + j)]) for k in range(-p, p) for j in {1, p // 2 + 1, p}
+    )
+    assert worst == pytest.approx(math.log(law[0] / law[p]))
+    found = short_noise_epsilon(rate, Fraction(part), p)
+    assert worst - 1e-9 <= found <= worst + 2e-4
+
+
+@given(part=st.fractions(Fraction(1, 50), 1), p=st.integers(1, 200), epsilon=st.floats(0.05, 5))
+@settings(max_examples=8)
+def test_less_noise_is_never_more_private(part: Fraction, p: int, epsilon: float) -> None:
+    rate = Fraction(epsilon) / p
+    found = short_noise_epsilon(rate, part, p)
+    assert found >= epsilon * (1 - 1e-12)
+    assert found <= epsilon + math.lgamma(p + 1) + math.lgamma(part) - math.lgamma(p + part) + 1e-3
+
+
+def test_whole_noise_is_discrete_laplace() -> None:
+    assert short_noise_epsilon(Fraction(1, 40), Fraction(1), 20) == 0.5
+
+
+def test_the_steps_of_a_staircase_are_left_to_the_exact_noise() -> None:
+    """Continuous in the part of the users who add noise."""
+    nearly = short_noise_epsilon(Fraction(1, 100), Fraction(10**6 - 1, 10**6), 100)
+    assert nearly == pytest.approx(1, abs=1e-3)
+
+
+# What is left: private sums
+
+
+def test_everybody_honest_is_what_was_promised() -> None:
+    for how in ({}, SINGLE, {"clear_share": False}, {"analysis": "balle2020"}):
+        count = private_message_count(2000, 2**20, 1, 1e-9, 100, **how)
+        assert count.noise_epsilon is not None
+        left = private_remaining(2000, 2**20, count.total, count.noise_epsilon, 1e-9, 100, **how)
+        assert left.epsilon <= 1 + 1e-9
+        assert left.epsilon >= left.noise_epsilon == count.noise_epsilon
+        assert left.delta <= 1e-9
+        assert left.users == 2000
+        assert left.count.total == count.total
+
+
+def test_what_remains_is_enough_for_who_is_counted() -> None:
+    """As many honest as make noise: the theorem for that many, whoever else there is."""
+    count = private_message_count(2000, 2**20, 1, 1e-9, 100, min_honest=1000)
+    assert count.noise_epsilon is not None
+    given_ = (2**20, count.total, count.noise_epsilon, 1e-9, 100)
+    lefts = [
+        private_remaining(2000, *given_, honest=h, noise_users=1000) for h in (1000, 1500, 2000)
+    ]
+    assert len(set(lefts)) == 1
+    assert lefts[0] == private_remaining(1000, *given_)
+    assert lefts[0].users == 1000
+
+
+def test_less_and_less_remains() -> None:
+    count = private_message_count(2000, 2**20, 1, 1e-9, 100, min_honest=1600).sent(1)
+    assert count.noise_epsilon is not None
+    given_ = (2000, 2**20, count.total, count.noise_epsilon, 1e-8, 100)
+    epsilons = [
+        private_remaining(*given_, honest=h, noise_users=1600, corrupt_shufflers=1).epsilon
+        for h in (2000, 1600, 1599, 1500, 800)
+    ]
+    assert epsilons[0] == epsilons[1] < epsilons[2] < epsilons[3] < epsilons[4] < 3
+    with pytest.raises(ValueError, match=r"delta must be at least .* with 1600 honest users"):
+        private_remaining(*given_, noise_users=1600, corrupt_shufflers=3)
+    with pytest.raises(ValueError, match="delta must be as large as 1"):
+        private_remaining(*given_, noise_users=1600, corrupt_shufflers=count.total)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize("noise_users", [2, 3, 6])
+def test_what_remains_of_two_users_by_enumeration(
+    shuffler: str, clear: bool, noise_users: int
+) -> None:
+    """Two honest users hold bits in Z_2; the exact delta at the epsilon that is claimed."""
+    n, q, m, s = 2, 2, 7, 1.0
+    shuffled, noise = views((q,), n, m, shuffler), noise_modulo(q, 1 / noise_users, s)
+    claims = []
+    for delta in (0.5, 0.3, 0.2, 0.1):
+        try:
+            claims.append(
+                private_remaining(
+                    noise_users,
+                    q,
+                    m + clear,
+                    s,
+                    delta,
+                    1,
+                    honest=n,
+                    noise_users=noise_users,
+                    shuffler=shuffler,
+                    clear_share=clear,
+                )
+            )
+        except ValueError:
+            continue
+    assert claims
+
+    def law(x: tuple[int, ...], row: tuple[int, ...]) -> dict[int, float]:
+        found: dict[int, float] = {}
+        for shifts in product(range(q), repeat=n):
+            chance = math.prod(float(noise[k]) for k in shifts)
+            shares = tuple((v + k - r) % q for v, k, r in zip(x, shifts, row, strict=True))
+            for view, ways in shuffled.law(shares).items():
+                found[view] = found.get(view, 0.0) + chance * ways / shuffled.choices
+        return found
+
+    rows = list(product(range(q), repeat=n)) if clear else [(0,) * n]
+    for other, (a, b) in product(range(2), [(0, 1), (1, 0)]):
+        laws = [(law((a, other), row), law((b, other), row)) for row in rows]
+        for left in claims:
+            factor = math.exp(left.epsilon)
+            truth = sum(
+                max(0.0, p - factor * second.get(view, 0.0))
+                for first, second in laws
+                for view, p in first.items()
+            ) / len(rows)
+            assert truth <= left.delta + 1e-11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"noise_users": 201}, "noise_users must be at most 200, got 201"),
+        ({"honest": 0}, "honest must be at least 1, got 0"),
+        ({"noise_epsilon": 0}, "noise_epsilon must be at least 1e-100, got 0"),
+        ({"delta": 2}, "delta must be less than 1, got 2"),
+        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
+    ],
+)
+def test_bad_arguments_of_private_remaining(arguments: dict[str, Any], said: str) -> None:
+    good: dict[str, Any] = {
+        "n": 200,
+        "q": 2**20,
+        "total": 9,
+        "noise_epsilon": 1,
+        "delta": 1e-6,
+        "precision": 10,
+    }
+    with pytest.raises(ValueError, match=said):
+        private_remaining(**{**good, **arguments})
