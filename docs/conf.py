@@ -19,7 +19,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"  # needs no script and no network
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "figures"]
 nitpicky = True
 default_role = "py:obj"
 
@@ -37,7 +37,9 @@ add_module_names = False
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
 # that share a line, the law of the noise), and two internals that docstrings name.
 nitpick_ignore_regex = [
-    ("py:class", r"ndarray|mapping|NoiseLaw|n|lower|precision|epsilon|first"),
+    ("py:class", r"ndarray|mapping|NoiseLaw|Fraction|mpq"),
+    ("py:class", r"n|m|q|lower|precision|epsilon|first|difference|shuffler|correct"),
+    ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|release"),
 ]
 suppress_warnings: list[str] = []

@@ -26,6 +26,8 @@ __all__ = [
 
 ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
+WRAP_SHARE = 1e-3
+TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
 _LARGEST_QUANTILE = 1e15  # above it the law is not computed in doubles
@@ -173,12 +175,23 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
 
 
 def default_modulus(users: int, precision: int, law: NoiseLaw) -> int:
-    """Return the smallest power of two at which sums wrap around with probability <= 2^-40.
+    """Return the smallest power of two at which wrapping around hardly ever happens, or matters.
 
-    A wrap-around makes a wrong result and costs no privacy.
+    The probability of a wrap-around is at most 2^-40, and what it adds to the mean squared error,
+    at most q^2 times that, at most a thousandth of the noise's variance. A wrap-around makes a
+    wrong result and costs no privacy.
     """
     q = 1 << (users * precision).bit_length()
-    while law.reach((q - users * precision) / 2) > WRAP_TARGET:
+
+    def wraps(q: int) -> bool:
+        chance = law.reach((q - users * precision) / 2)
+        if chance > WRAP_TARGET:
+            return True
+        # in logarithms: q may exceed what doubles hold
+        spoilt = chance and 2 * math.log(q) + math.log(chance)
+        return bool(chance and spoilt > math.log(WRAP_SHARE * max(law.variance, TINY)))
+
+    while wraps(q):
         q *= 2
     return q
 

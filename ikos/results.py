@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ikos._validation import number
-from ikos.accuracy import NoiseLaw
+from ikos.accuracy import NoiseLaw, standard_error
 
 __all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least"]
 
@@ -150,12 +150,13 @@ class SumResult:
     @property
     def standard_error(self) -> float:
         """Bound on the root of the mean squared error of the sum, in the data's units."""
-        rounding = self.users / 4 if self.rounded else 0.0
-        wrap = 0.0
-        if self.wrap_probability:
-            exponent = 2 * math.log(self.modulus) + math.log(self.wrap_probability)
-            wrap = math.exp(exponent) if exponent < 700 else math.inf
-        return self.step * math.sqrt(self.noise.variance + rounding + wrap)
+        return (self.upper - self.lower) * standard_error(
+            self.noise,
+            users=self.users,
+            precision=self.precision,
+            modulus=self.modulus,
+            rounded=self.rounded,
+        )
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return an interval that contains the true sum with at least this probability.

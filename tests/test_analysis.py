@@ -252,3 +252,9 @@ def test_nothing_in_the_library_imports_the_analysis():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] == "analysis" for name in names), path
+
+
+def test_the_documentations_tables_are_the_programs(quick):
+    for name in ("message-counts.md", "private-message-counts.md"):
+        shown = (ROOT / "docs" / "figures" / name).read_text(encoding="utf-8")
+        assert shown == (quick / name).read_text(encoding="utf-8"), "make figures, and copy them"

@@ -536,7 +536,7 @@ class Advantage:
 
     @property
     def scale(self) -> float:
-        """sqrt(q / n^m), to compare with: the proved bound for two users to leading order."""
+        """Leading order of the proved bound for two users, ``sqrt(q / n^m)``, to compare with."""
         return math.sqrt(self.q / self.n**self.m)
 
 

@@ -1,23 +1,17 @@
 """How many messages are enough: one module for each analysis, theorem or bound.
 
-`secure` counts for a level of statistical security, `private` for differential privacy. `vectors`
-compares ways to sum vectors, `settings` and `parameters` choose what costs least, and `inverse`
-tells what given messages buy.
+``secure`` counts for a level of statistical security, ``private`` for differential privacy.
+``vectors`` compares ways to sum vectors, ``settings`` and ``parameters`` choose what costs least,
+``inverse`` tells what given messages buy and ``remaining`` what is left of it in bad company.
 """
 
-from ikos.counts.inverse import (
-    Remaining,
-    private_delta,
-    private_epsilon,
-    private_remaining,
-    remaining,
-    short_noise_epsilon,
-    smallest_users,
-)
+from ikos.counts.inverse import private_delta, private_epsilon, smallest_users
 from ikos.counts.parameters import Modulus, Parameters, private_parameters, wrap_modulus
 from ikos.counts.private import private_message_count, private_proved
+from ikos.counts.remaining import Remaining, private_remaining, remaining
 from ikos.counts.secure import ANALYSES, least, message_count, proved, security_level
 from ikos.counts.settings import Setting, cheapest, cheapest_private
+from ikos.counts.short_noise import short_noise_epsilon
 from ikos.counts.types import SHUFFLERS, MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 

@@ -76,7 +76,7 @@ def wrap_modulus(
     Returns
     -------
     Modulus
-        By the bounds of `ikos.accuracy.NoiseLaw.reach`, which hold whatever the values are.
+        By the bounds of ``ikos.accuracy.NoiseLaw.reach``, which hold whatever the values are.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def private_parameters(
     -------
     chosen : Parameters
         For ``PrivateSum(**chosen.keywords)``. Ties go to fewer messages, then in the order of
-        `ikos.counts.settings.SETTINGS`; the precision is the smallest that is accurate enough.
+        ``ikos.counts.settings.SETTINGS``; the precision is the smallest that is accurate enough.
 
     Raises
     ------

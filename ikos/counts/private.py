@@ -210,10 +210,12 @@ def private_proved(
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+    m, precision = integer("m", m, low=0), integer("precision", precision, low=1)
+    dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
     count = proved((n, n), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
     if analysis != "exact":
         return lemma_5_2(count, budget)
-    most = integer("precision", precision, low=1) * dimension * sums
+    most = precision * dimension * sums
     moved = most if sensitivity is None else integer("sensitivity", sensitivity, low=1, high=most)
     found = ways(
         n,

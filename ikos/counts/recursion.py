@@ -1,7 +1,7 @@
 """The exact second moments of the share graph, by the component of user 1.
 
 With w(k, s) = (s/k) B(k, s) c_s the probability-weighted chance that user 1 of k shares its
-component with s - 1 others (`ikos.counts.share_graph`),
+component with s - 1 others (``ikos.counts.share_graph``),
 
     c_k = P[C = 1]                    = 1 - sum_{s<k} w(k, s)
     e_k = E[q^C]                      = sum_{s<=k} w(k, s) q e_(k-s),      e_0 = 1

@@ -62,6 +62,12 @@ def setting(
     )
 
 
+def _check_range(users: Users) -> None:
+    low, high = users
+    if integer("users[1]", high, low=1, high=MAX_USERS) < low:
+        raise ValueError(f"users must be (fewest, most), got {quote(users)}")
+
+
 def _check_covered(n: int, m: int | None, analysis: str, shuffler: str, clear_share: bool) -> None:
     """Refuse a setting that an analysis does not cover."""
     reason = _MODULES[analysis].refusal(n, m, shuffler=shuffler, clear_share=clear_share)
@@ -219,6 +225,7 @@ def least(
     ishai2006 proves less for more users, the others mostly for fewer.
     """
     n, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
+    _check_range(users)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     _check_covered(n, None, analysis, shuffler, clear_share)
     if wanted < 1 and analysis == "balle2020":
@@ -252,6 +259,8 @@ def proved(
     result says ``sigma=0.0`` and ``analysis=None``.
     """
     _, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
+    _check_range(users)
+    m = integer("m", m, low=0)
     found = _level(analysis, users, q, m, shuffler, clear_share)
     if not found:
         return MessageCount(m, int(clear_share), 0.0, None, "nothing is proved for this count")

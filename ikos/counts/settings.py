@@ -1,6 +1,6 @@
 """The setting with the fewest messages or bits: shufflers, clear share, layout of a vector.
 
-Settings that cost the same are taken in the order of `SETTINGS`, which puts first the one whose
+Settings that cost the same are taken in the order of ``SETTINGS``, which puts first the one whose
 proof asks least of whoever runs it:
 
 - Parallel shufflers before a single one. A single shuffler's output can be computed from theirs,
@@ -74,7 +74,7 @@ class Setting:
 def allowed_settings(
     shuffler: str | None, clear_share: bool | None, corrupt_shufflers: int = 0
 ) -> list[tuple[str, bool]]:
-    """Return the settings with what is fixed, in the order of `SETTINGS`; None leaves it free."""
+    """Return the settings with what is fixed, in the order of ``SETTINGS``; None leaves it free."""
     if shuffler is not None:
         choice("shuffler", shuffler, SHUFFLERS)
     if clear_share is not None:
@@ -131,7 +131,7 @@ def cheapest(
     minimize : {"messages", "bits"}
         What each user sends least of. The same for one coordinate; for more, one sum over a group
         of order ``q**dimension`` mostly takes fewer messages and a sum for each coordinate fewer
-        bits. Ties go to the less of the other, then in the order of `SETTINGS`.
+        bits. Ties go to the less of the other, then in the order of ``SETTINGS``.
     shuffler, clear_share
         Fixed at a value, or free (None).
     dimension : int

@@ -286,7 +286,7 @@ def private_vector_layouts(
     -----
     With one noise for separate sums, M_i, in which user i carries the noise of all
     coordinates, is private because vector noise of rate epsilon / sensitivity is, and what the
-    views tell apart is the product of the coordinates' views: `ikos.counts.hockey_stick` for
+    views tell apart is the product of the coordinates' views: ``ikos.counts.hockey_stick`` for
     "exact", BBGN20, Lemma 5.2, with the level of the separate sums for the others.
 
     Examples
