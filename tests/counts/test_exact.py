@@ -1,0 +1,745 @@
+"""The exact second-moment analysis against an independent evaluation, and its mutants."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from counts.moments import SETTINGS, Recursion, bits, precisely, recursion
+from gmpy2 import mpfr, mpq
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ikos import message_count, security_level
+from ikos.counts import exact, largest_component, least, proved, share_graph
+from ikos.counts import recursion as library
+from ikos.counts.directed import DOWN, UP, float_up, rounding
+from ikos.counts.share_graph import ShareGraph
+
+MODULI = [2, 3, 5, 2**8, 2**16 + 1, 2**64 - 59, 2**127 - 1, 2**512]
+EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+
+
+def graph(hiding: int, shuffler: str, clear: bool) -> ShareGraph:
+    return ShareGraph(hiding if clear else hiding + 1, shuffler, clear)
+
+
+def compare(n: int, q: int, m: int, shuffler: str, clear: bool, *, gap: float = 1e-6) -> float:
+    """Assert that a level is below the truth, and next to it if that is 10 bits or more.
+
+    Returns the true level, rounded.
+    """
+    level = security_level(n, q, m, shuffler=shuffler, clear_share=clear)
+    assert level >= 0
+    if not clear and m == 1:
+        assert level == 0 or n == 1  # the share is the input: B = C(k, s), and nothing hides
+        return 0.0
+    with precisely():
+        divergence = recursion(n, q, m, shuffler, clear).divergence[n]
+        if not divergence.is_finite() or not divergence > 0:
+            # so few connections that 500 bits are not enough: then q^C explodes
+            assert m - (not clear) == 1
+            assert level == 0
+            return 0.0
+        true = bits(divergence)
+        assert true.rad() < 1e-12
+        assert level == 0 or level <= true.upper()
+        if true > 10:
+            assert true - level < gap
+        return float(true)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "q", "shuffler", "clear", "value"),
+    [
+        (10, 4, 2**8, "parallel", True, "0.314379"),
+        (30, 4, 2**8, "parallel", True, "0.00949695"),
+        (3, 3, 3, "single", True, "0.07262"),
+        (4, 2, 2, "single", False, "0.82857"),
+    ],
+)
+def test_excess_at_the_check_values(
+    n: int, m: int, q: int, shuffler: str, clear: bool, value: str
+) -> None:
+    digits = len(value.split(".")[1])
+    found = library.rational(n, q, ShareGraph(m, shuffler, clear)).excess[n]
+    assert f"{float(found):.{digits}f}" == value
+    with precisely():
+        again = recursion(n, q, m, shuffler, clear).excess[n]
+        assert abs(float(again) - float(found)) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("n", "sigma", "published", "parallel", "single"),
+    [(1000, 80, 29, 25, 22), (10**6, 80, 15, 14, 13), (100, 128, 64, 51, 42)],
+)
+def test_table_of_totals(n: int, sigma: int, published: int, parallel: int, single: int) -> None:
+    q = 2**64
+    assert message_count(n, q, sigma, analysis="balle2020").total == published
+    assert message_count(n, q, sigma).total == parallel
+    assert message_count(n, q, sigma, clear_share=False).total == parallel
+    assert message_count(n, q, sigma, shuffler="single", clear_share=False).total == single
+    with_clear = message_count(n, q, sigma, shuffler="single").total
+    assert single <= with_clear <= parallel
+
+
+# Soundness and tightness
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 8, 12, 18, 19, 20, 50])
+def test_levels_are_below_the_truth_and_next_to_it(n: int, shuffler: str, clear: bool) -> None:
+    setting: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    seen = []
+    for q in MODULI:
+        near = {1, 2, 3, 4, 5, 7}
+        for sigma in (0.5, 11, 80):
+            count = message_count(n, q, sigma, **setting).shuffled
+            near |= {count, count - 1}
+        seen += [compare(n, q, m, shuffler, clear) for m in sorted(near) if m]
+    assert sum(level > 10 for level in seen) >= 2 * len(MODULI)
+
+
+@EVERY_SETTING
+def test_levels_of_two_hundred_users(shuffler: str, clear: bool) -> None:
+    for q in (2, 2**16 + 1, 2**512):
+        count = message_count(200, q, 11, shuffler=shuffler, clear_share=clear).shuffled
+        for m in (count - 1, count, count + 1):
+            compare(200, q, m, shuffler, clear)
+
+
+@given(
+    n=st.integers(2, 120),
+    q=st.one_of(st.integers(2, 70), st.integers(2, 2**64), st.integers(1, 512).map(lambda b: 2**b)),
+    sigma=st.one_of(st.floats(0.1, 12), st.floats(0.1, 300)),
+    fewer=st.integers(-2, 3),
+    setting=st.sampled_from(SETTINGS),
+)
+@settings(max_examples=300)
+def test_any_level_is_below_the_truth_and_next_to_it(
+    n: int, q: int, sigma: float, fewer: int, setting: tuple[str, bool]
+) -> None:
+    shuffler, clear = setting
+    count = message_count(n, q, sigma, shuffler=shuffler, clear_share=clear).shuffled
+    compare(n, q, max(1, count - fewer), shuffler, clear)
+
+
+@EVERY_SETTING
+def test_levels_beyond_the_recursion(shuffler: str, clear: bool) -> None:
+    n = exact.LONGEST_RECURSION + 1
+    for q, hiding in [(2, 2), (2, 3), (2**20 + 7, 5)]:
+        share = graph(hiding, shuffler, clear)
+        assert exact.bound((n, n), q, share).method in ("largest component", "nothing")
+        true = compare(n, q, share.m, shuffler, clear)
+        level = security_level(n, q, share.m, shuffler=shuffler, clear_share=clear)
+        assert true - level < 1e-5 or true < 1
+
+
+@pytest.mark.slow
+@EVERY_SETTING
+@pytest.mark.parametrize("n", [256, 700, 1000, 1024, 1026, 1200, 1499])
+def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
+    for q in (2, 3, 2**20 + 7, 2**64, 2**512):
+        count = message_count(n, q, 11, shuffler=shuffler, clear_share=clear).shuffled
+        least_hiding = 2 if clear else 3
+        for m in {least_hiding, least_hiding + 1, least_hiding + 2, count - 1, count, count + 1}:
+            compare(n, q, m, shuffler, clear)
+
+
+@pytest.mark.parametrize(
+    ("n", "order", "m", "shuffler", "clear"),
+    [
+        (1135, 92980, 10665, "parallel", False),
+        (1048, 1281, 150, "parallel", False),
+        (1267, 22626, 2549, "parallel", True),
+    ],
+)
+def test_where_nobody_connected_dominates_log_n_bits_are_lost_and_no_more(
+    n: int, order: int, m: int, shuffler: str, clear: bool
+) -> None:
+    """Beyond the recursion, and one message from where nothing can be proved: still sound."""
+    compare(n, 2**order + 1, m, shuffler, clear, gap=math.log2(n) + 0.5)
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 24])
+def test_enclosures_contain_the_rationals_and_little_else(
+    n: int, shuffler: str, clear: bool
+) -> None:
+    for q in (2, 3, 2**31 - 1, 2**400 + 1):
+        for m in (1, 2, 3, 6):
+            share = ShareGraph(m, shuffler, clear)
+            check_enclosures(n, q, share)
+            upper = library.enclosed(n, q, share)
+            true = library.rational(n, q, share)
+            if share.hiding >= 2:
+                for above, value in zip(upper.divergence, true.divergence, strict=True):
+                    assert mpq(above) <= value * (1 + mpq(1, 10**60))
+                for above, value in zip(upper.excess, true.excess, strict=True):
+                    assert mpq(above) <= value * (1 + mpq(1, 10**60))
+
+
+@given(
+    n=st.integers(1, 14),
+    q=st.integers(2, 2**70),
+    m=st.integers(1, 9),
+    setting=st.sampled_from(SETTINGS),
+)
+def test_rationals_are_the_recursion_over_binomials(
+    n: int, q: int, m: int, setting: tuple[str, bool]
+) -> None:
+    shuffler, clear = setting
+    found = library.rational(n, q, ShareGraph(m, shuffler, clear))
+    one = math.comb
+
+    def separated(k: int, s: int) -> mpq:
+        if shuffler == "parallel":
+            return mpq(one(k, s)) ** ((1 if clear else 2) - m)
+        return mpq(one(k, s) ** (1 if clear else 2), one(m * k, m * s))
+
+    c, delta = [mpq(0)], [mpq(0)]
+    for k in range(1, n + 1):
+        w = [mpq(s, k) * separated(k, s) for s in range(k)]
+        c.append(1 - sum((w[s] * c[s] for s in range(1, k)), mpq(0)))
+        terms = (w[s] * c[s] * (q * (1 + delta[k - s]) - 1) for s in range(1, k))
+        delta.append(sum(terms, mpq(0)))
+    assert list(found.connected) == c
+    assert list(found.excess) == delta
+    assert all(found.divergence[k] == delta[k] + 1 - c[k] for k in range(1, n + 1))
+    with precisely():
+        ball = recursion(n, q, m, shuffler, clear)
+        for k in range(1, n + 1):
+            assert contains(ball.divergence[k], delta[k] + 1 - c[k])
+            assert contains(ball.connected[k], c[k])
+
+
+def contains(ball: Any, value: mpq) -> bool:
+    import flint
+
+    exactly = flint.fmpq(int(value.numerator), int(value.denominator))
+    return bool(ball.rad() <= 1e-80 * (1 + abs(ball)) and ball.overlaps(flint.arb(exactly)))
+
+
+# The theorem for any number of users
+
+
+@EVERY_SETTING
+def test_kappa_bounds_the_sum_that_it_is_for(shuffler: str, clear: bool) -> None:
+    check_kappa(largest_component.kappa, shuffler, clear)
+
+
+def check_kappa(kappa: Callable[[ShareGraph], mpfr], shuffler: str, clear: bool) -> None:
+    """sum_{2<=s<=N-2} B(N, s) / B(N, 1) <= kappa - 1 for every N up to 60."""
+    for hiding in range(2, 10):
+        share = graph(hiding, shuffler, clear)
+        f = library.rational(1, 2, share).weight
+        weight = list(f)
+        for k in range(2, 61):
+            weight.append(weight[-1] * share.growth_exactly(k))
+        for N in range(4, 61):
+            first = weight[1] * weight[N - 1]
+            rest = sum((weight[s] * weight[N - s] for s in range(2, N - 1)), mpq(0))
+            assert rest / first <= mpq(kappa(share)) - 1
+
+
+@EVERY_SETTING
+def test_the_largest_component_bounds_every_larger_number_of_users(
+    shuffler: str, clear: bool
+) -> None:
+    for hiding in (2, 3, 5):
+        for q in (2, 7, 2**10, 2**60 - 1):
+            check_largest_component(40, q, graph(hiding, shuffler, clear))
+
+
+@given(
+    q=st.integers(2, 2**60),
+    hiding=st.integers(2, 9),
+    setting=st.sampled_from(SETTINGS),
+)
+@settings(max_examples=20)
+def test_any_largest_component_bounds_every_larger_number_of_users(
+    q: int, hiding: int, setting: tuple[str, bool]
+) -> None:
+    check_largest_component(24, q, graph(hiding, *setting))
+
+
+def check_largest_component(top: int, q: int, share: ShareGraph) -> None:
+    """At every cutoff and size, against the rationals of all sizes from there to ``top``."""
+    true = library.rational(top, q, share)
+    for cutoff in (2, 3, 4, 5, 6, 7, 8):
+        for n in range(max(4, -(-((cutoff + 2) ** 2) // 4)), top + 1):
+            found = largest_component._at(n, q, share, cutoff)
+            assert found.divergence() >= max(true.divergence[n:])
+            assert found.excess() >= max(true.excess[n:])
+            best = found.divergence(connected=exact._connected(found, share))
+            assert best >= true.divergence[n]
+
+
+@EVERY_SETTING
+def test_the_tail_bounds_its_series(shuffler: str, clear: bool) -> None:
+    check_tail(largest_component._tail, shuffler, clear)
+
+
+def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
+    """The third line, sum_{c>J} base^(c-1) f_(n-c+1) / (f_n (c-1)!), as a rational."""
+    finite = 0
+    for hiding in (2, 3, 4):
+        share = graph(hiding, shuffler, clear)
+        for n in (4, 5, 8, 13, 30):
+            weight = [mpq(1)]
+            for k in range(1, n + 1):
+                weight.append(weight[-1] * share.growth_exactly(k))
+            for base in (2, 3, 5, 8, 13, 25, 60, 200, 1000, 2**14, 2**20):
+                for cutoff in (2, 3, 4):
+                    if 4 * n < (cutoff + 2) ** 2:
+                        continue
+                    series = sum(
+                        (
+                            mpq(base) ** (c - 1) * weight[n - c + 1] / math.factorial(c - 1)
+                            for c in range(cutoff + 1, n + 1)
+                        ),
+                        mpq(0),
+                    )
+                    with rounding(DOWN):
+                        ratio = mpfr(weight[n] / weight[n - cutoff])
+                    bound = tail(n, share, cutoff, mpfr(base), ratio)
+                    assert bound >= series / weight[n]
+                    finite += bound < gmpy2.inf()
+    assert finite > 50
+
+
+# Ranges of users
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("hiding", [1, 2, 3, 5])
+def test_a_range_is_as_weak_as_its_weakest(hiding: int, shuffler: str, clear: bool) -> None:
+    """Every range up to 40 users, with the recursion cut off at 12, against rationals."""
+    share = graph(hiding, shuffler, clear)
+    for q in (2, 3, 2**12):
+        check_ranges(q, share, 40)
+
+
+def check_ranges(q: int, share: ShareGraph, top: int) -> None:
+    true = library.rational(top, q, share).divergence
+    longest, exact.LONGEST_RECURSION = exact.LONGEST_RECURSION, 12
+    try:
+        for low in range(1, top + 1):
+            for high in {*range(low, min(low + 14, top) + 1), top}:
+                found = exact.bound.__wrapped__((low, high), q, share)
+                assert found.upper >= max(true[low : high + 1])
+    finally:
+        exact.LONGEST_RECURSION = longest
+
+
+@EVERY_SETTING
+def test_a_range_across_the_longest_recursion(shuffler: str, clear: bool) -> None:
+    share = graph(3, shuffler, clear)
+    for low, high in [(1020, 1030), (2, 1030), (1024, 1025), (1024, 10**9)]:
+        together = exact.bound((low, high), 5, share).upper
+        ends = {low, 1024, 1025, 1030, high}
+        singles = [exact.bound((n, n), 5, share).upper for n in ends if low <= n <= high]
+        assert together >= max(singles) * (1 - mpfr(2) ** -50)
+    count = least((2, 10**6), 2**8, 40, shuffler=shuffler, clear_share=clear)
+    for n in (2, 3, 4, 5, 10, 100, 1024, 1025, 10**6):
+        level = security_level(n, 2**8, count.shuffled, shuffler=shuffler, clear_share=clear)
+        assert level >= count.sigma >= 40
+    fewer = proved((2, 10**6), 2**8, count.shuffled - 1, shuffler=shuffler, clear_share=clear)
+    assert fewer.sigma < 40
+
+
+# Counts
+
+
+@given(
+    n=st.one_of(st.integers(2, 60), st.integers(1025, 10**12)),
+    order=st.integers(1, 3000),
+    odd=st.booleans(),
+    sigma=st.one_of(st.integers(1, 600), st.floats(0.01, 600)),
+    setting=st.sampled_from(SETTINGS),
+)
+def test_totals_are_minimal_and_carry_their_level(
+    n: int, order: int, odd: bool, sigma: float, setting: tuple[str, bool]
+) -> None:
+    q = 2**order + odd
+    options: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
+    count = message_count(n, q, sigma, **options)
+    assert count.sigma == security_level(n, q, count.shuffled, **options)
+    assert count.sigma >= sigma
+    assert count.analysis == "exact"
+    assert (count.clear, count.total) == (int(setting[1]), count.shuffled + setting[1])
+    if count.shuffled > 1:
+        assert security_level(n, q, count.shuffled - 1, **options) < sigma
+
+
+@given(
+    n=st.one_of(st.integers(19, 300), st.integers(19, 10**15)),
+    q=st.one_of(st.integers(2, 2**70), st.integers(1, 3000).map(lambda b: 2**b)),
+    m=st.integers(4, 200),
+    setting=st.sampled_from(SETTINGS),
+)
+@settings(max_examples=150)
+@example(n=19, q=2, m=4, setting=("parallel", False))
+def test_never_below_balle2020(n: int, q: int, m: int, setting: tuple[str, bool]) -> None:
+    options: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
+    published = security_level(n, q, m, analysis="balle2020", **options)
+    assert security_level(n, q, m, **options) >= published
+    if published >= 1:
+        best = message_count(n, q, published, **options)
+        assert best.total <= m + setting[1]
+
+
+@given(
+    n=st.one_of(st.integers(2, 80), st.integers(1025, 10**10)),
+    q=st.integers(2, 2**80),
+    m=st.integers(1, 60),
+    setting=st.sampled_from(SETTINGS),
+)
+def test_levels_move_the_right_way(n: int, q: int, m: int, setting: tuple[str, bool]) -> None:
+    shuffler, clear = setting
+
+    def level(n: int = n, q: int = q, m: int = m, clear: bool = clear) -> float:
+        return security_level(n, q, m, shuffler=shuffler, clear_share=clear)
+
+    assert level(m=m + 1) >= level()
+    assert level(q=q + 1) <= level()
+    assert level(q=q * q) <= level()
+    if n > 1024:
+        assert level(n=n + 1) >= level() - 1e-9
+        assert level(n=2 * n) >= level() - 1e-9
+    # a clear share may be shuffled too
+    if shuffler == "parallel":
+        assert level(m=m + 1, clear=False) == level(clear=True)
+        single = security_level(n, q, m, shuffler="single", clear_share=clear)
+        assert single >= level() - 1e-12 * max(1, level())
+    else:
+        assert level(m=m + 1, clear=False) >= level(clear=True)
+    count = message_count(n, q, m, shuffler=shuffler, clear_share=clear)
+    assert count.total <= message_count(n, q, m + 3, shuffler=shuffler, clear_share=clear).total
+
+
+@EVERY_SETTING
+def test_more_users_hide_better_from_some_number_on(shuffler: str, clear: bool) -> None:
+    for hiding in (3, 5):
+        m = graph(hiding, shuffler, clear).m
+        for q in (2**10,) if hiding == 5 else (2, 2**10):
+            levels = [
+                security_level(n, q, m, shuffler=shuffler, clear_share=clear)
+                for n in [*range(20, 90), 1024, 1025, 1026, 2000, 10**6, 10**12]
+            ]
+            assert levels == sorted(levels)
+
+
+# Edges
+
+
+@EVERY_SETTING
+def test_one_user_has_nothing_to_hide(shuffler: str, clear: bool) -> None:
+    count = message_count(1, 2**64, 80, shuffler=shuffler, clear_share=clear)
+    assert (count.shuffled, count.sigma) == (1, math.inf)
+    for q in (2, 2**4096):
+        assert security_level(1, q, 1, shuffler=shuffler, clear_share=clear) == math.inf
+    assert least((1, 1), 2, 80, shuffler=shuffler, clear_share=clear).sigma == math.inf
+    assert least((1, 2), 2, 80, shuffler=shuffler, clear_share=clear).sigma < math.inf
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("sigma", [0.5, 1000, 10**6])
+@pytest.mark.parametrize("q", [2, 2**4096 - 1, 2**1_000_000], ids=["2", "2^4096-1", "2^1000000"])
+def test_extremes_are_answered_at_once(q: int, sigma: float, shuffler: str, clear: bool) -> None:
+    for n in (1, 2, 3, 4, 18, 19, 20, 1000, 1025, 10**12, 10**100):
+        start = time.process_time()
+        count = message_count(n, q, sigma, shuffler=shuffler, clear_share=clear)
+        assert count.sigma >= sigma
+        if n > 1 and count.shuffled > 1:
+            fewer = proved((n, n), q, count.shuffled - 1, shuffler=shuffler, clear_share=clear)
+            assert fewer.sigma < sigma
+        assert time.process_time() - start < 20
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("n", [2, 20, 1000, 1025, 10**12])
+def test_where_nothing_is_proved_the_level_is_zero(n: int, shuffler: str, clear: bool) -> None:
+    few = 1 if clear else 2
+    for q, m in [(2**64, few), (2**4096, few + 1), (2**1_000_000, 5), (2**20, 1)]:
+        level = security_level(n, q, m, shuffler=shuffler, clear_share=clear)
+        if n <= 1025 or q > 2**64 or m == 1:
+            assert level == 0.0
+            assert math.copysign(1, level) == 1
+            assert proved((n, n), q, m, shuffler=shuffler, clear_share=clear).analysis is None
+    if not clear:
+        assert security_level(n, 2, 1, shuffler=shuffler, clear_share=False) == 0.0
+
+
+def test_no_messages_prove_nothing() -> None:
+    for shuffler, clear in SETTINGS:
+        count = proved((5, 9), 2**8, 0, shuffler=shuffler, clear_share=clear)
+        assert (count.total, count.sigma, count.analysis) == (int(clear), 0.0, None)
+
+
+def test_numpy_integers_are_integers() -> None:
+    level = security_level(np.int64(1000), np.uint64(2**63), np.int8(9))
+    assert level == security_level(1000, 2**63, 9)
+    count = message_count(np.int32(1000), np.uint16(40_000), np.float64(40))
+    assert count == message_count(1000, 40_000, Fraction(40))
+    assert type(count.shuffled) is int
+    assert type(count.sigma) is float
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": np.True_}, TypeError, "n must be an integer, got the boolean"),
+        ({"q": True}, TypeError, "q must be an integer, got the boolean True"),
+        ({"q": 2.0}, TypeError, "q must be an integer, got float 2.0"),
+        ({"q": 1}, ValueError, "q must be at least 2, got 1"),
+        ({"q": -(2**300)}, ValueError, "q must be at least 2, got an integer of 301 bits"),
+        ({"m": 0}, ValueError, "m must be at least 1, got 0"),
+        ({"m": False}, TypeError, "m must be an integer, got the boolean False"),
+        ({"m": 3.5}, TypeError, "m must be an integer, got float 3.5"),
+        ({"n": 10**101}, ValueError, "n must be at most"),
+        ({"analysis": "Exact"}, ValueError, "analysis must be one of 'exact', .* got 'Exact'"),
+        ({"shuffler": None}, TypeError, "shuffler must be a string, got NoneType None"),
+        ({"clear_share": "no"}, TypeError, "clear_share must be True or False, got str 'no'"),
+    ],
+)
+def test_bad_arguments_are_named_and_quoted(
+    arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        security_level(**{"n": 1000, "q": 2**32, "m": 9, **arguments})
+
+
+# Known-bad variants
+
+
+def check_enclosures(n: int, q: int, share: ShareGraph) -> None:
+    """Upper bounds are, and lower bounds are, of the recursion in rationals."""
+    found = library.enclosed.__wrapped__(n, q, share)
+    true = library.rational(n, q, share)
+    coloured = [e * f for e, f in zip(true.colourings, true.weight, strict=True)]
+    for upper, value in (
+        (found.connected, true.connected),
+        (found.weight, true.weight),
+        (found.colourings, coloured),
+        (found.divergence, true.divergence),
+        (found.excess, true.excess),
+    ):
+        assert all(mpq(a) >= b for a, b in zip(upper, value, strict=True))
+    for lower, value in (
+        (found.connected_down, true.connected),
+        (found.weight_down, true.weight),
+    ):
+        assert all(mpq(a) <= b for a, b in zip(lower, value, strict=True))
+
+
+def check_all_enclosures() -> None:
+    for setting in SETTINGS:
+        for q in (2, 3, 2**31 - 1, 2**400 + 1):
+            check_enclosures(9, q, graph(2, *setting))
+            check_enclosures(9, q, graph(3, *setting))
+            check_enclosures(5, q, graph(70, *setting))
+
+
+def check_all_largest_components() -> None:
+    for setting in SETTINGS:
+        for hiding in (2, 3, 4):
+            for q in (2, 25, 5000, 2**31 - 1):
+                check_largest_component(12, q, graph(hiding, *setting))
+
+
+def check_rounded_levels() -> None:
+    """The float that is returned is at most the true level."""
+    for shuffler, clear in SETTINGS:
+        for n in (2, 3, 5, 9):
+            for m in (6, 7, 11, 19, 30):
+                compare_uncached(n, 3, m, shuffler, clear)
+
+
+def compare_uncached(n: int, q: int, m: int, shuffler: str, clear: bool) -> None:
+    exact.bound.cache_clear()
+    with precisely():
+        true = bits(recursion(n, q, m, shuffler, clear).divergence[n])
+        level = exact.level((n, n), q, m, shuffler=shuffler, clear_share=clear)
+        assert level <= true.upper()
+    exact.bound.cache_clear()
+
+
+@pytest.fixture
+def uncached() -> Any:
+    """Nothing that a mutant computed is remembered."""
+    caches = (library.enclosed, largest_component.largest_component, exact.bound)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_the_library_passes_the_checks(uncached: None) -> None:
+    check_all_enclosures()
+    check_all_largest_components()
+    check_rounded_levels()
+
+
+def growth(direction_of: Callable[[int], int]) -> Callable[..., mpfr]:
+    real = ShareGraph.growth
+    return lambda self, k, direction: real(self, k, direction_of(direction))
+
+
+def other(direction: int) -> int:
+    return UP if direction == DOWN else DOWN
+
+
+def fold_without(first: bool) -> Callable[..., Any]:
+    real = library._fold
+
+    def fold(a: Any, b: Any, k: int, *, low: int, high: int) -> Any:
+        return real(a, b, k, low=low + first, high=max(low + first, high - (not first)))
+
+    return fold
+
+
+ROUNDING_MUTANTS: dict[str, list[tuple[Any, str, Any]]] = {
+    "up and down swapped": [(library, "UP", DOWN), (library, "DOWN", UP)],
+    "all upwards": [(library, "DOWN", UP)],
+    "all downwards": [(library, "UP", DOWN)],
+    "growth the wrong way": [(ShareGraph, "growth", growth(other))],
+    "growth always upwards": [(ShareGraph, "growth", growth(lambda _: UP))],
+    "growth always downwards": [(ShareGraph, "growth", growth(lambda _: DOWN))],
+    "sums without the last term": [(library, "_fold", fold_without(False))],
+    "sums without the first term": [(library, "_fold", fold_without(True))],
+}
+
+
+@pytest.mark.parametrize("mutant", ROUNDING_MUTANTS)
+def test_wrong_enclosures_are_caught(
+    mutant: str, uncached: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for where, name, value in ROUNDING_MUTANTS[mutant]:
+        monkeypatch.setattr(where, name, value)
+    with pytest.raises(AssertionError):
+        check_all_enclosures()
+
+
+def at(remainder: Callable[[mpfr, mpfr], mpfr]) -> Callable[..., Any]:
+    """`_at` with another remainder, made of the middle and the tail."""
+    real = largest_component._at
+
+    def changed(n: int, q: int, share: ShareGraph, cutoff: int) -> Any:
+        found = real(n, q, share, cutoff)
+        with rounding(UP):
+            base = mpfr(q) * largest_component.kappa(share)
+            tail = largest_component._tail(n, share, cutoff, base, found.ratio[cutoff])
+            if not tail < gmpy2.inf():
+                return found
+            return replace(found, remainder=remainder(found.remainder - tail, tail))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("remainder", "name"),
+    [
+        (lambda middle, tail: mpfr(0), "no remainder"),
+        (lambda middle, tail: tail, "no middle"),
+        (lambda middle, tail: middle, "no tail"),
+    ],
+)
+def test_a_theorem_that_leaves_out_a_part_is_caught(
+    remainder: Callable[[mpfr, mpfr], mpfr],
+    name: str,
+    uncached: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(largest_component, "_at", at(remainder))
+    with pytest.raises(AssertionError):
+        check_all_largest_components()
+
+
+def test_a_theorem_with_too_many_connected_is_caught(
+    uncached: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P[C = 1] of n - j users is not that of n, nor the square of a bound for it."""
+    real = exact._connected
+    monkeypatch.setattr(exact, "_connected", lambda *a: tuple(c**4 for c in real(*a)))
+    with pytest.raises(AssertionError):
+        check_all_largest_components()
+
+
+@EVERY_SETTING
+def test_half_the_tail_is_caught(shuffler: str, clear: bool) -> None:
+    """The theorem's other slack hides it: only the series itself tells."""
+    real = largest_component._tail
+    with pytest.raises(AssertionError):
+        check_tail(lambda *a: real(*a) / 2, shuffler, clear)
+
+
+@EVERY_SETTING
+def test_kappa_of_one_or_a_tenth_less_is_caught(shuffler: str, clear: bool) -> None:
+    """Of parallel shufflers the values for two and three messages that hide are attained."""
+    with pytest.raises(AssertionError):
+        check_kappa(lambda _: mpfr(1), shuffler, clear)
+    if shuffler == "parallel":
+        real = largest_component.kappa
+        with pytest.raises(AssertionError):
+            check_kappa(lambda share: real(share) - mpfr("1e-9"), shuffler, clear)
+
+
+def test_levels_rounded_up_are_caught(uncached: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "float_down", float_up)
+    with pytest.raises(AssertionError):
+        check_rounded_levels()
+
+
+def test_ranges_that_ask_one_end_alone_are_caught(
+    uncached: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share = graph(2, "parallel", True)
+    check_ranges(2, share, 20)
+    real = exact.bound
+    for end in (0, 1):
+
+        class OneEnd:
+            @staticmethod
+            def __wrapped__(users: tuple[int, int], q: int, g: ShareGraph, end: int = end) -> Any:
+                return real.__wrapped__((users[end], users[end]), q, g)
+
+        monkeypatch.setattr(exact, "bound", OneEnd)
+        with pytest.raises(AssertionError):
+            check_ranges(2, share, 20)
+
+
+def test_digits_of_huge_factorials_are_enough() -> None:
+    """Beyond 256 messages growth comes from ln Gamma: both bounds, and how far apart."""
+    for m in (257, 1000):
+        for clear in (True, False):
+            share = ShareGraph(m, "single", clear)
+            for k in (1, 2, 3, 50):
+                low, high = share.growth(k, DOWN), share.growth(k, UP)
+                assert mpq(low) <= share.growth_exactly(k) <= mpq(high)
+                assert high / low - 1 < mpfr(2) ** -200
+                below, above = share.log_weight(k, DOWN), share.log_weight(k, UP)
+                assert below <= above
+    assert share_graph._MULTIPLIED_OUT == 256
+
+
+def test_the_independent_evaluation_notices_a_changed_formula() -> None:
+    """The balls are narrow: one message more or fewer, or one user, is far outside."""
+    with precisely():
+        base: Recursion = recursion(20, 7, 4, "single", True)
+        for n, q, m in [(19, 7, 4), (20, 8, 4), (20, 7, 5)]:
+            changed = recursion(n, q, m, "single", True)
+            assert abs(float(bits(changed.divergence[n]) - bits(base.divergence[20]))) > 1e-3
+        assert base.divergence[20].rad() < 1e-100

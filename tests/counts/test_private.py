@@ -1,0 +1,735 @@
+"""Messages for differential privacy: the theorem once more in ball arithmetic, budgets, edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from counts.moments import SETTINGS, Recursion, flint, precisely, recursion
+from gmpy2 import mpfr, mpq
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ikos import MessageCount, private_message_count
+from ikos.counts import exact, hockey_stick, private_proved
+from ikos.counts.directed import DOWN, UP, rounding
+from ikos.counts.hockey_stick import Noise
+from ikos.counts.recursion import rational_split
+from ikos.counts.share_graph import ShareGraph
+
+EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+BITS = 500
+
+
+@pytest.fixture(autouse=True)
+def _precise() -> Any:
+    with precisely(BITS):
+        yield
+
+
+def order(n: int, p: int) -> int:
+    """The power of two from 2 n p."""
+    return 1 << (2 * n * p - 1).bit_length()
+
+
+def ball(value: Any) -> Any:
+    value = Fraction(value)
+    return flint.arb(flint.fmpq(value.numerator, value.denominator))
+
+
+def budget_of(count: MessageCount) -> tuple[float, float]:
+    assert count.delta is not None
+    assert count.noise_epsilon is not None
+    return count.delta, count.noise_epsilon
+
+
+# The theorem
+
+
+@lru_cache(maxsize=256)
+def moments(n: int, q: int, m: int, shuffler: str, clear: bool) -> Recursion:
+    return recursion(n, q, m, shuffler, clear)
+
+
+def mean_jumps(rate: Fraction) -> Any:
+    """2 lambda = -2 ln(1 - e^-rate)."""
+    return -2 * (1 - (-ball(rate)).exp()).log()
+
+
+def difference(of: Recursion, n: int, mean: Any) -> Any:
+    """E Delta_A = sum_s (s/n) B(n, s) c_s e_(n-s) (1 - exp(-2 lambda (n-s)/n))."""
+    return sum(
+        (
+            s * of.separated(n, s) * of.connected[s] * of.colourings(n - s)
+            * (1 - (-mean * (n - s) / n).exp())
+            for s in range(1, n)
+        ),
+        flint.arb(0),
+    ) / n  # fmt: skip
+
+
+def theorem(of_a: Any, excess: Any, eps0: float, c: Any) -> Any:
+    """eta (1 + (1+c) e^eps0), and (1 + e^eps0) sqrt(Delta_A / 2) for c = 0."""
+    grown = ball(eps0).exp()
+    if c == 0:
+        return (1 + grown) * (of_a / 2).sqrt()
+    eta = ((of_a / (2 * c)).sqrt() + (c * excess / 4).sqrt()) ** 2
+    return eta * (1 + (1 + c) * grown)
+
+
+def relative(epsilon: Fraction, eps0: float) -> Any:
+    """The c with eps0 + 2 ln(1+c) = epsilon, or 0 where nothing was spent on it."""
+    return flint.arb(0) if eps0 == down(epsilon) else (ball(epsilon - Fraction(eps0)) / 2).expm1()
+
+
+def down(value: Fraction) -> float:
+    result = float(value)
+    return math.nextafter(result, 0) if Fraction(result) > value else result
+
+
+def truth(n: int, q: int, m: int, p: int, epsilon: Fraction, eps0: float, shuffler: str) -> Any:
+    """The theorem's delta with a clear share and m shuffled messages, at most 1."""
+    of = moments(n, q, m, shuffler, True)
+    of_a = difference(of, n, mean_jumps(Fraction(eps0) / p))
+    return theorem(of_a, of.excess[n], eps0, relative(epsilon, eps0))
+
+
+# Printed values
+
+
+@pytest.mark.parametrize(
+    ("n", "delta", "total"),
+    [(10**2, 1e-4, 7), (10**3, 1e-6, 6), (10**4, 1e-8, 6), (10**6, 1e-12, 6), (10**3, 1e-12, 8)],
+)
+def test_table_of_totals(n: int, delta: float, total: int) -> None:
+    p = math.ceil(math.sqrt(n))
+    count = private_message_count(n, order(n, p), 1, delta, p)
+    assert (count.total, count.clear, count.analysis) == (total, 1, "exact")
+    assert "hockey-stick" in count.theorem
+    proved, left = budget_of(count)
+    assert proved <= delta
+    assert 0.99 <= left <= 1
+
+
+def test_a_single_shuffler_without_a_clear_share_gains_a_message() -> None:
+    options: dict[str, Any] = {"shuffler": "single", "clear_share": False}
+    assert private_message_count(10**3, order(1000, 32), 1, 1e-12, 32, **options).total <= 7
+
+
+# Soundness and tightness
+
+
+def check_delta(
+    n: int, q: int, epsilon: Fraction, delta: Fraction, p: int, reserve: Fraction, shuffler: str,
+    *, m: int | None = None, prove: Callable[..., MessageCount] = private_proved,
+) -> None:  # fmt: skip
+    """delta is at least the theorem's, and with a clear share within 1 % of it."""
+    options: dict[str, Any] = {"shuffler": shuffler, "reserve": reserve}
+    if m is None:
+        m = private_message_count(n, q, epsilon, delta, p, **options).shuffled
+    found, eps0 = budget_of(prove(n, q, m, epsilon, delta, p, **options))
+    assert eps0 <= epsilon
+    assert Fraction(eps0) >= epsilon * (1 - reserve) * (1 - Fraction(1, 2**52))
+    if found == 1:
+        return
+    true = truth(n, q, m, p, epsilon, eps0, shuffler)
+    assert true.rad() < 1e-60
+    assert found >= true * (1 - flint.arb(2) ** -200)
+    if found > 1e-290:
+        assert found <= true * ball("1.01")
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 10, 19, 33, 60])
+def test_delta_is_the_theorem_rounded_up(n: int, shuffler: str) -> None:
+    for epsilon, p in [("0.1", 1), ("1", 8), ("1.3", 7), ("8", 2)]:
+        for delta in ("0.01", "1e-6", "1e-30"):
+            for reserve in (Fraction(0), Fraction("0.01"), Fraction("0.3")):
+                check_delta(
+                    n, order(n, p) + 1, Fraction(epsilon), Fraction(delta), p, reserve, shuffler
+                )
+
+
+@given(
+    n=st.integers(2, 60),
+    q=st.one_of(st.integers(2, 2**40), st.integers(1, 200).map(lambda b: 2**b)),
+    epsilon=st.floats(0.01, 20),
+    delta=st.floats(1e-40, 0.4),
+    p=st.integers(1, 100),
+    reserve=st.sampled_from([Fraction(0), Fraction("0.01"), Fraction("0.1"), Fraction("0.5")]),
+    shuffler=st.sampled_from(["parallel", "single"]),
+    fewer=st.integers(0, 2),
+)
+def test_any_delta_is_the_theorem_rounded_up(
+    n: int, q: int, epsilon: float, delta: float, p: int, reserve: Fraction, shuffler: str,
+    fewer: int,
+) -> None:  # fmt: skip
+    """Also with fewer messages than needed, where delta is the best that is proved."""
+    options: dict[str, Any] = {"shuffler": shuffler, "reserve": reserve}
+    m = private_message_count(n, q, epsilon, delta, p, **options).shuffled - fewer
+    budget, allowed = Fraction(epsilon), Fraction(delta)
+    check_delta(n, q, budget, allowed, p, reserve, shuffler, m=max(1, m))
+
+
+def hits(n: int, mean: Any) -> list[Any]:
+    """P[K = k] for the number K of users in A: 1 and the others hit, each by Poisson(mean/n)."""
+    hit = 1 - (-mean / n).exp()
+    return [
+        flint.arb(0),
+        *(
+            math.comb(n - 1, k) * hit**k * (1 - hit) ** (n - 1 - k)
+            for k in range(n)
+        ),
+    ]  # fmt: skip
+
+
+def averaged(n: int, q: int, graph: ShareGraph, mean: Any) -> Any:
+    """E Delta_A over the noise, from the rational second moments of fixed sets."""
+    law = hits(n, mean)
+    splits = [rational_split(n, q, graph, k) for k in range(1, n + 1)]
+    return sum(
+        (
+            chance * flint.arb(flint.fmpq(int(split.numerator), int(split.denominator)))
+            for chance, split in zip(law[1:], splits, strict=True)
+        ),
+        flint.arb(0),
+    )
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_the_average_over_the_noise_is_the_one_over_fixed_sets(shuffler: str) -> None:
+    for n in (2, 3, 5, 8):
+        for m, q in [(1, 2), (2, 5), (3, 2**12)]:
+            mean = mean_jumps(Fraction(1, 7))
+            one = difference(moments(n, q, m, shuffler, True), n, mean)
+            other = averaged(n, q, ShareGraph(m, shuffler, True), mean)
+            assert one.overlaps(other)
+            assert one.rad() < 1e-100
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 9])
+def test_without_a_clear_share_delta_is_sound(n: int, shuffler: str) -> None:
+    """At least the smaller one of the theorem's two ways."""
+    for q, epsilon, p, reserve in [
+        (7, Fraction(1), 3, Fraction(0)),
+        (2**10, Fraction("0.3"), 5, Fraction("0.01")),
+        (2**10, Fraction(2), 1, Fraction("0.3")),
+    ]:
+        for delta in ("0.1", "1e-5", "1e-12"):
+            options: dict[str, Any] = {
+                "shuffler": shuffler, "clear_share": False, "reserve": reserve,
+            }  # fmt: skip
+            count = private_message_count(n, q, epsilon, Fraction(delta), p, **options)
+            m = count.shuffled
+            found, eps0 = budget_of(count)
+            mean, c = mean_jumps(Fraction(eps0) / p), relative(epsilon, eps0)
+            direct = averaged(n, q, ShareGraph(m, shuffler, False), mean)
+            excess = moments(n, q, m, shuffler, False).excess[n]
+            ways = [theorem(direct, excess, eps0, c)]
+            if m >= 2:
+                ways.append(truth(n, q, m - 1, p, epsilon, eps0, shuffler))
+            slack = 1 - flint.arb(2) ** -200
+            assert any(found >= way * slack for way in ways)
+            assert found <= Fraction(delta)
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_the_divergences_are_upper_bounds_and_near(shuffler: str) -> None:
+    """Both second moments by themselves, in both settings, wherever a theorem is chosen."""
+    for clear in (True, False):
+        for n in (2, 4, 6, 9):
+            for hiding in (1, 2, 3, 5, 9):
+                for q in (2, 2**9):
+                    graph = ShareGraph(hiding if clear else hiding + 1, shuffler, clear)
+                    noise = Noise.discrete_laplace(n, Fraction(1, 5))
+                    found = hockey_stick.divergences(q, graph, noise)
+                    mean = mean_jumps(Fraction(1, 5))
+                    of_a = averaged(n, q, graph, mean)
+                    excess = moments(n, q, graph.m, shuffler, clear).excess[n]
+                    assert not exactly(found.difference) < of_a
+                    assert not exactly(found.excess) < excess
+                    if hiding >= 2:
+                        assert exactly(found.excess) < excess * ball("1.01")
+                    if hiding >= 2 and clear:
+                        assert exactly(found.difference) < of_a * ball("1.01")
+
+
+def exactly(value: mpfr) -> Any:
+    fraction = mpq(value)
+    return flint.arb(flint.fmpq(int(fraction.numerator), int(fraction.denominator)))
+
+
+# Budgets
+
+
+@given(
+    n=st.integers(2, 10**6),
+    bits=st.integers(1, 100),
+    epsilon=st.one_of(st.floats(1e-3, 30), st.fractions(Fraction(1, 1000), 30)),
+    delta=st.floats(1e-200, 0.5),
+    p=st.integers(1, 10**4),
+    reserve=st.one_of(st.just(0.0), st.floats(1e-17, 0.5), st.just(0.01)),
+    setting=st.sampled_from(SETTINGS),
+)
+@settings(max_examples=40)
+@example(n=50, bits=9, epsilon=Fraction(1, 3), delta=1e-5, p=3, reserve=0.0, setting=SETTINGS[0])
+def test_no_more_than_epsilon_is_spent(
+    n: int, bits: int, epsilon: float | Fraction, delta: float, p: int, reserve: float,
+    setting: tuple[str, bool],
+) -> None:  # fmt: skip
+    options: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
+    if n <= 1024:
+        n = min(n, 200)
+    graph_of: list[Any] = []
+    real = hockey_stick.privacy
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        graph_of.append(real(*args, **kwargs))
+        return graph_of[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hockey_stick, "privacy", spy)
+        count = private_message_count(n, 2**bits, epsilon, delta, p, reserve=reserve, **options)
+    found, eps0 = budget_of(count)
+    assert found <= delta
+    assert 0 < eps0 <= epsilon
+    least = Fraction(epsilon) * (1 - Fraction(reserve))
+    assert Fraction(eps0) >= least - Fraction(math.ulp(float(epsilon)))
+    if reserve == 0:
+        assert eps0 == down(Fraction(epsilon))
+    # every c that was used: noise_epsilon + 2 ln(1+c) <= epsilon, in balls
+    for way in graph_of:
+        assert way.relative >= 0
+        spent = ball(way.noise_epsilon) + 2 * (1 + exactly(way.relative)).log()
+        assert not spent > ball(Fraction(epsilon))
+        assert Fraction(way.noise_epsilon) >= least - Fraction(math.ulp(float(epsilon)))
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_as_little_is_spent_on_hiding_as_reaches_delta(shuffler: str) -> None:
+    """A hundredth less of it, and the theorem no longer gives delta."""
+    spent = 0
+    for n, p in [(20, 5), (40, 3), (60, 8)]:
+        for delta in ("1e-4", "1e-6", "1e-8", "1e-10", "1e-12"):
+            epsilon, q = Fraction(1), order(n, p)
+            options: dict[str, Any] = {"shuffler": shuffler, "reserve": Fraction("0.01")}
+            count = private_message_count(n, q, epsilon, Fraction(delta), p, **options)
+            found, eps0 = budget_of(count)
+            assert found <= Fraction(delta)
+            if eps0 == 1:
+                continue
+            less = 1 - (1 - Fraction(eps0)) * Fraction(99, 100)
+            of = moments(n, q, count.shuffled, shuffler, True)
+            c = (ball(epsilon - less) / 2).expm1()
+            of_a = difference(of, n, mean_jumps(less / p))
+            grown = ball(less).exp()
+            eta = ((of_a / (2 * c)).sqrt() + (c * of.excess[n] / 4).sqrt()) ** 2
+            assert eta * (1 + (1 + c) * grown) > ball(delta)
+            spent += 1
+    assert spent >= 5
+
+
+def test_nothing_is_spent_where_delta_is_reached_without() -> None:
+    count = private_proved(100, 2**10, 30, 1, 1e-6, 5)
+    assert count.noise_epsilon == 1.0
+    assert count.delta is not None
+    assert count.delta < 1e-20
+
+
+# Counts
+
+
+@given(
+    n=st.one_of(st.integers(2, 100), st.integers(1025, 10**9)),
+    bits=st.integers(1, 80),
+    epsilon=st.floats(0.01, 10),
+    delta=st.floats(1e-100, 0.5),
+    p=st.integers(1, 10**3),
+    reserve=st.sampled_from([0, 0.01, 0.2]),
+    setting=st.sampled_from(SETTINGS),
+)
+@settings(max_examples=25)
+def test_totals_are_minimal_and_monotone(
+    n: int, bits: int, epsilon: float, delta: float, p: int, reserve: float,
+    setting: tuple[str, bool],
+) -> None:  # fmt: skip
+    q = 2**bits
+    options: dict[str, Any] = {
+        "shuffler": setting[0], "clear_share": setting[1], "reserve": reserve,
+    }  # fmt: skip
+    count = private_message_count(n, q, epsilon, delta, p, **options)
+    found, _ = budget_of(count)
+    assert found <= delta
+    assert private_proved(n, q, count.shuffled, epsilon, delta, p, **options) == count
+    fewer, _ = budget_of(private_proved(n, q, count.shuffled - 1, epsilon, delta, p, **options))
+    assert fewer > delta
+    more, _ = budget_of(private_proved(n, q, count.shuffled + 1, epsilon, delta, p, **options))
+    assert more <= delta
+    total = count.total
+    assert private_message_count(n, q, epsilon, delta / 10, p, **options).total >= total
+    assert private_message_count(n, q * q, epsilon, delta, p, **options).total >= total
+    options["reserve"] = 0
+    assert private_message_count(n, q, epsilon, delta, p, **options).total >= total
+
+
+@given(
+    n=st.one_of(st.integers(2, 100), st.integers(1025, 10**9)),
+    bits=st.integers(1, 80),
+    epsilon=st.floats(0.01, 10),
+    delta=st.floats(1e-100, 0.5),
+    p=st.integers(1, 10**3),
+    shuffler=st.sampled_from(["parallel", "single"]),
+)
+@settings(max_examples=25)
+def test_without_a_clear_share_no_more_messages_are_needed(
+    n: int, bits: int, epsilon: float, delta: float, p: int, shuffler: str
+) -> None:
+    shuffled = private_message_count(
+        n, 2**bits, epsilon, delta, p, shuffler=shuffler, clear_share=False
+    )
+    clear = private_message_count(n, 2**bits, epsilon, delta, p, shuffler=shuffler)
+    assert shuffled.total == shuffled.shuffled <= clear.total
+    if shuffler == "single":
+        assert clear.total <= private_message_count(n, 2**bits, epsilon, delta, p).total
+
+
+def test_fewer_messages_than_lemma_5_2() -> None:
+    """With all of epsilon for the noise too; and delta by Lemma 5.2 is far above."""
+    for n in (100, 1000, 10**6):
+        p = math.ceil(math.sqrt(n))
+        q = order(n, p)
+        for delta in (1e-4, 1e-8, 1e-12):
+            published = private_message_count(n, q, 1, delta, p, analysis="balle2020")
+            assert published.noise_epsilon == 1.0
+            for reserve in (0, 0.01):
+                count = private_message_count(n, q, 1, delta, p, reserve=reserve)
+                assert count.total <= published.total - (reserve > 0)
+
+
+@EVERY_SETTING
+def test_min_honest_counts_as_so_many_users(shuffler: str, clear: bool) -> None:
+    options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    for honest in (1, 2, 50, 1000):
+        few = private_message_count(10**6, 2**30, 1, 1e-9, 32, min_honest=honest, **options)
+        assert few == private_message_count(honest, 2**30, 1, 1e-9, 32, **options)
+    everybody = private_message_count(10**6, 2**30, 1, 1e-9, 32, min_honest=10**6, **options)
+    assert everybody == private_message_count(10**6, 2**30, 1, 1e-9, 32, **options)
+
+
+@pytest.mark.parametrize("analysis", ["balle2020", "ghazi2020", "ishai2006"])
+def test_published_analyses_go_through_lemma_5_2(analysis: str) -> None:
+    options: dict[str, Any] = {"analysis": analysis}
+    if analysis != "balle2020":
+        options |= {"shuffler": "single", "clear_share": False}
+    for epsilon, delta in [(Fraction(1, 3), 1e-3), (Fraction(2), 1e-9), (Fraction(20), 1e-100)]:
+        count = private_message_count(1000, 2**16, epsilon, delta, 32, **options)
+        found, eps0 = budget_of(count)
+        assert eps0 == down(epsilon)
+        lemma = (1 + ball(epsilon).exp()) * flint.arb(2) ** -ball(count.sigma)
+        assert lemma <= found <= delta
+        assert found <= lemma * (1 + flint.arb(2) ** -50)
+        assert "BBGN20, Lemma 5.2, with" in count.theorem
+        # the reserve and the precision are the exact analysis's alone
+        again = private_message_count(1000, 2**16, epsilon, delta, 7, reserve=0.4, **options)
+        assert again == count
+
+
+# The noise's jumps
+
+
+def occupancy(n: int, j: int, mean: Any) -> tuple[Any, Any, Any]:
+    """P[A split by a random j-set], P[A inside one, not i alone], P[split by both of two].
+
+    By summing over the numbers of users hit and where they fall.
+    """
+    split = inside = both = flint.arb(0)
+    for k, chance in enumerate(hits(n, mean)):
+        if k == 0:
+            continue
+        within = Fraction(math.comb(n - k, j - k), math.comb(n, j)) if j >= k else Fraction(0)
+        without = Fraction(math.comb(n - k, j), math.comb(n, j))
+        split += chance * ball(1 - within - without)
+        both += chance * ball(1 - within - without) ** 2
+        if k > 1:
+            inside += chance * ball(within)
+    return split, inside, both
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 9, 30])
+def test_jumps_fall_as_enumerated(n: int) -> None:
+    check_jumps(n, Noise)
+
+
+def check_jumps(n: int, kind: type[Noise]) -> None:
+    for rate in (Fraction(1, 1000), Fraction(1, 20), Fraction(1), Fraction(9)):
+        noise, mean = kind.discrete_laplace(n, rate), mean_jumps(rate)
+        assert not exactly(noise.mean) < mean
+        assert exactly(noise.mean) < mean * (1 + flint.arb(2) ** -200)
+        for j in range(1, n):
+            split, inside, both = occupancy(n, j, mean)
+            tiny = 1 + flint.arb(2) ** -150
+            assert not exactly(noise.split(j)) < split
+            assert exactly(noise.split(j)) < split * tiny
+            assert exactly(noise.within(j)) > inside - flint.arb(2) ** -240
+            assert exactly(noise.within(j)) - inside < flint.arb(2) ** -150
+            assert not exactly(noise.split_twice(j)) < both
+            assert exactly(noise.split_twice(j)) <= split * tiny
+            # E[(K j / n)^2; K >= 2], with K^2 rounded up a little
+            square = sum(
+                (k * k * chance for k, chance in enumerate(hits(n, mean)) if k > 1), flint.arb(0)
+            )
+            least = square * j * j / (n * n)
+            most = exactly(noise.split_twice(j))
+            assert not most < least or most >= split
+            assert most < 2 * least * tiny
+
+
+@pytest.mark.xfail(reason="it falls with the mean, of which only an upper bound is known")
+def test_the_chance_to_be_inside_is_rounded_up() -> None:
+    for n in (5, 9, 30):
+        for rate in (Fraction(1, 20), Fraction(1)):
+            noise = Noise.discrete_laplace(n, rate)
+            for j in range(2, n):
+                inside = occupancy(n, j, mean_jumps(rate))[1]
+                assert not exactly(noise.within(j)) < inside
+
+
+def test_several_variables_jump_as_many_times() -> None:
+    for count in (1, 2, 7):
+        noise = Noise.discrete_laplace(10, Fraction(1, 3), count)
+        mean = count * mean_jumps(Fraction(1, 3))
+        assert not exactly(noise.mean) < mean
+        assert exactly(noise.mean) < mean * (1 + flint.arb(2) ** -200)
+
+
+def test_probabilities_of_jumps_are_rounded_the_right_way() -> None:
+    noise = Noise.discrete_laplace(7, Fraction(1, 3))
+    for users in range(8):
+        true = (-exactly(noise.mean) * users / 7).exp()
+        assert not exactly(noise.spared(users, UP)) < true
+        assert not exactly(noise.spared(users, DOWN)) > true
+        assert not exactly(noise.hit(users)) < 1 - true
+        assert exactly(noise.hit(users)) - (1 - true) < flint.arb(2) ** -200
+
+
+class DownwardSplit(Noise):
+    def split(self, j: int) -> mpfr:
+        with rounding(DOWN):
+            return super().split(j) * (1 - mpfr(2) ** -100)
+
+
+class ForgetsTheOtherSide(Noise):
+    """i in the set and a jump outside of it, but not the other way round."""
+
+    def split(self, j: int) -> mpfr:
+        with rounding(UP):
+            return mpfr(mpq(j, self.n)) * self.hit(self.n - j)
+
+
+class HalfTheJumps(Noise):
+    @classmethod
+    def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> Noise:
+        return cls(n, Noise.discrete_laplace(n, rate, count).mean / 2)
+
+
+class SplitIndependently(Noise):
+    """As if A were split twice with the square of the probability."""
+
+    def split_twice(self, j: int) -> mpfr:
+        with rounding(UP):
+            return self.split(j) ** 2
+
+
+class InsideAlone(Noise):
+    def within(self, j: int) -> mpfr:
+        return mpfr(0)
+
+
+@pytest.mark.parametrize(
+    "mutant", [DownwardSplit, ForgetsTheOtherSide, HalfTheJumps, SplitIndependently, InsideAlone]
+)
+def test_wrong_jumps_are_caught(mutant: type[Noise]) -> None:
+    with pytest.raises(AssertionError):
+        check_jumps(9, mutant)
+
+
+# Known-bad variants of the theorem's use
+
+
+def wrong(change: Callable[[Any], Any]) -> Callable[..., MessageCount]:
+    def prove(*args: Any, **kwargs: Any) -> MessageCount:
+        hockey_stick.privacy.cache_clear()
+        with pytest.MonkeyPatch.context() as patch:
+            change(patch)
+            result = private_proved(*args, **kwargs)
+        hockey_stick.privacy.cache_clear()
+        return result
+
+    return prove
+
+
+def without_excess(patch: Any) -> None:
+    real = hockey_stick._delta
+    zero = mpfr(0)
+
+    def changed(moments: Any, relative: mpfr, eps0: float) -> Any:
+        return real(hockey_stick.Divergences(moments.difference, zero), relative, eps0)
+
+    patch.setattr(hockey_stick, "_delta", changed)
+
+
+def half_the_difference(patch: Any) -> None:
+    real = hockey_stick.divergences
+
+    def changed(q: int, graph: ShareGraph, noise: Noise) -> Any:
+        found = real(q, graph, noise)
+        return hockey_stick.Divergences(found.difference / 2, found.excess)
+
+    patch.setattr(hockey_stick, "divergences", changed)
+
+
+def noise_of_the_whole_epsilon(patch: Any) -> None:
+    """eta alone, without the factor of the chain."""
+    real = hockey_stick._delta
+
+    def changed(moments: Any, relative: mpfr, eps0: float) -> Any:
+        return real(moments, relative, 0.0)
+
+    patch.setattr(hockey_stick, "_delta", changed)
+
+
+@pytest.mark.parametrize(
+    "change", [without_excess, half_the_difference, noise_of_the_whole_epsilon]
+)
+def test_a_wrong_theorem_is_caught(change: Callable[[Any], Any]) -> None:
+    budget: tuple[Any, ...] = (Fraction(1), Fraction("1e-6"), 8, Fraction("0.01"), "parallel")
+    check_delta(30, 2**9, *budget, m=7)
+    with pytest.raises(AssertionError):
+        check_delta(30, 2**9, *budget, m=7, prove=wrong(change))
+
+
+# Edges
+
+
+@EVERY_SETTING
+def test_one_user_needs_one_message(shuffler: str, clear: bool) -> None:
+    count = private_message_count(1, 2**20, 1, 1e-300, 32, shuffler=shuffler, clear_share=clear)
+    assert (count.shuffled, count.delta, count.noise_epsilon) == (1, 0.0, 1.0)
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize("epsilon", [1e-100, 1e-3, 20, 700, 1e6])
+@pytest.mark.parametrize("delta", [1e-300, 5e-324, 0.3, 1 - 2**-53])
+def test_extreme_budgets_are_answered(
+    epsilon: float, delta: float, shuffler: str, clear: bool
+) -> None:
+    for n in (2, 3, 50, 10**9):
+        count = private_message_count(
+            n, 2**20, epsilon, delta, 10, shuffler=shuffler, clear_share=clear
+        )
+        found, eps0 = budget_of(count)
+        assert found <= delta
+        assert 0.99 * epsilon * (1 - 2**-50) <= eps0 <= epsilon
+        assert count.shuffled >= 1
+
+
+@EVERY_SETTING
+def test_few_messages_prove_nothing_and_say_so(shuffler: str, clear: bool) -> None:
+    options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    for n, m in [(2, 0), (1000, 0), (1000, 1), (2000, 1), (10**6, 1)]:
+        count = private_proved(n, 2**30, m, Fraction(1, 3), 1e-6, 32, **options)
+        assert (count.delta, count.sigma, count.analysis) == (1.0, 0.0, None)
+        assert count.noise_epsilon == down(Fraction(1, 3))
+        assert count.shuffled == m
+
+
+def test_a_vector_as_one_group_has_noise_in_every_coordinate() -> None:
+    """dimension d: d times as many jumps, at a rate d times smaller."""
+    one = private_proved(50, 2**20, 9, 1, 1e-9, 10, reserve=0)
+    more = private_proved(50, 2**20, 9, 1, 1e-9, 10, reserve=0, dimension=4)
+    delta, eps0 = budget_of(more)
+    assert delta > budget_of(one)[0]
+    assert eps0 == 1
+    of = moments(50, 2**20, 9, "parallel", True)
+    of_a = difference(of, 50, 4 * mean_jumps(Fraction(1, 40)))
+    true = theorem(of_a, of.excess[50], 1.0, 0)
+    assert true <= delta <= true * ball("1.01")
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    count = private_message_count(
+        np.int64(1000), np.uint64(2**20), np.float64(0.5), np.float64(1e-6), np.int16(32)
+    )
+    assert count == private_message_count(1000, 2**20, Fraction(1, 2), Fraction(1e-6), 32)
+    assert type(count.delta) is type(count.noise_epsilon) is float
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": True}, TypeError, "n must be an integer, got the boolean True"),
+        ({"q": 1}, ValueError, "q must be at least 2, got 1"),
+        ({"epsilon": 0}, ValueError, "epsilon must be at least 1e-100, got 0"),
+        ({"epsilon": 2e6}, ValueError, "epsilon must be at most 1e\\+06, got 2000000.0"),
+        ({"epsilon": math.nan}, ValueError, "epsilon must be finite, got nan"),
+        ({"epsilon": "1"}, TypeError, "epsilon must be an int, a Fraction or a float, got str '1'"),
+        ({"delta": 0}, ValueError, "delta must be greater than 0, got 0"),
+        ({"delta": 1.0}, ValueError, "delta must be less than 1, got 1.0"),
+        ({"precision": 0}, ValueError, "precision must be at least 1, got 0"),
+        ({"precision": 2.5}, TypeError, "precision must be an integer, got float 2.5"),
+        ({"reserve": -1}, ValueError, "reserve must be at least 0, got -1"),
+        ({"reserve": 0.51}, ValueError, "reserve must be at most 0.5, got 0.51"),
+        ({"reserve": False}, TypeError, "reserve must be a number, got the boolean False"),
+        ({"min_honest": 0}, ValueError, "min_honest must be at least 1, got 0"),
+        ({"min_honest": 1001}, ValueError, "min_honest must be at most 1000, got 1001"),
+        ({"analysis": "published"}, ValueError, "analysis must be one of .*got 'published'"),
+        ({"analysis": "ghazi2020"}, ValueError, "analysis='exact' covers this setting"),
+        ({"shuffler": "two"}, ValueError, "must be one of 'parallel', 'single', got 'two'"),
+        ({"clear_share": 0}, TypeError, "clear_share must be True or False, got int 0"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_named_and_quoted(
+    arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    good: dict[str, Any] = {
+        "n": 1000, "q": 2**20, "epsilon": 1, "delta": 1e-6, "precision": 32,
+    }  # fmt: skip
+    with pytest.raises(error, match=said):
+        private_message_count(**{**good, **arguments})
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        53,
+        1000,
+        pytest.param(20, marks=pytest.mark.xfail(reason="conversions use the caller's context")),
+    ],
+)
+def test_what_is_proved_does_not_depend_on_the_callers_context(precision: int) -> None:
+    """Rounding is the library's own: two parties must arrive at the same parameters."""
+
+    def proved() -> list[Any]:
+        hockey_stick.privacy.cache_clear()
+        exact.bound.cache_clear()
+        return [
+            private_proved(n, q, m, 0.7, 1e-9, 9, shuffler=shuffler, clear_share=clear)
+            for n, q, m in [(40, 2**12 + 1, 7), (1000, 2**20, 6), (7, 3, 9), (10**6, 2**64, 13)]
+            for shuffler, clear in SETTINGS
+        ]
+
+    expected = proved()
+    for direction in (gmpy2.RoundUp, gmpy2.RoundDown, gmpy2.RoundToNearest):
+        with gmpy2.context(precision=precision, round=direction):
+            found = proved()
+        assert found == expected
+    hockey_stick.privacy.cache_clear()
+    exact.bound.cache_clear()
