@@ -49,12 +49,12 @@ def log2_e(direction: int) -> mpfr:
 
 
 def float_down(value: mpfr) -> float:
-    """Return the largest float that is at most ``value``."""
+    """Return the largest float that is at most ``value``; comparisons are exact."""
     result = float(value)
-    return math.nextafter(result, -math.inf) if mpfr(result) > value else result
+    return math.nextafter(result, -math.inf) if result > value else result
 
 
 def float_up(value: mpfr) -> float:
-    """Return the smallest float that is at least ``value``."""
+    """Return the smallest float that is at least ``value``; comparisons are exact."""
     result = float(value)
-    return math.nextafter(result, math.inf) if mpfr(result) < value else result
+    return math.nextafter(result, math.inf) if result < value else result

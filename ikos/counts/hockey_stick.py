@@ -75,7 +75,9 @@ class Noise:
     n : int
         Users who share the noise.
     mean : mpfr
-        Upper bound of 2 lambda, the mean number of jumps.
+        Upper bound of 2 lambda, the mean number of jumps. What follows is for jumps of exactly this
+        mean: A grows with the mean, and the chance that it is split with it, so that a bound of
+        Delta_A at a larger mean is one for the true mean.
     """
 
     n: int
@@ -245,7 +247,7 @@ def privacy(
     dimension: int = 1,
     sums: int = 1,
 ) -> Privacy:
-    """Return what is proved, with the least c for which it is at most ``delta``, or else the best.
+    """Return what is proved, with about the least c for which it is ``delta``, or else the best.
 
     Parameters
     ----------
@@ -301,16 +303,22 @@ def privacy(
     best = at(noise_epsilon(optimum))
     if best.delta > allowed:
         return min(best, untouched, key=lambda p: p.delta)
-    low, high = optimum / 2**20, optimum
-    for _ in range(24):
+    # Twice: the moments of what was found are those of less noise, and hold for still less.
+    for _ in range(2):
+        high = best.relative
         with rounding(UP):
-            middle = gmpy2.sqrt(low * high)
-        if _delta(moments, middle, noise_epsilon(middle)) <= allowed:
-            high = middle
-        else:
-            low = middle
-    found = at(noise_epsilon(high))
-    return found if found.delta <= allowed else best
+            low = high / 2**20
+        for _ in range(24):
+            with rounding(UP):
+                middle = gmpy2.sqrt(low * high)
+            if _delta(best.divergences, middle, noise_epsilon(middle)) <= allowed:
+                high = middle
+            else:
+                low = middle
+        found = at(noise_epsilon(high))
+        if found.delta <= allowed:
+            best = found
+    return best
 
 
 def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
@@ -352,11 +360,14 @@ def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple
     if not (0 < optimum < _INFINITE):
         return _ZERO, untouched
     # (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small
-    tried = [(_delta(moments, c, level), c) for c in (optimum / 2**k for k in range(64))]
+    with rounding(UP):
+        candidates = [optimum / 2**k for k in range(64)]
+    tried = [(_delta(moments, c, level), c) for c in candidates]
     best, high = next((pair for pair in reversed(tried) if pair[0] <= allowed), min(tried))
     if best > allowed:
         return (_ZERO, untouched) if untouched <= best else (high, best)
-    low = high / 2
+    with rounding(UP):
+        low = high / 2
     for _ in range(40):
         with rounding(UP):
             middle = (low + high) / 2

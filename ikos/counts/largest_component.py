@@ -147,17 +147,18 @@ def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
             terms.append(term * moments.weight[cutoff - c + 1])
             term = term * colours * factor / c
         middle = n * gmpy2.fsum(terms) / ratio[cutoff]
-        remainder = middle + _tail(n, graph, cutoff, colours * factor, ratio[cutoff])
+        remainder = middle + _tail(n, q, graph, cutoff, colours * factor, ratio[cutoff])
     return LargestComponent(n, cutoff, moments, ratio, remainder)
 
 
-def _tail(n: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mpfr:
+def _tail(n: int, q: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mpfr:
     """Return an upper bound of the third line, base = q kappa and ratio = f_n / f_(n-J).
 
     Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), of which the logarithm is
     convex in c. So ratios are at most 1/2 between two places where they are, and a sequence that
-    falls at first falls until it rises for good: beyond any place it is at most the larger of
-    its value there and of T_n.
+    falls at first falls until it rises for good: between two places it is at most the larger of
+    its values there. The last is T_(n-1); for c = n the graph has no edges between users, and its
+    probability 1 / (f_n n!) is used as it is.
     """
     first = cutoff + 1
 
@@ -173,7 +174,10 @@ def _tail(n: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mp
     with rounding(UP):
         start = base**cutoff / ratio / gmpy2.fac(cutoff)
     with rounding(DOWN):
-        below = graph.log_weight(n, DOWN) + gmpy2.lngamma(mpfr(n))
+        weight = graph.log_weight(n, DOWN)
+        below, alone = weight + gmpy2.lngamma(mpfr(n - 1)), weight + gmpy2.lngamma(mpfr(n + 1))
     with rounding(UP):
-        last = gmpy2.exp((n - 1) * gmpy2.log(base) - below)
-        return 2 * start + n * (start * mpfr(2) ** -length + last)
+        above = (n - 2) * gmpy2.log(base) + gmpy2.log(graph.growth(2, UP))
+        last = gmpy2.exp(above - below)
+        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - alone)
+        return 2 * start + n * (start * mpfr(2) ** -length + last) + edgeless

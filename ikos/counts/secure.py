@@ -64,7 +64,7 @@ def setting(
 
 def _check_range(users: Users) -> None:
     low, high = users
-    if integer("users[1]", high, low=1, high=MAX_USERS) < low:
+    if integer("n", high, low=1, high=MAX_USERS) < low:
         raise ValueError(f"users must be (fewest, most), got {quote(users)}")
 
 

@@ -11,8 +11,8 @@ weights, of sequences z^k with 0 <= z <= alpha; and so is P[D = k] = sum_b P[B =
 for k >= 0, while P[D = -k] is the same. Write P[k]. It falls with |k|, and for k >= 0 it is
 log-convex (Cauchy-Schwarz). Let 1 <= j <= p and bound P[k] / P[k + j]; the other direction is its
 mirror image. For k >= 0 it is at most P[0] / P[j] <= P[0] / P[p] by log-convexity. For k < 0
-either |k + j| <= |k|, and it is at most 1, or k + j > |k|, and it is at most P[0] / P[2k + j], where
-0 < 2k + j < p. QED
+either |k + j| <= |k|, and it is at most 1, or k + j > |k|, and it is at most P[0] / P[2k + j],
+where 0 < 2k + j < p. QED
 
 With J ~ Poisson(2 lambda r) signed jumps, each made by an independent and uniformly random one of
 the h users, the rest of the proof in ``ikos.counts.hockey_stick`` is as it was, for h users.

@@ -164,15 +164,14 @@ def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
         (1267, (18, 22626), 2549, "parallel", True),
     ],
 )
-def test_where_nobody_connected_dominates_log_n_bits_are_lost_and_no_more(
+def test_where_the_graph_without_edges_dominates(
     n: int, q: tuple[int, int], m: int, shuffler: str, clear: bool
 ) -> None:
-    """Beyond the recursion, a hair from where nothing can be proved: sound, not quite tight."""
+    """Beyond the recursion, a hair from where nothing can be proved."""
     order = (64 + q[0]) << (q[1] - 6)
-    gap = math.log2(n) + 0.5
-    true = compare(n, order, m, shuffler, clear, gap=gap)
-    level = security_level(n, order, m, shuffler=shuffler, clear_share=clear)
-    assert 10 < true < level + gap
+    true = compare(n, order, m, shuffler, clear)
+    assert true > 10
+    assert exact.bound((n, n), order, graph(m if clear else m - 1, shuffler, clear)).cutoff
     # and the recursion, were it run, is tight there
     longest, exact.LONGEST_RECURSION = exact.LONGEST_RECURSION, n
     try:
@@ -303,7 +302,10 @@ def test_the_tail_bounds_its_series(shuffler: str, clear: bool) -> None:
 
 
 def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
-    """The third line, sum_{c>J} base^(c-1) f_(n-c+1) / (f_n (c-1)!), as a rational."""
+    """The third line as a rational: sum_{J<c<n} base^(c-1) f_(n-c+1) / (f_n (c-1)!), and c = n.
+
+    Without a factor kappa, base is q; for c = n the probability 1 / (f_n n!) of no edges stands.
+    """
     finite = 0
     for hiding in (2, 3, 4):
         share = graph(hiding, shuffler, clear)
@@ -318,13 +320,13 @@ def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
                     series = sum(
                         (
                             mpq(base) ** (c - 1) * weight[n - c + 1] / math.factorial(c - 1)
-                            for c in range(cutoff + 1, n + 1)
+                            for c in range(cutoff + 1, n)
                         ),
-                        mpq(0),
+                        mpq(base) ** (n - 1) / math.factorial(n),
                     )
                     with rounding(DOWN):
                         ratio = mpfr(weight[n] / weight[n - cutoff])
-                    bound = tail(n, share, cutoff, mpfr(base), ratio)
+                    bound = tail(n, base, share, cutoff, mpfr(base), ratio)
                     assert bound >= series / weight[n]
                     finite += bound < gmpy2.inf()
     assert finite > 50
@@ -653,7 +655,7 @@ def at(remainder: Callable[[mpfr, mpfr], mpfr]) -> Callable[..., Any]:
         found = real(n, q, share, cutoff)
         with rounding(UP):
             base = mpfr(q) * largest_component.kappa(share)
-            tail = largest_component._tail(n, share, cutoff, base, found.ratio[cutoff])
+            tail = largest_component._tail(n, q, share, cutoff, base, found.ratio[cutoff])
             if not tail < gmpy2.inf():
                 return found
             return replace(found, remainder=remainder(found.remainder - tail, tail))
