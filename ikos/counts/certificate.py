@@ -46,7 +46,7 @@ class Dyadic:
         return math.log2(self.mantissa) + self.exponent if self.mantissa else -math.inf
 
     def __str__(self) -> str:
-        return f"2^{self.log2:.6f}"
+        return f"2^{self.log2:.4f}"
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def certify(
     --------
     >>> found = certify(1000, 2**64, 24)
     >>> print(found.divergence, found.method)
-    2^-165.213039 largest component
+    2^-165.2130 largest component
     """
     n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
     graph = ShareGraph(integer("m", m, low=1), shuffler, clear_share)
@@ -179,7 +179,7 @@ def certify_private(
     --------
     >>> found = certify_private(1000, 2**16, 5, 1, 1e-6, 32)
     >>> print(found.difference, found.excess)
-    2^-30.840798 2^-23.863159
+    2^-30.8408 2^-23.8632
     """
     n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
