@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ikos import PrivateSum, message_count
-from ikos.cli import messages
+from ikos.cli import messages_report
 from ikos.counts import ANALYSES, least
 from ikos.counts.floor import counting_floor
 
@@ -40,7 +40,7 @@ def test_json_has_every_documented_key(run, options):
     assert set(result) == TOP
     assert all(set(row) == ROW for row in result["rows"])
     assert all(set(row) == FLOOR for row in result["floor"] or [])
-    assert set(re.findall(r"``(\w+)``", messages.__doc__ or "")) >= TOP | ROW | FLOOR
+    assert set(re.findall(r"``(\w+)``", messages_report.__doc__ or "")) >= TOP | ROW | FLOOR
 
 
 def test_every_analysis_in_every_setting_the_exact_one_first(run):
@@ -49,7 +49,7 @@ def test_every_analysis_in_every_setting_the_exact_one_first(run):
     assert sorted(found) == sorted((name, *each) for name in ANALYSES for each in SETTINGS)
     assert list(dict.fromkeys(name for name, *_ in found)) == list(ANALYSES)
     assert ANALYSES[0] == "exact"
-    assert set(messages.ASSUMES) == set(ANALYSES)
+    assert set(messages_report.ASSUMES) == set(ANALYSES)
 
 
 def test_numbers_are_the_librarys_secure_sum(run):
