@@ -21,8 +21,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,9 @@ import gmpy2
 
 from ikos import MessageCount, message_count, private_message_count
 from ikos.attacks import Advantage, measure_advantage
+from ikos.cli import execute
+from ikos.cli.errors import Command
+from ikos.cli.output import print_text, progress
 from ikos.counts.directed import UP, float_up, rounding
 from ikos.counts.floor import counting_floor
 from ikos.counts.recursion import rational_split
@@ -576,6 +579,8 @@ def advantage_figure(results: Sequence[Measured]) -> Figure:
 
 # The program
 
+PROGRAM = "python -m analysis.message_counts"
+
 EXAMPLES = """\b
 Examples
   python -m analysis.message_counts --output build/figures
@@ -583,11 +588,23 @@ Examples
 """
 
 
-@click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+class Folder(click.Path):
+    """A folder that is named: an empty text, as of a variable that is not set, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            self.fail("must name a folder, got ''", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+@click.command(
+    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--output",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Folder(file_okay=False, path_type=Path),
     help="The folder to write into; made where it is missing.",
 )
 @click.option(
@@ -615,13 +632,13 @@ def command(output: Path, trials: int | None, seed: int, quick: bool) -> None:
         output.mkdir(parents=True, exist_ok=True)
         for name, text in _tables():
             _write(output / name, text)
-        with _progress("Counting", len(SIGMAS) * len(MODULI_BITS)) as bar:
+        with _steps("counting messages", len(SIGMAS) * len(MODULI_BITS)) as step:
             users = grid(10, 10**9, 4 if quick else 30)
-            figure = counts_figure(users, lambda: bar.update(1))
+            figure = counts_figure(users, step)
         _save(output, "message-counts", figure)
         weight = sum(_weight(n, m) for n, _, messages in EXPERIMENTS for m in messages)
-        with _progress("Attacking", weight) as bar:
-            results = measure(trials, DeterministicRandom(seed), bar.update)
+        with _steps("attacking", weight) as step:
+            results = measure(trials, DeterministicRandom(seed), step)
         _write(output / "attack-advantage.csv", _advantage_csv(results))
         _save(output, "attack-advantage", advantage_figure(results))
     except OSError as error:
@@ -631,21 +648,32 @@ def command(output: Path, trials: int | None, seed: int, quick: bool) -> None:
         ) from None
 
 
-def _progress(what: str, length: int) -> Any:
-    return click.progressbar(length=length, label=what, file=sys.stderr)
+@contextmanager
+def _steps(what: str, whole: int) -> Iterator[Callable[..., None]]:
+    """Give a function to be called after each step, with its weight."""
+    done = 0
+    with progress(what) as shown:
+
+        def step(weight: int = 1) -> None:
+            nonlocal done
+            done += weight
+            if shown is not None:
+                shown(done, whole)
+
+        yield step
 
 
 def _write(path: Path, text: str) -> None:
     with written_whole(path) as file:
         file.write(text.encode())
-    click.echo(path)
+    print_text([str(path)])
 
 
 def _save(folder: Path, name: str, figure: Figure) -> None:
     for suffix in (".svg", ".png"):
         save(figure, folder / (name + suffix))
-        click.echo(folder / (name + suffix))
+        print_text([str(folder / (name + suffix))])
 
 
 if __name__ == "__main__":
-    command(prog_name="python -m analysis.message_counts")
+    execute(command, PROGRAM)

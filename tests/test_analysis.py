@@ -35,6 +35,24 @@ def program():
     return message_counts
 
 
+@pytest.fixture
+def refused(program, monkeypatch, capsys):
+    """Run the program as from a shell and return the one line that it ends with."""
+
+    def refused(*arguments, status=2):
+        monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            program.execute(program.command, program.PROGRAM)
+        assert end.value.code == status
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        start, _, message = said.rstrip("\n").partition(": error: ")
+        assert start == "python -m analysis.message_counts"
+        return message
+
+    return refused
+
+
 def run(program, *arguments):
     return CliRunner().invoke(program.command, list(map(str, arguments)))
 
@@ -209,33 +227,34 @@ def test_the_figure_of_the_counts_holds_all_curves(program):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "Missing option '--output'"),
-        (("--output", "x", "--trials", "5"), "--trials"),
-        (("--output", "x", "--seed", "-1"), "--seed"),
+        ((), "missing option '--output'"),
+        (("--output", ""), "'--output': must name a folder, got ''"),
+        (("--output", "x", "--trials", "5"), "'--trials': 5 is not in the range"),
+        (("--output", "x", "--seed", "-1"), "'--seed': -1 is not in the range"),
+        (("--output", "x", "--nonsense"), "no such option"),
+        (("--output", "x" * 300), "file name too long"),
     ],
 )
-def test_mistakes(program, options, message):
-    result = run(program, *options)
-    assert result.exit_code == 2
-    assert message in result.output
-    assert not Path("x").exists()
+def test_mistakes(refused, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(*options)
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_place_of_the_folder(program, tmp_path):
+def test_a_file_in_place_of_the_folder(refused, tmp_path):
     path = tmp_path / "x"
     path.write_text("")
-    assert run(program, "--output", path / "y", "--quick").exit_code == 2
+    assert "not a directory" in refused("--output", path / "y", "--quick")
+    assert "is a file" in refused("--output", path, "--quick")
     assert path.read_text() == ""
 
 
-def test_interrupted(program, tmp_path, monkeypatch):
+def test_interrupted(program, refused, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(program, "measure", interrupt)
-    result = run(program, "--quick", "--output", tmp_path)
-    assert result.exit_code == 1
-    assert "Aborted" in result.output
+    assert refused("--quick", "--output", tmp_path, status=130) == "interrupted"
     assert {path.name for path in tmp_path.iterdir()} == {
         name for name in FILES if not name.startswith("attack")
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import sys
 from fractions import Fraction
 
 import pytest
@@ -98,6 +100,20 @@ def test_fewer_honest_users():
     )
     count = least((11, 101), 2**32, 40, shuffler="single", clear_share=False)
     assert curve.points == ((101, count.total),)
+
+
+def test_colluding_shufflers():
+    """Each costs one message, of the floor and the attack too; a single one must not collude."""
+    for curves in (
+        lambda **more: secure_curves([100], 2**32, 40, settings=[("parallel", True)], **more),
+        lambda **more: private_curves([100], 1, 1e-6, settings=[("parallel", True)], **more),
+    ):
+        assert [curve.at(100) for curve in curves(corrupt=3)] == [
+            curve.at(100) + 3 for curve in curves()
+        ]
+    for compute in (secure_curves, private_curves):
+        with pytest.raises(ValueError, match="corrupt must be 0 with a single shuffler, got 1"):
+            compute([100], 2, 1e-6, corrupt=1)
 
 
 def test_settings_and_analyses_asked_for():
@@ -209,6 +225,47 @@ def test_the_axis_is_broken_only_where_curves_are_far_apart(drawing):
     assert upper.get_ylim()[0] > lower.get_ylim()[1]
 
 
+@pytest.mark.parametrize(
+    ("users", "q", "sigma"),
+    [
+        ((10**12, 10**15), 2**64, 80),
+        ((10**12, 10**15), 2**16, 30),
+        ((10**6, 10**9), 2**64, 80),
+        ((1000,), 2**64, 80),
+        ((2, 30, 500), 2**32, 80),
+        ((2, 10**15), 2**300, 128),
+    ],
+)
+def test_every_panel_has_numbers_beside_it(drawing, users, q, sigma):
+    figure = drawing.messages_figure(secure_curves(users, q, sigma), "")
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
+        assert len(ticks) > 1
+        texts = [text.get_text() for text in axes.get_yticklabels()]
+        assert sum(bool(text) for text in texts) > 1
+        assert len(set(texts)) == len(texts)
+
+
+def test_any_range_has_numbers_beside_it(drawing):
+    for low in (1, 2, 3, 7, 11, 13, 99, 101, 290, 999, 12345):
+        for ratio in (1, 1.05, 1.5, 3, 100):
+            axes = drawing.Figure().add_subplot()
+            drawing.log_messages(axes, low, low * ratio)
+            ticks = axes.get_yticks()
+            assert len(ticks) > (low * ratio >= 2)
+            assert all(tick == int(tick) for tick in ticks)
+
+
+def test_the_legend_says_of_what_the_attack_is(drawing):
+    curves = secure_curves((1000,), 2**64, 80)
+    (attack,) = (curve for curve in curves if curve.name == "attack")
+    first, _, rest = drawing.label(attack).partition(", ")
+    assert first == "fewer: the attack gains more than $2^{-\\sigma}$"
+    assert rest == "parallel shufflers only, clear share"
+
+
 def test_the_legend_does_not_cover_the_axes(drawing):
     figure = drawing.messages_figure(secure_curves((100, 10**6), 2**64, 80), "T", mark=100)
     figure.draw_without_rendering()
@@ -295,3 +352,35 @@ def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(IsADirectoryError), written_whole(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and links of POSIX")
+def test_only_regular_files_are_written(tmp_path):
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("missing/../x")
+    os.mkfifo(tmp_path / "pipe")
+    before = set(tmp_path.iterdir())
+    for name in ("device", "pipe", "loop", "dangling", "missing/x", "missing/../x", "y" * 300):
+        with pytest.raises(OSError), written_whole(tmp_path / name):
+            pass
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_the_longest_name(tmp_path):
+    path = tmp_path / ("x" * 251 + ".png")
+    with written_whole(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+def test_links_to_links_are_followed_and_stay(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b").symlink_to("../c")
+    (tmp_path / "a").symlink_to("folder/b")
+    with written_whole(tmp_path / "a") as file:
+        file.write(b"new")
+    assert (tmp_path / "c").read_bytes() == b"new"
+    assert (tmp_path / "a").is_symlink()
+    assert (tmp_path / "folder" / "b").is_symlink()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import NoReturn
 
 import click
 
@@ -17,7 +18,7 @@ from ikos import __version__
 from ikos.cli.errors import Interrupted, Quiet, one_line, problem
 from ikos.cli.output import discard_output
 
-__all__ = ["main"]
+__all__ = ["execute", "main"]
 
 COMMANDS = ("sum", "messages", "demo")
 """Each a module of this package with a click command called ``command``."""
@@ -66,22 +67,35 @@ def commands(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    execute(commands, "ikos")
+
+
+def execute(command: click.Command, name: str) -> NoReturn:
+    """Run a command, with every mistake in one line, and exit.
+
+    Parameters
+    ----------
+    command : click.Command
+        What to run, with the arguments of this process.
+    name : str
+        The program's, for messages.
+    """
     try:
-        status = commands.main(prog_name="ikos", standalone_mode=False)
+        status = command.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else "ikos"
+        path = context.command_path if context is not None else name
         _fail(path, one_line(error), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort):
-        _fail("ikos", "interrupted", 130)
+        _fail(name, "interrupted", 130)
     except Quiet as error:
         sys.exit(error.status)
     except OSError as error:
         discard_output()
-        _fail("ikos", problem(error), 2)
+        _fail(name, problem(error), 2)
     sys.exit(status or 0)
 
 
-def _fail(path: str, message: str, status: int) -> None:
+def _fail(path: str, message: str, status: int) -> NoReturn:
     click.echo(f"{path}: error: {message}", err=True)
     sys.exit(status)

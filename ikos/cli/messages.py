@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,21 @@ from ikos.cli.budget import weak
 from ikos.cli.errors import Command, in_options
 from ikos.cli.messages_report import Asked, Floor, Row, as_json, as_text
 from ikos.cli.output import power_text, print_json, print_text, progress
-from ikos.cli.types import MODULUS, NAME, PLOT, WHOLE, Decimal, Whole
+from ikos.cli.proofs import unproved
+from ikos.cli.types import (
+    CORRUPT,
+    DELTA,
+    EPSILON,
+    HONEST,
+    MODULUS,
+    NAME,
+    PLOT,
+    SIGMA,
+    WHOLE,
+    Decimal,
+    Honest,
+    Whole,
+)
 
 if TYPE_CHECKING:
     from ikos import MessageCount
@@ -30,24 +45,20 @@ Examples
 
 RESERVE = Fraction(1, 100)
 
+SEES_ALL = "whoever controls a single shuffler sees everything"
+
 
 @click.command("messages", cls=Command, epilog=EXAMPLES)
 @click.option("--users", required=True, type=Whole(low=1, high=1 << 53), help="How many; 10^6.")
-@click.option("--modulus", type=MODULUS, help="Order of the group, e.g. 2^64 or 1000003.")
 @click.option(
-    "--sigma",
-    type=Decimal(above="0", below="1000001"),
-    help="Security of a secure sum in bits, e.g. 80.",
+    "--modulus",
+    type=MODULUS,
+    help="Order of the group, e.g. 2^64 or 1000003; optional for a private sum [chosen].",
 )
+@click.option("--sigma", type=SIGMA, help="Security of a secure sum in bits, e.g. 80.")
+@click.option("--epsilon", type=EPSILON, help="Privacy budget of a private sum, e.g. 1.")
 @click.option(
-    "--epsilon",
-    type=Decimal(above="0", below="1000001"),
-    help="Privacy budget of a private sum, e.g. 1.",
-)
-@click.option(
-    "--delta",
-    type=Decimal(above="0", below="1"),
-    help="Privacy failure probability of a private sum, e.g. 1e-12.",
+    "--delta", type=DELTA, help="Privacy failure probability of a private sum, e.g. 1e-12."
 )
 @click.option("--precision", type=WHOLE, help="Steps of a private sum's values [chosen].")
 @click.option(
@@ -57,7 +68,16 @@ RESERVE = Fraction(1, 100)
     "noise, 0 to 0.5 [0.01].",
 )
 @click.option(
-    "--min-honest", type=Whole(low=1), help="How many users are honest at least [all of them]."
+    "--min-honest",
+    type=HONEST,
+    help="How many users are honest at least, e.g. 800000 or 80% [all of them].",
+)
+@click.option(
+    "--corrupt-shufflers",
+    type=CORRUPT,
+    default="0",
+    metavar="INTEGER",
+    help="How many parallel shufflers may collude with the analyzer [0].",
 )
 @click.option("--analysis", type=NAME["analysis"], help="Only this analysis.")
 @click.option("--shuffler", type=NAME["shuffler"], help="Only parallel shufflers, or a single one.")
@@ -81,7 +101,8 @@ def command(
     delta: Fraction | None,
     precision: int | None,
     reserve: Fraction | None,
-    min_honest: int | None,
+    min_honest: int | Fraction | None,
+    corrupt_shufflers: int,
     analysis: str | None,
     shuffler: str | None,
     clear_share: bool | None,
@@ -101,9 +122,14 @@ def command(
     from ikos.counts import ANALYSES, SHUFFLERS
 
     _check(sigma, modulus, epsilon, delta, precision, reserve)
-    honest = users if min_honest is None else min_honest
+    honest = Honest.of(min_honest, users)
     if honest > users:
         raise click.UsageError(f"--min-honest must be at most --users = {users}, got {honest}")
+    if corrupt_shufflers and shuffler == "single":
+        raise click.UsageError(
+            f"--corrupt-shufflers must be 0 with a single shuffler, got {corrupt_shufflers}: "
+            f"{SEES_ALL}"
+        )
     if plot is not None:
         import ikos.plots.drawing  # noqa: F401  (says at once whether it can be done)
     if sigma is None:
@@ -111,6 +137,7 @@ def command(
     else:
         assert modulus is not None
         asked = Asked(users, honest, modulus, sigma, None, None, None, None)
+    asked = replace(asked, corrupt=corrupt_shufflers)
     analyses = [analysis] if analysis else list(ANALYSES)
     settings = [
         (kind, clear)
@@ -119,17 +146,17 @@ def command(
     ]
     rows = _rows(asked, analyses, settings)
     if all(row.count is None for row in rows):
-        reasons = dict.fromkeys(f"{row.analysis} {row.reason}" for row in rows)
+        reasons = dict.fromkeys(f"{row.analysis}: {row.reason}" for row in rows)
         raise click.UsageError("no theorem covers this: " + "; ".join(reasons))
     floor = _floor(asked, settings)
     if plot is not None:
         narrowed = shuffler is not None or clear_share is not None
         _plot(plot, asked, analyses, settings if narrowed else None, modulus, precision)
-    if epsilon is not None and delta is not None:
-        for warning in weak(epsilon, delta, users):
-            click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+    warnings = weak(epsilon, delta, users) if epsilon is not None and delta is not None else []
+    for warning in warnings:
+        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
     if json:
-        print_json(as_json(asked, rows, floor, plot))
+        print_json(as_json(asked, rows, floor, plot, warnings))
     else:
         print_text(as_text(asked, rows, floor, plot))
 
@@ -203,7 +230,8 @@ def _ask(
         "clear_share": clear,
     }
     if asked.sigma is not None:
-        return least((asked.honest, asked.users), asked.q, asked.sigma, **setting), None
+        count = least((asked.honest, asked.users), asked.q, asked.sigma, **setting)
+        return count.sent(asked.corrupt), None
     assert asked.epsilon is not None
     assert asked.delta is not None
     assert asked.reserve is not None
@@ -214,6 +242,7 @@ def _ask(
         precision=asked.precision,
         modulus=asked.q,
         min_honest=asked.honest,
+        corrupt_shufflers=asked.corrupt,
         reserve=asked.reserve,
         **setting,
     )
@@ -222,25 +251,36 @@ def _ask(
 
 def _rows(asked: Asked, analyses: list[str], settings: list[tuple[str, bool]]) -> list[Row]:
     """Return all rows, analysis by analysis, of each the fewest messages first."""
-    rows = []
-    for analysis in analyses:
-        of_one = []
-        for shuffler, clear in settings:
-            count, error, reason = None, None, None
-            try:
-                count, error = _ask(asked, analysis, shuffler, clear)
-            except ValueError as problem:
-                reason = _reason(str(problem), analysis)
-            of_one.append(Row(analysis, shuffler, clear, count, error, reason))
-        rows += sorted(of_one, key=lambda row: row.count.total if row.count else math.inf)
+    rows: list[Row] = []
+    with progress("counting messages") as shown:
+        for i, analysis in enumerate(analyses):
+            of_one = []
+            for j, (shuffler, clear) in enumerate(settings, 1):
+                of_one.append(_row(asked, analysis, shuffler, clear))
+                if shown is not None:
+                    shown(i * len(settings) + j, len(analyses) * len(settings))
+            rows += sorted(of_one, key=lambda row: row.count.total if row.count else math.inf)
     return rows
+
+
+def _row(asked: Asked, analysis: str, shuffler: str, clear: bool) -> Row:
+    count, error, reason = None, None, None
+    try:
+        if asked.corrupt and shuffler == "single":
+            raise ValueError(SEES_ALL)
+        count, error = _ask(asked, analysis, shuffler, clear)
+    except ValueError as problem:
+        reason = _reason(str(problem), analysis)
+    missing = unproved(analysis, asked.q) if count else None
+    return Row(analysis, shuffler, clear, count, error, reason, missing)
 
 
 def _floor(asked: Asked, settings: list[tuple[str, bool]]) -> list[Floor] | None:
     """Return the floor in each setting, or None where there is none.
 
     The level must hold for every number of honest users from the fewest to all: the highest
-    floor of some of these counts is a floor.
+    floor of some of these counts is a floor. What colluding shufflers pass on is as good as clear,
+    and clear messages do not count.
     """
     from ikos.counts.floor import counting_floor
 
@@ -249,11 +289,13 @@ def _floor(asked: Asked, settings: list[tuple[str, bool]]) -> list[Floor] | None
     sizes = {max(2, asked.honest), asked.users}
     floors = []
     for shuffler, clear in settings:
+        if asked.corrupt and shuffler == "single":
+            continue
         shuffled = max(
             counting_floor(n, asked.q, asked.sigma, shuffler=shuffler, clear_share=clear)
             for n in sizes
         )
-        floors.append(Floor(shuffler, clear, shuffled))
+        floors.append(Floor(shuffler, clear, shuffled + asked.corrupt))
     return floors
 
 
@@ -270,10 +312,12 @@ def _plot(
     from ikos.plots.drawing import messages_figure
 
     low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
+    chosen = settings or BOTH_WAYS
     options: dict[str, Any] = {
         "analyses": analyses,
-        "settings": settings or BOTH_WAYS,
+        "settings": [way for way in chosen if way[0] == "parallel" or not asked.corrupt],
         "honest": Fraction(asked.honest, asked.users),
+        "corrupt": asked.corrupt,
     }
     with progress("Plotting") as shown:
         options["progress"] = shown
@@ -287,8 +331,13 @@ def _plot(
             users = grid(low, high, 12, also=[asked.users])
             curves = private_curves(users, asked.epsilon, asked.delta, **options)
     notes = ["Totals count the clear share where there is one."]
-    if any(curve.name == "attack" for curve in curves):
-        notes.append("The attack is an estimate, not a proof.")
+    drawn = {curve.name for curve in curves}
+    if "attack" in drawn:
+        notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
+    if "ghazi2020" in drawn and (missing := unproved("ghazi2020", asked.q)):
+        notes.append(f"ghazi2020: {missing}.")
+    if asked.corrupt:
+        notes.append(f"Shufflers that may collude with the analyzer: {asked.corrupt:,}.")
     if asked.sigma is None:
         notes.append("Precision and modulus are chosen for each n, unless given.")
     figure = messages_figure(

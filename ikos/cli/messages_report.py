@@ -3,7 +3,8 @@
 The JSON object that ``--json`` prints; all keys are always there:
 
 - ``command``, ``version``: strings; ``users``; ``min_honest``: how many of them are honest, at
-  least; ``modulus``: a string of digits, because it can exceed 2^53.
+  least; ``corrupt_shufflers``: how many may collude with the analyzer; ``modulus``: a string of
+  digits, because it can exceed 2^53.
 - ``sigma``: the level asked for, or null; ``epsilon``, ``delta``, ``reserve``: the privacy asked
   for and the largest part of epsilon that hiding may take, or null.
 - ``precision``: of the private sum of values in [0, 1]; null for a secure sum.
@@ -13,18 +14,22 @@ The JSON object that ``--json`` prints; all keys are always there:
 
   - ``analysis``; ``assumes``: who proved it, under which conditions; ``shuffler``;
     ``clear_share`` (boolean);
-  - ``covered`` (boolean) and ``reason``: why not, or null. Where not, all that follows is null but
-    ``best``;
-  - ``best`` (boolean: no covered row has fewer messages), ``shuffled``, ``clear``, ``total``,
-    ``bits_per_user``, ``theorem``;
-  - ``sigma``: proved; null also where it is unlimited;
+  - ``covered`` (boolean) and ``reason``: why not, or null. Where not, all that follows is null, or
+    false where it is a boolean;
+  - ``proved`` (boolean): false where the formula's proof does not cover the modulus, so that the
+    row is for comparison only;
+  - ``best`` (boolean: proved, and no proved row has fewer messages), ``shuffled``, ``clear``,
+    ``total``, ``bits_per_user``, ``theorem``;
+  - ``sigma``: proved; null where ``unlimited`` (boolean: of a single user there is nothing to
+    hide);
   - for a private sum ``delta`` (proved), ``noise_epsilon`` (what is left of epsilon for the noise)
     and ``standard_error`` (of the sum of values in [0, 1], at most); else null.
 
 - ``floor``: for a secure sum of two or more users a list of objects, one for each setting, with
   ``shuffler``, ``clear_share``, ``shuffled``, ``clear`` and ``total``: no analysis can ever prove
   ``sigma`` for fewer messages. Else null.
-- ``plot``: the file that was written, or null.
+- ``plot``: the file that was written, or null; ``warnings``: a list of strings, on budgets that
+  protect little.
 
 Every number that is an integer here is below 2^53.
 """
@@ -47,6 +52,7 @@ from ikos.cli.output import (
     bold,
     integer_text,
     power_text,
+    remaining,
     wrapped,
 )
 from ikos.results import at_least
@@ -87,6 +93,7 @@ class Asked:
     delta: Fraction | None
     reserve: Fraction | None
     precision: int | None
+    corrupt: int = 0
 
     @property
     def bits(self) -> int:
@@ -96,7 +103,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Row:
-    """One analysis in one setting: what it proves, or why it says nothing."""
+    """One analysis in one setting: what it proves, or why it says nothing.
+
+    Where it has a count, ``unproved`` says why that is no proof, if so.
+    """
 
     analysis: str
     shuffler: str
@@ -104,20 +114,28 @@ class Row:
     count: MessageCount | None
     error: float | None
     reason: str | None
+    unproved: str | None = None
 
 
 @dataclass(frozen=True)
 class Floor:
-    """The fewest messages that counting does not exclude, in one setting."""
+    """The fewest messages that counting does not exclude, in one setting.
+
+    Those that only make up for colluding shufflers are counted.
+    """
 
     shuffler: str
     clear_share: bool
     shuffled: int
 
 
-def _best(rows: list[Row]) -> int:
-    """Return the fewest messages."""
-    return min(row.count.total for row in rows if row.count)
+def _best(rows: list[Row]) -> int | None:
+    """Return the fewest messages that are proved to be enough."""
+    return min((row.count.total for row in rows if row.count and not row.unproved), default=None)
+
+
+def _is_best(row: Row, best: int | None) -> bool:
+    return row.count is not None and not row.unproved and row.count.total == best
 
 
 def _number(value: Fraction | None) -> float | None:
@@ -125,7 +143,11 @@ def _number(value: Fraction | None) -> float | None:
 
 
 def as_json(
-    asked: Asked, rows: list[Row], floor: list[Floor] | None, plot: Path | None
+    asked: Asked,
+    rows: list[Row],
+    floor: list[Floor] | None,
+    plot: Path | None,
+    warnings: list[str],
 ) -> dict[str, Any]:
     """Return the object that ``--json`` prints."""
     best = _best(rows)
@@ -138,11 +160,13 @@ def as_json(
             "shuffler": row.shuffler,
             "clear_share": row.clear_share,
             "covered": count is not None,
-            "best": count is not None and count.total == best,
+            "proved": count is not None and not row.unproved,
+            "best": _is_best(row, best),
             "shuffled": count and count.shuffled,
             "clear": count and count.clear,
             "total": count and count.total,
             "sigma": count.sigma if count and math.isfinite(count.sigma) else None,
+            "unlimited": count is not None and math.isinf(count.sigma),
             "delta": count and count.delta,
             "noise_epsilon": count and count.noise_epsilon,
             "standard_error": row.error,
@@ -156,6 +180,7 @@ def as_json(
         "version": __version__,
         "users": asked.users,
         "min_honest": asked.honest,
+        "corrupt_shufflers": asked.corrupt,
         "modulus": integer_text(asked.q),
         "sigma": _number(asked.sigma),
         "epsilon": _number(asked.epsilon),
@@ -176,6 +201,7 @@ def as_json(
             for found in floor
         ],
         "plot": None if plot is None else str(plot),
+        "warnings": warnings,
     }
 
 
@@ -188,9 +214,10 @@ def as_text(
     error = max((row.error for row in covered if row.error is not None), default=None)
     if error is not None:
         lines += wrapped(
-            f"Values in [0, 1] are rounded to {asked.precision:,} steps and added modulo "
-            f"{power_text(asked.q)}. The sum will be off by {error:,.4g} (root mean square, at "
-            f"most), the mean by {error / asked.users:.3g}; both scale with the width of the "
+            f"Values in [0, 1] are rounded to {asked.precision:,} "
+            f"step{'s' * (asked.precision != 1)} and added modulo {power_text(asked.q)}. "
+            f"Whichever row is chosen, the sum will be off by at most {error:,.4g} (root mean "
+            f"square), the mean by {error / asked.users:.3g}; both scale with the width of the "
             "bounds."
         )
     lines += ["", *_table(covered, asked), ""]
@@ -211,6 +238,9 @@ def _heading(asked: Asked) -> str:
     who = f"Messages of each of {power_text(asked.users)} user{'s' * (asked.users > 1)}"
     if asked.honest < asked.users:
         who += f", at least {power_text(asked.honest)} of them honest,"
+    if asked.corrupt:
+        others = f"{asked.corrupt:,} shuffler{'s' * (asked.corrupt > 1)}"
+        who += f"{'' if who[-1] == ',' else ','} while at most {others} may collude,"
     if asked.sigma is not None:
         return (
             f"{who} for a secure sum modulo {power_text(asked.q)} with "
@@ -242,7 +272,9 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
         else:
             assert count.delta is not None
             assert count.noise_epsilon is not None
-            proved = [at_least(count.delta, 2), at_most(count.noise_epsilon, 4)]
+            assert asked.epsilon is not None
+            left = remaining(count.noise_epsilon, asked.epsilon)
+            proved = [at_least(count.delta, 2), at_most(left, 4)]
         table.append(
             [
                 row.analysis,
@@ -255,26 +287,39 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
         )
     lines = aligned(table)
     for i, row in enumerate(covered, 1):
-        if row.count and row.count.total == best:
+        if row.unproved:
+            lines[i] = "!" + lines[i][1:]
+        elif _is_best(row, best):
             lines[i] = bold("*" + lines[i][1:])
-    return [*lines, "  * fewest messages"]
+    if best is not None:
+        lines.append("  * fewest messages")
+    reasons = dict.fromkeys(row.unproved for row in covered if row.unproved)
+    for reason in reasons:
+        lines += wrapped(f"! {reason}; for comparison", "  ", "    ")
+    return lines
 
 
 def _floor_text(floor: list[Floor], asked: Asked) -> list[str]:
     assert asked.sigma is not None
     counts = {found.shuffler: found.shuffled for found in floor}
+    clear = ", a clear share not counted" if any(found.clear_share for found in floor) else ""
+    if set(counts.values()) == {1}:
+        return wrapped(
+            f"Counting excludes nothing here: the floor is 1 shuffled message{clear}. Whether so "
+            "few can be enough is not known."
+        )
     words = {"parallel": "with parallel shufflers", "single": "with a single shuffler"}
     if len(set(counts.values())) == 1:
         text = f"{floor[0].shuffled:,} shuffled message{'s' * (floor[0].shuffled > 1)}"
     else:
         parts = [f"{shuffled:,} {words[shuffler]}" for shuffler, shuffled in counts.items()]
         text = f"{' or '.join(parts)} (shuffled messages)"
-    if any(found.clear_share for found in floor):
-        text += ", a clear share not counted"
+    if asked.corrupt:
+        text += f", {asked.corrupt:,} of them for shufflers that collude"
     return wrapped(
-        f"No analysis can get below {text}. With fewer, what comes out of the shufflers fits too "
-        f"few of the inputs with that sum for {float(asked.sigma):.10g} bits of security. Whether "
-        "so few can be enough is not known."
+        f"No analysis can get below {text}{clear}. With fewer, what comes out of the shufflers "
+        f"fits too few of the inputs with that sum for {float(asked.sigma):.10g} bits of security. "
+        "Whether so few can be enough is not known."
     )
 
 
@@ -299,7 +344,9 @@ def _settings(rows: list[Row]) -> str:
 
 
 def _meaning(covered: list[Row], asked: Asked) -> list[str]:
-    count = min((row.count for row in covered if row.count), key=lambda found: found.total)
+    sound = [row for row in covered if not row.unproved]
+    counts = (row.count for row in sound or covered if row.count)
+    count = min(counts, key=lambda found: found.total)
     kinds, clear = {row.shuffler for row in covered}, any(row.clear_share for row in covered)
     many = f"{count.total:,} random number{'s' * (count.total != 1)}"
     noisy = "" if asked.sigma is not None else ", rounded and with a little noise,"
@@ -333,8 +380,16 @@ def _meaning(covered: list[Row], asked: Asked) -> list[str]:
     if asked.honest < asked.users:
         text += (
             "The other users may tell the analyzer all that they know; the numbers hold as long as "
-            f"at least {power_text(asked.honest)} do not. "
+            f"at least {power_text(asked.honest)} {'does' if asked.honest == 1 else 'do'} not. "
         )
-    if len(covered) > 1:
-        text += "Each row is enough by itself. Where rows tie, choose what is easier to run."
+    if asked.corrupt:
+        text += (
+            f"At most {asked.corrupt:,} of the shufflers may tell it all that they see: that is as "
+            "good as clear, and as many messages more make up for it. "
+        )
+    if not sound:
+        text += "But no row is proved. "
+    if len(sound) > 1:
+        each = "Each row" if len(sound) == len(covered) else "Each row without a !"
+        text += f"{each} is enough by itself. Where rows tie, choose what is easier to run."
     return wrapped(text)

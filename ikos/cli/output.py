@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -31,6 +32,7 @@ __all__ = [
     "print_json",
     "print_text",
     "progress",
+    "remaining",
     "wrapped",
 ]
 
@@ -134,10 +136,17 @@ def power_text(value: int) -> str:
     return f"an integer of {value.bit_length():,} bits"
 
 
-def at_most(value: float, digits: int) -> str:
+def at_most(value: float | Fraction, digits: int) -> str:
     """Return a number to so many significant digits, rounded down: what is printed must hold."""
-    rounded = Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value))
+    above, below = map(Decimal, value.as_integer_ratio())
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).divide(above, below)
     return f"{float(rounded):.{digits}g}"
+
+
+def remaining(noise_epsilon: float, epsilon: Fraction) -> Fraction:
+    """Return what is left of epsilon for the noise; all of it is more than the double below it."""
+    whole = math.nextafter(noise_epsilon, math.inf) >= epsilon
+    return epsilon if whole else Fraction(noise_epsilon)
 
 
 @contextmanager

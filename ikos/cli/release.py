@@ -6,9 +6,10 @@ The JSON object of ``ikos sum`` and ``ikos demo``; all keys are always there:
 - ``users``, ``lower``, ``upper``, ``out_of_range`` ("reject" or "clamp"): what is public.
 - ``sum``, ``sum_low``, ``sum_high``, ``mean``, ``mean_low``, ``mean_high``, ``confidence``,
   ``standard_error`` (of the sum): the release, in the data's units.
-- ``epsilon``, ``delta`` (proved; 1 where nothing is), ``requested_delta``, ``proved`` (boolean),
-  ``adjacency``, ``theorem``, ``conditions`` (strings): the guarantee.
-- ``analysis`` (null where nothing is proved), ``sigma`` (null where it is unlimited),
+- ``epsilon``, ``delta`` (proved; 1 where nothing is), ``requested_delta``, ``noise_epsilon`` (what
+  is left of epsilon for the noise), ``proved`` (boolean), ``adjacency``, ``theorem``,
+  ``conditions`` (strings; none where nothing is proved), ``warnings`` (strings): the guarantee.
+- ``analysis`` (null where nothing is proved), ``sigma`` (null where ``unlimited``, a boolean),
   ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``, ``bits_per_message``,
   ``bits_per_user``, ``all_messages``, ``precision``, ``modulus`` (a string of digits, because it
   can exceed 2^53), ``integers`` (boolean), ``min_honest``, ``corrupt_shufflers``,
@@ -32,13 +33,16 @@ from ikos import __version__
 from ikos.cli.budget import weak
 from ikos.cli.output import (
     aligned,
+    at_most,
     bold,
     figures,
     integer_text,
     power_text,
     progress,
+    remaining,
     wrapped,
 )
+from ikos.cli.proofs import unproved
 from ikos.results import at_least
 
 if TYPE_CHECKING:
@@ -76,6 +80,11 @@ class Release:
     result: SumResult
     truth: Truth
 
+    @property
+    def unproved(self) -> str | None:
+        """Why the guarantee is no proof, though its formula says something."""
+        return unproved(self.protocol.messages.analysis, self.result.modulus)
+
     def warnings(self) -> list[str]:
         """Return what must be said beside the result where the guarantee is not as asked."""
         guarantee = self.result.guarantee
@@ -84,6 +93,8 @@ class Release:
         if not guarantee.proved:
             return [f"{many} nothing: this result has no differential privacy guarantee"]
         said = weak(self.protocol.epsilon, self.delta, self.result.users)
+        if self.unproved:
+            said.append(f"{self.protocol.messages.analysis}: {self.unproved}")
         if Fraction(guarantee.delta) > self.delta:
             said += [
                 f"{many} delta = {at_least(guarantee.delta, 3)} only, not the "
@@ -134,7 +145,8 @@ class Release:
         lines = [bold(heading), *aligned(rows)]
         if self.clamp:
             lines += wrapped(
-                f"{truth.clamped:,} values were clamped. Before that the sum was "
+                f"{truth.clamped:,} value{'s were' if truth.clamped != 1 else ' was'} clamped. "
+                "Before that the sum was "
                 f"{figures(truth.before_clamping, width / 2)}."
             )
         return lines
@@ -158,17 +170,30 @@ class Release:
                 f"({at_least(guarantee.epsilon, 6)}, {at_least(guarantee.delta, 3)})-"
                 f"differential privacy under {adjacency}{self._asked()}: up to a factor e^epsilon "
                 "and a probability delta, everything would have looked the same had that value "
-                f"been another. Proved by {guarantee.theorem}. It holds"
+                f"been another.{self._left()}"
             ),
+            *wrapped(f"The proof: {guarantee.theorem}."),
+            *(wrapped(f"Beware: {self.unproved}.") if self.unproved else []),
+            *wrapped("It holds"),
             *(line for item in guarantee.conditions for line in wrapped(item, "  - ", "    ")),
             *wrapped(public),
         ]
 
     def _asked(self) -> str:
-        """Return why the delta proved is not the one asked for, if it is not."""
-        if Fraction(self.result.guarantee.delta) >= self.delta:
+        """Return why the delta proved is not the one asked for, if what is printed is not."""
+        proved, asked = self.result.guarantee.delta, f"{float(self.delta):.3g}"
+        if Fraction(proved) >= self.delta or at_least(proved, 3) == asked:
             return ""
-        return f" (delta = {float(self.delta):.3g} was asked for; whole messages prove more)"
+        return f" (delta = {asked} was asked for; whole messages prove more)"
+
+    def _left(self) -> str:
+        """Return how much of epsilon is left for the noise, if not all of it."""
+        epsilon, noise_epsilon = self.protocol.epsilon, self.protocol.messages.noise_epsilon
+        assert noise_epsilon is not None
+        left = remaining(noise_epsilon, epsilon)
+        if left == epsilon:
+            return ""
+        return f" Of epsilon, {at_most(left, 4)} is left for the noise; hiding takes the rest."
 
     def _sent_lines(self) -> list[str]:
         count, cost = self.protocol.messages, self.result.cost
@@ -190,7 +215,8 @@ class Release:
                 + (
                     "the integers are added as they are."
                     if self.protocol.integers
-                    else f"values are rounded at random to {self.result.precision:,} steps."
+                    else f"values are rounded at random to {self.result.precision:,} "
+                    f"step{'s' * (self.result.precision != 1)}."
                 )
             ),
         ]
@@ -222,12 +248,15 @@ class Release:
             "epsilon": guarantee.epsilon,
             "delta": guarantee.delta,
             "requested_delta": float(self.delta),
-            "proved": guarantee.proved,
+            "noise_epsilon": count.noise_epsilon,
+            "proved": guarantee.proved and not self.unproved,
             "adjacency": guarantee.adjacency,
             "theorem": guarantee.theorem,
-            "conditions": list(guarantee.conditions),
+            "conditions": list(guarantee.conditions) if guarantee.proved else [],
+            "warnings": self.warnings(),
             "analysis": count.analysis,
             "sigma": count.sigma if math.isfinite(count.sigma) else None,
+            "unlimited": math.isinf(count.sigma),
             "shuffler": protocol.secure_sum.shuffler,
             "clear_share": bool(count.clear),
             "shuffled": count.shuffled,

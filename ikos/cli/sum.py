@@ -12,7 +12,17 @@ import click
 
 from ikos.cli.errors import Command
 from ikos.cli.output import print_json, print_text, progress
-from ikos.cli.types import BOUND, DELIMITER, MODULUS, NAME, WHOLE, Decimal
+from ikos.cli.types import (
+    BOUND,
+    CORRUPT,
+    DELIMITER,
+    DELTA,
+    EPSILON,
+    MODULUS,
+    NAME,
+    WHOLE,
+    Decimal,
+)
 
 __all__ = ["command"]
 
@@ -35,13 +45,13 @@ Examples
 @click.option(
     "--epsilon",
     required=True,
-    type=Decimal(above="0", below="1000001"),
+    type=EPSILON,
     help="Privacy budget, e.g. 1; smaller is more private.",
 )
 @click.option(
     "--delta",
     required=True,
-    type=Decimal(above="0", below="1"),
+    type=DELTA,
     help="Privacy failure probability, e.g. 1e-9; far below 1/users.",
 )
 @click.option("--no-header", is_flag=True, help="The file has no header line.")
@@ -75,7 +85,9 @@ Examples
     help="Whether one message of each user bypasses the shufflers [yes].",
 )
 @click.option("--min-honest", type=WHOLE, help="Users who must be honest and present [all].")
-@click.option("--corrupt-shufflers", type=WHOLE, help="How many may collude with the analyzer [0].")
+@click.option(
+    "--corrupt-shufflers", type=CORRUPT, help="How many may collude with the analyzer [0]."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     file: str,

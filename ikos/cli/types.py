@@ -1,11 +1,16 @@
-"""Values on the command line: exact decimals, finite numbers, integers written as powers."""
+"""Values on the command line: exact decimals, finite numbers, integers written as powers.
+
+What is out of range is refused in the library's words: ``--option must be ..., got ...``.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,7 +21,22 @@ if TYPE_CHECKING:
 else:
     Base = click.ParamType  # not subscriptable in older versions
 
-__all__ = ["BOUND", "DELIMITER", "MODULUS", "NAME", "PLOT", "WHOLE", "Decimal", "Whole"]
+__all__ = [
+    "BOUND",
+    "CORRUPT",
+    "DELIMITER",
+    "DELTA",
+    "EPSILON",
+    "HONEST",
+    "MODULUS",
+    "NAME",
+    "PLOT",
+    "SIGMA",
+    "WHOLE",
+    "Decimal",
+    "Honest",
+    "Whole",
+]
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _DIGITS = re.compile(r"[0-9]+")
@@ -26,20 +46,32 @@ MAX_BITS = 1 << 22
 MAX_EXPONENT = 320
 
 
+def _refuse(
+    rule: str, text: str, param: click.Parameter | None, ctx: click.Context | None
+) -> NoReturn:
+    name = max(param.opts, key=len) if param is not None else "the value"
+    raise click.UsageError(f"{name} must be {rule}, got {_clipped(text)}", ctx)
+
+
 class Decimal(Base):
-    """An exact decimal number, such as 0.1, 1e-9 or 3, within open bounds.
+    """An exact decimal number, such as 0.1, 1e-9 or 3, within bounds.
 
     Parameters
     ----------
     above, below : str, optional
         Excluded bounds.
+    high : str, optional
+        An included bound.
     """
 
     name = "number"
 
-    def __init__(self, above: str | None = None, below: str | None = None) -> None:
+    def __init__(
+        self, above: str | None = None, below: str | None = None, high: str | None = None
+    ) -> None:
         self.above = above
         self.below = below
+        self.high = high
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -56,9 +88,11 @@ class Decimal(Base):
             self.fail(f"{_shown(text)} is too large or too small to compute with", param, ctx)
         result = Fraction(text)
         if self.above is not None and result <= Fraction(self.above):
-            self.fail(f"{_shown(text)} is not greater than {self.above}", param, ctx)
+            _refuse(f"greater than {'0' if result <= 0 else self.above}", text, param, ctx)
         if self.below is not None and result >= Fraction(self.below):
-            self.fail(f"{_shown(text)} is not less than {self.below}", param, ctx)
+            _refuse(f"less than {self.below}", text, param, ctx)
+        if self.high is not None and result > Fraction(self.high):
+            _refuse(f"at most {self.high}", text, param, ctx)
         return result
 
 
@@ -106,7 +140,7 @@ class Whole(Base):
         except OverflowError:
             self.fail(f"{_shown(text)} is too large to compute with", param, ctx)
         if result is None and re.fullmatch(r"-\d+", text):
-            self.fail(f"{_shown(text)} is less than {self.low}", param, ctx)
+            _refuse(f"at least {self.low}", text, param, ctx)
         if result is None:
             self.fail(
                 f"{_shown(text)} is not a whole number such as 1000, 10^6, 1e6 or 2^61-1",
@@ -114,9 +148,9 @@ class Whole(Base):
                 ctx,
             )
         if result < self.low:
-            self.fail(f"{_shown(text)} is less than {self.low}", param, ctx)
+            _refuse(f"at least {self.low}", text, param, ctx)
         if self.high is not None and result > self.high:
-            self.fail(f"{_shown(text)} is more than {self.high}", param, ctx)
+            _refuse(f"at most {self.high}", text, param, ctx)
         return result
 
 
@@ -152,6 +186,38 @@ def _bounded(value: int) -> int:
     if value.bit_length() > MAX_BITS:
         raise OverflowError
     return value
+
+
+class Honest(Base):
+    """How many users are honest: a whole number, or their share as 80% or 0.8."""
+
+    name = "integer or share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | Fraction:
+        """Return the number, or the share of all users."""
+        if isinstance(value, (int, Fraction)):
+            return value
+        text = str(value).strip()
+        number = text.removesuffix("%").rstrip()
+        match = _DECIMAL.fullmatch(number)
+        if match is not None and len(text) <= 100 and abs(int(match[1] or 0)) <= MAX_EXPONENT:
+            share = Fraction(number) / (100 if text.endswith("%") else 1)
+            if text.endswith("%") and not 0 < share <= 1:
+                _refuse("more than 0% and at most 100%", text, param, ctx)
+            if text.endswith("%") or 0 < share < 1:
+                return share
+        if "." in text and "e" not in text.lower():
+            _refuse("a whole number, or a share such as 80% or 0.8", text, param, ctx)
+        return Whole(low=1).convert(text, param, ctx)
+
+    @staticmethod
+    def of(honest: int | Fraction | None, users: int) -> int:
+        """Return how many of all users these are, a share rounded up."""
+        if honest is None:
+            return users
+        return honest if isinstance(honest, int) else math.ceil(honest * users)
 
 
 class Delimiter(Base):
@@ -193,13 +259,22 @@ class PlotFile(Base):
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from ikos.plots.files import SUFFIXES
+        from ikos.plots.files import SUFFIXES, destination
 
-        path = Path(value)
+        path, shown = Path(value), _shown(str(value))
+        if path.name.lower() in SUFFIXES:
+            self.fail(f"{shown} has no name before its suffix", param, ctx)
         if path.suffix.lower() not in SUFFIXES:
-            self.fail(f"{_shown(str(value))} does not end in {', '.join(SUFFIXES)}", param, ctx)
-        if path.is_dir():
-            self.fail(f"{_shown(str(value))} is a folder", param, ctx)
+            self.fail(f"{shown} does not end in {', '.join(SUFFIXES)}", param, ctx)
+        try:
+            if str(value).endswith(os.sep):
+                raise IsADirectoryError
+            destination(path)
+        except IsADirectoryError:
+            self.fail(f"{shown} is a folder", param, ctx)
+        except OSError as error:
+            reason = (error.strerror or "output error").lower()
+            self.fail(f"{shown} cannot be written: {reason}", param, ctx)
         return path
 
 
@@ -208,9 +283,19 @@ def _shown(text: str) -> str:
     return shown if len(shown) <= 60 else shown[:56] + "...'"
 
 
+def _clipped(text: str) -> str:
+    """Return a number's text as it is, if that is short."""
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
 BOUND = Bound()
+CORRUPT = Whole(high=10**6)
 DELIMITER = Delimiter()
-NAME = {"analysis": Name("ANALYSES"), "shuffler": Name("SHUFFLERS")}
+DELTA = Decimal(above="1e-300", below="1")
+EPSILON = Decimal(above="1e-100", high="1000000")
+HONEST = Honest()
 MODULUS = Whole(low=2)
+NAME = {"analysis": Name("ANALYSES"), "shuffler": Name("SHUFFLERS")}
 PLOT = PlotFile()
-WHOLE = Whole(high=MAX_EXACT)
+SIGMA = Decimal(above="0", high="1000000")
+WHOLE = Whole(low=1, high=MAX_EXACT)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ikos import PrivateSum
+from ikos._validation import integer
 from ikos.accuracy import default_precision
 from ikos.counts import ANALYSES, MessageCount, least
 from ikos.counts.floor import counting_floor
@@ -120,6 +121,7 @@ def secure_curves(
     analyses: Sequence[str] = ANALYSES,
     settings: Sequence[Setting] = BOTH_WAYS,
     honest: Fraction = Fraction(1),
+    corrupt: int = 0,
     progress: Progress | None = None,
 ) -> list[Curve]:
     """Return the messages of a secure sum: the floor, the attack, and each analysis.
@@ -139,6 +141,8 @@ def secure_curves(
         Shuffler and clear share.
     honest : Fraction
         At least this part of the users is honest, rounded up.
+    corrupt : int
+        Shufflers that may collude with the analyzer; only where all settings have parallel ones.
     progress : callable, optional
         Called with what is done and the whole.
 
@@ -160,9 +164,10 @@ def secure_curves(
     ghazi2020 single 1611
     ishai2006 single 254
     """
+    _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount:
-        return least(
+        found = least(
             (_part(n, honest), n),
             q,
             sigma,
@@ -170,18 +175,19 @@ def secure_curves(
             shuffler=setting[0],
             clear_share=setting[1],
         )
+        return found.sent(corrupt)
 
     lowest = min(settings, key=lambda setting: (setting[0] == "parallel", setting[1]))
 
     def floor(n: int) -> int:
         shuffled = counting_floor(_part(n, honest), q, sigma, shuffler=lowest[0])
-        return shuffled + lowest[1]
+        return shuffled + lowest[1] + corrupt
 
     curves = [Curve("floor", *lowest, tuple((n, floor(n)) for n in users if n > 1))]
     attacked = [setting for setting in settings if setting[0] == "parallel"][:1]
     for shuffler, clear in attacked:
         points = (
-            (n, attack_estimate(_part(n, honest), q, sigma) + clear)
+            (n, attack_estimate(_part(n, honest), q, sigma) + clear + corrupt)
             for n in users
             if _part(n, honest) > 1
         )
@@ -200,6 +206,7 @@ def private_curves(
     analyses: Sequence[str] = ANALYSES,
     settings: Sequence[Setting] = BOTH_WAYS,
     honest: Fraction = Fraction(1),
+    corrupt: int = 0,
     reserve: float | Fraction = Fraction(1, 100),
     progress: Progress | None = None,
 ) -> list[Curve]:
@@ -218,7 +225,7 @@ def private_curves(
         many for a given modulus there is no point.
     reserve : float
         As for `PrivateSum`.
-    analyses, settings, honest, progress
+    analyses, settings, honest, corrupt, progress
         As for `secure_curves`.
 
     Returns
@@ -236,6 +243,7 @@ def private_curves(
     ghazi2020 single 438
     ishai2006 single 78
     """
+    _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
         at_least = _part(n, honest)
@@ -253,10 +261,16 @@ def private_curves(
             shuffler=setting[0],
             clear_share=setting[1],
             min_honest=at_least,
+            corrupt_shufflers=corrupt,
             reserve=reserve,
         ).messages
 
     return [c for c in _analysed(users, analyses, settings, count, progress) if c.points]
+
+
+def _check_corrupt(corrupt: int, settings: Sequence[Setting]) -> None:
+    if integer("corrupt", corrupt, low=0) and any(shuffler == "single" for shuffler, _ in settings):
+        raise ValueError(f"corrupt must be 0 with a single shuffler, got {corrupt}")
 
 
 def _part(n: int, honest: Fraction) -> int:

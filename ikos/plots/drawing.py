@@ -57,12 +57,14 @@ _DASHES: dict[tuple[str, bool], Any] = {
 
 _WORDS = {
     "floor": "counting floor: fewer cannot be enough",
-    "attack": "tuple-counting attack (estimate)",
+    "attack": "fewer: the attack gains more than $2^{-\\sigma}$",
 }
 
 
 def _setting(curve: Curve) -> str:
     clear = "clear share" if curve.clear_share else "no clear share"
+    if curve.name == "attack":
+        return f"parallel shufflers only, {clear}"
     return f"{curve.shuffler}, {clear}"
 
 
@@ -125,18 +127,32 @@ def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.tick_params(labelsize=9)
 
 
+_DIGITS: tuple[tuple[float, ...], ...] = (
+    (1,),
+    (1, 2, 5),
+    tuple(range(1, 10)),
+    (1, 1.2, 1.5, 2, 2.5, *range(3, 10)),
+)
+"""Leading digits beside an axis, the fewest first."""
+
+
 def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -> None:
     """Scale the axis of the messages logarithmically, with numbers that people read.
 
-    Over so many decades and more, only powers of ten stand beside it.
+    Over so many decades and more, only powers of ten stand beside it; over few, as many others as
+    it takes to have two.
     """
     bottom = max(0.8, 0.8 * low)
     top = max(2 * bottom, 1.25 * high)
-    digits = (1, 2, 5) if top < 10**decades * bottom else (1,)
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
-    ticks = [d * 10.0**k for k in range(13) for d in digits]
-    axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick >= 1.1 * bottom]))
+    ticks: list[float] = []
+    for digits in _DIGITS[0 if top >= 10**decades * bottom else 1 :]:
+        ticks = [d * 10.0**k for k in range(13) for d in digits if d * 10**k == int(d * 10**k)]
+        ticks = [tick for tick in ticks if 1.1 * bottom <= tick <= top]
+        if len(ticks) > 1:
+            break
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
     axes.yaxis.set_major_formatter(_messages_formatter())
     axes.yaxis.set_minor_locator(NullLocator())
 

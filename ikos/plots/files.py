@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,10 +14,13 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SUFFIXES", "save", "written_whole"]
+__all__ = ["SUFFIXES", "destination", "save", "written_whole"]
 
 SUFFIXES = (".png", ".svg", ".pdf")
 """What a figure's file name may end in."""
+
+MAX_LINKS = 40
+"""As many links in a row are followed, as by Linux."""
 
 # Nothing in a file says when it was made: the same figure makes the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
@@ -23,6 +28,33 @@ _METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
 }
+
+
+def destination(path: Path) -> Path:
+    """Return where a file of that name is written: links are followed, folders must exist.
+
+    Parameters
+    ----------
+    path : Path
+        The name of a regular file, or of none yet.
+
+    Raises
+    ------
+    OSError
+        If something else has that name, or it leads through a folder that does not exist.
+    """
+    target = path
+    for _ in range(MAX_LINKS):
+        if not target.is_symlink():
+            break
+        target = target.parent / os.readlink(target)
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return Path(os.path.realpath(target.parent, strict=True)) / target.name
 
 
 @contextlib.contextmanager
@@ -34,7 +66,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : Path
-        The file; a link is followed. Its folder must exist.
+        The file, as for `destination`.
 
     Yields
     ------
@@ -46,10 +78,8 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     OSError
         If it cannot be written.
     """
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(21, "Is a directory", str(path))
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
+    target = destination(path)
+    temporary = target.with_name(f".ikos-{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:
             yield file

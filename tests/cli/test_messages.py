@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
 import re
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,13 +23,13 @@ PRIVATE = ("--users", "1e6", "--epsilon", "1", "--delta", "1e-12")
 SETTINGS = [(shuffler, clear) for shuffler in ("parallel", "single") for clear in (True, False)]
 
 TOP = {
-    "command", "version", "users", "min_honest", "modulus", "sigma", "epsilon", "delta", "reserve",
-    "precision", "bits_per_message", "rows", "floor", "plot",
+    "command", "version", "users", "min_honest", "corrupt_shufflers", "modulus", "sigma", "epsilon",
+    "delta", "reserve", "precision", "bits_per_message", "rows", "floor", "plot", "warnings",
 }  # fmt: skip
 ROW = {
-    "analysis", "assumes", "shuffler", "clear_share", "covered", "best", "shuffled", "clear",
-    "total", "sigma", "delta", "noise_epsilon", "standard_error", "bits_per_user", "theorem",
-    "reason",
+    "analysis", "assumes", "shuffler", "clear_share", "covered", "proved", "best", "shuffled",
+    "clear", "total", "sigma", "unlimited", "delta", "noise_epsilon", "standard_error",
+    "bits_per_user", "theorem", "reason",
 }  # fmt: skip
 FLOOR = {"shuffler", "clear_share", "shuffled", "clear", "total"}
 
@@ -61,7 +65,7 @@ def test_numbers_are_the_librarys_secure_sum(run):
     for row in result["rows"]:
         if not row["covered"]:
             assert row["reason"]
-            assert not row["best"]
+            assert not any(row[name] for name in ("best", "proved", "unlimited"))
             with pytest.raises(ValueError):
                 message_count(10**6, 2**64, 80, **setting(row))
             continue
@@ -180,6 +184,164 @@ def test_who_proved_it(run):
     )
 
 
+COMPOSITE = "! not proved for a composite modulus; for comparison"
+GHAZI = ("--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share")
+
+
+class TestCompositeModulus:
+    """The proof of ghazi2020 is for prime moduli."""
+
+    def test_marked(self, run):
+        text = run("messages", *SECURE).out
+        assert re.search(r"^! ghazi2020 ", text, re.MULTILINE)
+        assert text.count("\n!") == 1
+        assert COMPOSITE in text
+        assert "Each row without a ! is enough" in " ".join(text.split())
+        rows = run("messages", *SECURE, "--json").json["rows"]
+        for row in (row for row in rows if row["covered"]):
+            assert row["proved"] is (row["analysis"] != "ghazi2020")
+
+    @pytest.mark.parametrize("modulus", ["2^61-1", "2", "1000003"])
+    def test_prime(self, run, modulus):
+        options = ("--users", "1e6", "--modulus", modulus, "--sigma", "80")
+        text = run("messages", *options).out
+        assert "!" not in text
+        assert "Each row is enough" in " ".join(text.split())
+        rows = run("messages", *options, "--json").json["rows"]
+        assert all(row["proved"] == row["covered"] for row in rows)
+
+    @pytest.mark.parametrize("options", [(*SECURE, *GHAZI), (*PRIVATE, *GHAZI)])
+    def test_alone_it_is_printed_and_never_the_best(self, run, options):
+        text = run("messages", *options).out
+        assert COMPOSITE in text
+        assert "fewest messages" not in text
+        assert "But no row is proved." in " ".join(text.split())
+        (row,) = run("messages", *options, "--json").json["rows"]
+        assert (row["covered"], row["proved"], row["best"]) == (True, False, False)
+
+    def test_fewer_than_the_proved_rows_it_is_not_the_best(self, run, monkeypatch):
+        real = messages_report._best
+        seen = []
+        monkeypatch.setattr(messages_report, "_best", lambda rows: seen.append(rows) or real(rows))
+        run("messages", *SECURE, "--json")
+        (rows,) = seen
+        ghazi = next(row for row in rows if row.analysis == "ghazi2020" and row.count)
+        few = dataclasses.replace(ghazi, count=dataclasses.replace(ghazi.count, shuffled=1))
+        others = [row for row in rows if row.analysis != "ghazi2020"]
+        assert real([few, *others]) == real(others)
+        assert real([few]) is None
+
+    def test_too_long_to_be_tested(self, run):
+        long = ("--users", "1000", "--modulus", "3^20000", "--sigma", "40", *GHAZI)
+        text = run("messages", *long).out
+        assert "! proved for a prime modulus only" in text
+        assert max(map(len, text.splitlines())) <= 80
+
+
+class TestCorruptShufflers:
+    @pytest.mark.parametrize("options", [SECURE, PRIVATE])
+    def test_as_many_more_messages(self, run, options):
+        less = run("messages", *options, "--json").json
+        more = run("messages", *options, "--corrupt-shufflers", "3", "--json").json
+        assert (less["corrupt_shufflers"], more["corrupt_shufflers"]) == (0, 3)
+        before = {tuple(setting(row).values()): row for row in less["rows"]}
+        for row in more["rows"]:
+            other = before[tuple(setting(row).values())]
+            if row["shuffler"] == "single":
+                assert not row["covered"]
+                assert row["reason"] == "whoever controls a single shuffler sees everything"
+            elif row["covered"]:
+                assert row["shuffled"] == other["shuffled"] + 3
+                assert (row["sigma"], row["delta"]) == (other["sigma"], other["delta"])
+        assert sum(row["covered"] for row in more["rows"]) == 4
+
+    def test_the_floor(self, run):
+        less, more = (
+            run("messages", *SECURE, "--corrupt-shufflers", corrupt, "--json").json["floor"]
+            for corrupt in (0, 2)
+        )
+        parallel = [row for row in less if row["shuffler"] == "parallel"]
+        assert [row["total"] for row in more] == [row["total"] + 2 for row in parallel]
+
+    def test_words(self, run):
+        text = run("messages", *SECURE, "--min-honest", "80%", "--corrupt-shufflers", "2").out
+        flat = " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= 80
+        assert "while at most 2 shufflers may collude, for a secure sum" in flat
+        assert "2 of them for shufflers that collude" in flat
+        assert "At most 2 of the shufflers may tell it all that they see" in flat
+        assert "single: whoever controls a single shuffler sees everything" in flat
+
+    def test_the_library_agrees(self, run):
+        rows = run("messages", *PRIVATE, "--corrupt-shufflers", "2", "--json").json["rows"]
+        protocol = PrivateSum(10**6, 1, Fraction("1e-12"), corrupt_shufflers=2)
+        (row,) = (row for row in rows if tuple(setting(row).values()) == ("exact", "parallel", 1))
+        assert row["total"] == protocol.messages.total
+        assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
+
+
+@pytest.mark.parametrize("share", ["80%", "0.8", "8e-1", "80.0 %"])
+def test_a_share_of_honest_users(run, share):
+    options = ("--users", "1001", *SECURE[2:], "--analysis", "exact", "--json")
+    assert run("messages", *options, "--min-honest", share).json["min_honest"] == 801
+    assert run("messages", *options, "--min-honest", "100%").json["min_honest"] == 1001
+
+
+def test_warnings_are_in_the_json(run):
+    weak = ("--users", "1000", "--epsilon", "50", "--delta", "1e-9", "--analysis", "exact")
+    result = run("messages", *weak, "--json", warning="protects next to nobody").json
+    assert result["warnings"] == ["epsilon = 50 protects next to nobody; 1 is customary"]
+    assert run("messages", *PRIVATE, "--json").json["warnings"] == []
+
+
+def test_plurals_and_which_row(run):
+    text = " ".join(run("messages", *PRIVATE[:2], "--epsilon", "1e-6", *PRIVATE[4:]).out.split())
+    assert "rounded to 1 step and added" in text
+    assert "Whichever row is chosen, the sum will be off by at most" in text
+    alone = run("messages", "--users", "20", *SECURE[2:], "--min-honest", "1").out
+    assert "as long as at least 1 does not" in " ".join(alone.split())
+
+
+def test_a_floor_of_one_message(run):
+    text = " ".join(
+        run("messages", "--users", "1e6", "--modulus", "2", "--sigma", "40").out.split()
+    )
+    assert "Counting excludes nothing here: the floor is 1 shuffled message" in text
+    assert "No analysis can get below" not in text
+
+
+def test_all_of_a_small_epsilon_is_said_to_be_left(run):
+    options = ("--users", "1000", "--epsilon", "0.0001", "--delta", "1e-6", "--reserve", "0")
+    assert " 0.0001 " in run("messages", *options, "--analysis", "exact").out
+
+
+def test_progress(run, monkeypatch):
+    from ikos.cli import messages
+
+    seen = []
+
+    @contextlib.contextmanager
+    def shown(label):
+        yield lambda *step: seen.append((label, *step))
+
+    monkeypatch.setattr(messages, "progress", shown)
+    run("messages", *SECURE)
+    assert seen == [("counting messages", done, 16) for done in range(1, 17)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--users", "1000", *SECURE[2:], "--min-honest", "1"),
+        ("--users", "1000", "--epsilon", "1", "--delta", "1e-8", "--modulus", "2^1000"),
+    ],
+)
+def test_hard_questions_are_answered_at_once(run, options):
+    began = time.monotonic()
+    run("messages", *options)
+    assert time.monotonic() - began < 20  # minutes, once
+
+
 def test_what_is_printed_is_not_more_than_is_proved(run):
     for line in run("messages", *PRIVATE).out.splitlines():
         if match := re.match(r"[* ] exact .* ([0-9.e-]+) +([0-9.]+) +[0-9]+$", line):
@@ -228,7 +390,8 @@ def test_one_user_has_nothing_to_hide(run):
     result = run("messages", *options, "--json").json
     covered = [row for row in result["rows"] if row["covered"]]
     assert {row["analysis"] for row in covered} == {"exact"}
-    assert all(row["sigma"] is None for row in covered)
+    assert all(row["sigma"] is None and row["unlimited"] is True for row in covered)
+    assert not any(row["unlimited"] for row in result["rows"] if not row["covered"])
     assert [row["total"] for row in covered] == [1, 1, 2, 2]
     assert result["floor"] is None
     text = " ".join(run("messages", *options).out.split())
@@ -261,8 +424,6 @@ def test_plot(run, tmp_path, name, start):
 
 
 def _umask():
-    import os
-
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -298,6 +459,28 @@ def test_plot_of_a_private_sum(run, tmp_path):
 
 
 @pytest.mark.usefixtures("plots")
+@pytest.mark.parametrize("options", [SECURE, PRIVATE])
+def test_plot_with_colluding_shufflers(run, tmp_path, options):
+    path = tmp_path / "x.svg"
+    more = (*options, "--corrupt-shufflers", "2", "--plot", path)
+    rows = run("messages", *more, "--json").json["rows"]
+    words = _words(path)
+    for row in rows:
+        if row["covered"] and row["clear_share"]:
+            assert f"{row['total']}   {row['analysis']}" in words
+    assert not any(text.startswith("single") or "ghazi" in text for text in words)
+    assert "Shufflers that may collude with the analyzer: 2." in words
+
+
+@pytest.mark.usefixtures("plots")
+@pytest.mark.parametrize(("modulus", "marked"), [("2^64", True), ("2^61-1", False)])
+def test_plot_marks_what_is_not_proved(run, tmp_path, modulus, marked):
+    path = tmp_path / "x.svg"
+    run("messages", "--users", "1e6", "--modulus", modulus, "--sigma", "80", "--plot", path)
+    assert ("ghazi2020: not proved for a composite modulus." in _words(path)) == marked
+
+
+@pytest.mark.usefixtures("plots")
 def test_plot_of_what_is_asked_alone(run, tmp_path):
     path = tmp_path / "x.svg"
     only = ("--analysis", "exact", "--shuffler", "single", "--clear-share")
@@ -317,13 +500,33 @@ def test_plot_of_what_is_asked_alone(run, tmp_path):
         ("x", "does not end in .png, .svg, .pdf"),
         ("folder.png", "is a folder"),
         ("missing/x.png", "no such file or directory"),
+        ("missing/../x.png", "no such file or directory"),
+        ("file/x.png", "not a directory"),
+        ("x.png/", "is a folder"),
+        (".png", "has no name before its suffix"),
+        ("device.png", "not a regular file"),
+        ("pipe.png", "not a regular file"),
+        ("loop.png", "symbolic links"),
+        ("dangling.png", "no such file or directory"),
+        ("x" * 300 + ".png", "file name too long"),
     ],
 )
-def test_files_that_cannot_be_plotted_into(refused, tmp_path, name, message):
-    folder = tmp_path / "folder.png"
-    folder.mkdir()
-    assert message in refused("messages", *SECURE, "--plot", tmp_path / name)
-    assert list(tmp_path.rglob("*")) == [folder]
+@pytest.mark.skipif(sys.platform == "win32", reason="devices, pipes and links of POSIX")
+def test_files_that_cannot_be_plotted_into(refused, tmp_path, monkeypatch, name, message):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "device.png").symlink_to("/dev/null")
+    (tmp_path / "loop.png").symlink_to("loop.png")
+    (tmp_path / "dangling.png").symlink_to("missing/../y.png")
+    if name == "pipe.png":
+        os.mkfifo(tmp_path / name)
+    before = set(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+    said = refused("messages", *SECURE, "--plot", name)
+    assert message in said
+    assert repr(name)[:50] in said
+    assert set(tmp_path.rglob("*")) == before
+    assert Path("/dev/null").is_char_device()
 
 
 @pytest.mark.usefixtures("plots")
@@ -366,38 +569,57 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
         ((*SECURE, "--delta", "0.1"), "--delta is for a private sum"),
         ((*SECURE, "--precision", "5"), "--precision is for a private sum"),
         ((*SECURE, "--reserve", "0.1"), "--reserve is for a private sum"),
-        ((*SECURE, "--min-honest", "0"), "'0' is less than 1"),
+        ((*SECURE, "--min-honest", "0"), "--min-honest must be at least 1, got 0"),
+        ((*SECURE, "--min-honest", "1.5"), "must be a whole number, or a share such as 80% or 0.8"),
+        ((*SECURE, "--min-honest", "0%"), "--min-honest must be more than 0% and at most 100%"),
+        ((*SECURE, "--min-honest", "101%"), "--min-honest must be more than 0% and at most 100%"),
+        ((*SECURE, "--min-honest", "most"), "'most' is not a whole number"),
+        (
+            (*SECURE, "--corrupt-shufflers", "1", "--shuffler", "single"),
+            "--corrupt-shufflers must be 0 with a single shuffler, got 1: whoever controls",
+        ),
+        ((*SECURE, "--corrupt-shufflers", "-1"), "--corrupt-shufflers must be at least 0, got -1"),
+        ((*SECURE, "--corrupt-shufflers", "1e9"), "must be at most 1000000, got 1e9"),
+        (
+            (*SECURE, "--corrupt-shufflers", "1", "--analysis", "ishai2006"),
+            "ishai2006: whoever controls a single shuffler sees everything",
+        ),
         ((*SECURE, "--min-honest", "10^7"), "--min-honest must be at most --users = 1000000"),
         ((*PRIVATE, "--min-honest", "10^7"), "--min-honest must be at most --users = 1000000"),
         ((*PRIVATE, "--reserve", "0.6"), "--reserve must be at most 0.5"),
         ((*PRIVATE, "--reserve", "-0.1"), "--reserve must be at least 0"),
         ((*PRIVATE, "--reserve", "1%"), "'1%' is not a decimal number"),
         ((*SECURE, "--analysis", "published"), "'published' is not one of exact, balle2020"),
-        ((*SECURE, "--users", "0"), "'0' is less than 1"),
-        ((*SECURE, "--users", "-1"), "'-1' is less than 1"),
+        ((*SECURE, "--users", "0"), "--users must be at least 1, got 0"),
+        ((*SECURE, "--users", "-1"), "--users must be at least 1, got -1"),
         ((*SECURE, "--users", "1_000"), "'1_000' is not a whole number"),
         ((*SECURE, "--users", "１０"), "is not a whole number"),
         ((*SECURE, "--users", "1.5"), "'1.5' is not a whole number"),
         ((*SECURE, "--users", "1.55e1"), "'1.55e1' is not a whole number"),
-        ((*SECURE, "--users", "1e99"), "'1e99' is more than 9007199254740992"),
+        ((*SECURE, "--users", "1e99"), "--users must be at most 9007199254740992, got 1e99"),
         ((*SECURE, "--users", "many"), "'many' is not a whole number"),
-        ((*SECURE, "--modulus", "1"), "'1' is less than 2"),
-        ((*SECURE, "--modulus", "2^0"), "'2^0' is less than 2"),
+        ((*SECURE, "--modulus", "1"), "--modulus must be at least 2, got 1"),
+        ((*SECURE, "--modulus", "2^0"), "--modulus must be at least 2, got 2^0"),
         ((*SECURE, "--modulus", "2^99999999"), "is too large to compute with"),
         ((*SECURE, "--modulus", "2^" + "9" * 50), "is too large to compute with"),
         ((*SECURE, "--modulus", "1e" + "9" * 50), "is too large to compute with"),
         ((*SECURE, "--modulus", "2^2^2"), "is not a whole number"),
-        ((*SECURE, "--sigma", "0"), "'0' is not greater than 0"),
-        ((*SECURE, "--sigma", "1e300"), "is not less than 1000001"),
+        ((*SECURE, "--sigma", "0"), "--sigma must be greater than 0, got 0"),
+        ((*SECURE, "--sigma", "1e300"), "--sigma must be at most 1000000, got 1e300"),
+        ((*SECURE, "--sigma", "1000000.5"), "--sigma must be at most 1000000, got 1000000.5"),
+        ((*PRIVATE, "--epsilon", "1000000.5"), "--epsilon must be at most 1000000, got 1000000.5"),
+        ((*PRIVATE, "--epsilon", "1e-100"), "--epsilon must be greater than 1e-100, got 1e-100"),
+        ((*PRIVATE, "--delta", "1e-300"), "--delta must be greater than 1e-300, got 1e-300"),
         ((*SECURE, "--sigma", "nan"), "is not a decimal number"),
         ((*SECURE, "--sigma", "1/2"), "is not a decimal number"),
         ((*SECURE, "--sigma", "0.5", "--analysis", "balle2020"), "needs sigma >= 1, got 0.5"),
         ((*SECURE, "--analysis", "ghazi2020", "--clear-share"), "no theorem covers this"),
         ((*SECURE, "--users", "5", "--shuffler", "parallel", "--analysis", "balle2020"), "n >= 19"),
         ((*SECURE, "--analysis", "none"), "'none' is not one of"),
-        ((*PRIVATE, "--precision", "0"), "--precision must be at least 1"),
+        ((*PRIVATE, "--precision", "0"), "--precision must be at least 1, got 0"),
+        ((*PRIVATE, "--precision", "-1"), "--precision must be at least 1, got -1"),
         ((*PRIVATE, "--modulus", "5"), "--modulus must be above n * precision"),
-        ((*PRIVATE, "--delta", "1"), "'1' is not less than 1"),
+        ((*PRIVATE, "--delta", "1"), "--delta must be less than 1, got 1"),
         ((*SECURE, "extra"), "unexpected extra argument"),
         ((*SECURE, "--jsn"), "--json"),
     ],

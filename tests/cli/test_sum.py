@@ -21,11 +21,12 @@ TYPES = {
     "upper": float, "out_of_range": str, "sum": float, "sum_low": float, "sum_high": float,
     "mean": float, "mean_low": float, "mean_high": float, "confidence": float,
     "standard_error": float, "epsilon": float, "delta": float, "requested_delta": float,
-    "proved": bool, "adjacency": str, "theorem": str, "conditions": list, "analysis": str,
-    "sigma": float, "shuffler": str, "clear_share": bool, "shuffled": int, "clear": int,
-    "total": int, "bits_per_message": int, "bits_per_user": int, "all_messages": int,
-    "precision": int, "modulus": str, "integers": bool, "min_honest": int,
-    "corrupt_shufflers": int, "wrap_probability": float, "not_private": type(None),
+    "noise_epsilon": float, "proved": bool, "adjacency": str, "theorem": str, "conditions": list,
+    "warnings": list, "analysis": str, "sigma": float, "unlimited": bool, "shuffler": str,
+    "clear_share": bool, "shuffled": int, "clear": int, "total": int, "bits_per_message": int,
+    "bits_per_user": int, "all_messages": int, "precision": int, "modulus": str, "integers": bool,
+    "min_honest": int, "corrupt_shufflers": int, "wrap_probability": float,
+    "not_private": type(None),
 }  # fmt: skip
 
 
@@ -191,6 +192,10 @@ class TestUnproved:
         assert result["proved"] is False
         assert result["delta"] == 1
         assert result["analysis"] is None
+        assert result["conditions"] == []
+        assert result["warnings"] == [
+            "2 messages per user prove nothing: this result has no differential privacy guarantee"
+        ]
 
     def test_one_message(self, run, people):
         one = (*AGE, "--messages", "1", "--no-clear-share")
@@ -236,9 +241,43 @@ def test_budgets_that_protect_little_are_accepted_with_a_warning(run, people, op
     run("messages", "--users", "1000", *AGE[6:], *options, warning=warning)
 
 
-def test_the_delta_that_was_asked_for_is_said_beside_the_one_proved(run, people):
+def test_the_delta_that_was_asked_for_is_said_where_another_is_proved(run, people):
+    remark = "(delta = 1e-06 was asked for; whole messages prove more)"
     text = " ".join(run("sum", people, *AGE).out.split())
-    assert "(delta = 1e-06 was asked for; whole messages prove more)" in text
+    assert "(1, 1e-06)-differential privacy" in text
+    assert remark not in text
+    published = " ".join(run("sum", people, *AGE, "--analysis", "balle2020").out.split())
+    assert remark in published
+    assert "(1, 1e-06)-differential privacy" not in published
+
+
+def test_what_is_left_of_epsilon_is_said(run, people):
+    text = " ".join(run("sum", people, *AGE).out.split())
+    left = re.search(r"Of epsilon, ([0-9.]+) is left for the noise", text)
+    result = run("sum", people, *AGE, "--json").json
+    assert 0.99 <= float(left[1]) <= result["noise_epsilon"] < 1
+    assert "is left for the noise" not in run("sum", people, *AGE, "--analysis", "balle2020").out
+
+
+def test_the_proof_is_named_on_a_line_of_its_own(run, people):
+    lines = run("sum", people, *AGE).out.splitlines()
+    proof = next(i for i, line in enumerate(lines) if line.startswith("  The proof: hockey-stick"))
+    assert lines[lines.index("  It holds") + 1].startswith("  - while at least 1,000 of 1,000")
+    assert proof < lines.index("  It holds")
+
+
+def test_a_formula_without_a_proof_for_the_modulus(run, people):
+    single = (*AGE, "--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share")
+    warning = "ghazi2020: not proved for a composite modulus"
+    assert "Beware: not proved for a composite" in run("sum", people, *single, warning=warning).out
+    assert run("sum", people, *single, "--json", warning=warning).json["proved"] is False
+    prime = run("sum", people, *single, "--modulus", "2^31-1", "--json").json
+    assert (prime["proved"], prime["warnings"]) == (True, [])
+
+
+def test_one_step(run, people):
+    one = ("--precision", "1", "--modulus", "2^20")
+    assert "at random to 1 step." in " ".join(run("sum", people, *AGE, *one).out.split())
 
 
 def test_few_users(run, tmp_path):
@@ -295,28 +334,28 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("--epsilon", "0"), "'--epsilon': '0' is not greater than 0"),
-            (("--epsilon", "-1"), "'--epsilon': '-1' is not greater than 0"),
+            (("--epsilon", "0"), "--epsilon must be greater than 0, got 0"),
+            (("--epsilon", "-1"), "--epsilon must be greater than 0, got -1"),
             (("--epsilon", "inf"), "'--epsilon': 'inf' is not a decimal number"),
             (("--epsilon", "1_0"), "'--epsilon': '1_0' is not a decimal number"),
-            (("--epsilon", "1e7"), "'--epsilon': '1e7' is not less than 1000001"),
-            (("--epsilon", "1e-310"), "--epsilon must be at least 1e-100, got 1e-310"),
+            (("--epsilon", "1e7"), "--epsilon must be at most 1000000, got 1e7"),
+            (("--epsilon", "1e-310"), "--epsilon must be greater than 1e-100, got 1e-310"),
             (("--epsilon", "1e999999999"), "too large or too small"),
             (("--epsilon", "1e9999999999999999"), "not a decimal number"),
             (("--epsilon", ""), "'' is not a decimal number"),
-            (("--delta", "0"), "'--delta': '0' is not greater than 0"),
-            (("--delta", "1"), "'--delta': '1' is not less than 1"),
+            (("--delta", "0"), "--delta must be greater than 0, got 0"),
+            (("--delta", "1"), "--delta must be less than 1, got 1"),
             (("--lower", "nan"), "'--lower': 'nan' is not a decimal number"),
             (("--upper", "1e200"), "'--upper': '1e200' is neither 0 nor between 1e-100 and 1e100"),
             (("--upper", "-5"), "--upper must be greater than --lower, got -5 and 0"),
             (("--lower", "100"), "--upper must be greater than --lower, got 100 and 100"),
-            (("--confidence", "1"), "'--confidence': '1' is not less than 1"),
-            (("--confidence", "95"), "'--confidence': '95' is not less than 1"),
+            (("--confidence", "1"), "--confidence must be less than 1, got 1"),
+            (("--confidence", "95"), "--confidence must be less than 1, got 95"),
             (("--precision", "0"), "--precision must be at least 1, got 0"),
             (("--precision", "1.5"), "'--precision': '1.5' is not a whole number"),
             (("--precision", "2^53"), "--precision must be at most 4503599627370496"),
             (("--modulus", "7"), "--modulus must be above n * precision"),
-            (("--modulus", "1"), "'--modulus': '1' is less than 2"),
+            (("--modulus", "1"), "--modulus must be at least 2, got 1"),
             (("--messages", "0"), "--messages must be at least 1, got 0"),
             (("--analysis", "best"), "'--analysis': 'best' is not one of"),
             (
@@ -329,7 +368,7 @@ class TestMistakes:
             (("--analysis", "published"), "'--analysis': 'published' is not one of"),
             (("--min-honest", "3", "--analysis", "balle2020"), "balle2020 needs n >= 19"),
             (("--min-honest", "3", "--analysis", "balle2020"), "--analysis exact covers"),
-            (("--corrupt-shufflers", "-1"), "'--corrupt-shufflers': '-1' is less than 0"),
+            (("--corrupt-shufflers", "-1"), "--corrupt-shufflers must be at least 0, got -1"),
             (("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
             (("--on-out-of-range", "drop"), "'drop' is not one of 'reject', 'clamp'"),
             (("--column", "agee"), "did you mean 'age'?"),
@@ -344,9 +383,13 @@ class TestMistakes:
     def test_options(self, refused, people, options, message):
         assert message in refused("sum", people, *AGE, *options)
 
-    def test_more_messages_than_can_be_run(self, refused, people):
+    def test_more_messages_than_can_be_run(self, refused, people, monkeypatch):
         message = refused("sum", people, *AGE, "--messages", "10^9")
-        assert "1,000,000,000 messages each are more than the 100,000,000,000" in message
+        assert message == "--messages must be at most 100000000, got 1000000000"
+        monkeypatch.setattr(release, "MAX_MESSAGES", 10**5)
+        message = refused("sum", people, *AGE, "--messages", "101")
+        assert "1,000 users with 101 messages each are more than the 100,000" in message
+        assert "give fewer --messages" in message
 
     def test_another_delimiter_is_suggested(self, refused, tmp_path):
         path = tmp_path / "semicolons.csv"
