@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import re
 from typing import Any
 
 from click.testing import CliRunner
@@ -77,6 +79,30 @@ def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     return python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
 
 
+GROUP = re.compile(r"(?P<names>\w+(?:, \w+)+)(?P<kind> : .*)?")
+
+
+def one_by_one(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
+) -> None:
+    """Give each attribute that shares a line with others a line of its own."""
+    if "Attributes" not in lines:
+        return
+    head, rest = (lines[: lines.index("Attributes") + 2], lines[lines.index("Attributes") + 2 :])
+    out: list[str] = []
+    while rest:
+        line = rest.pop(0)
+        group = GROUP.fullmatch(line)
+        if group is None:
+            out.append(line)
+            continue
+        body = list(itertools.takewhile(lambda text: text[:1] == " ", rest))
+        del rest[: len(body)]
+        for name in group["names"].split(", "):
+            out += [name + (group["kind"] or ""), *body]
+    lines[:] = head + out
+
+
 FORMULA = "overflow-x: auto; overflow-y: hidden; padding: 0.5em 0"
 
 
@@ -96,4 +122,5 @@ def displayed_math(translator: Any, node: Any) -> None:
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
     app.connect("source-read", add_help)
+    app.connect("autodoc-process-docstring", one_by_one, priority=100)
     app.connect("missing-reference", from_the_top)

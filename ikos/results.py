@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -21,13 +21,28 @@ def at_least(value: float, digits: int) -> str:
 
 
 class Interval(NamedTuple):
-    """A closed interval."""
+    """A closed interval; printed with its ends rounded outwards, to a hundredth of its width."""
 
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"[{self.low:.6g}, {self.high:.6g}]"
+        width = self.high - self.low
+        if not 0 < width < math.inf:
+            return f"[{self.low:.10g}, {self.high:.10g}]"
+        step = Decimal(10) ** (math.floor(math.log10(width)) - 2)
+        low = Decimal(self.low).quantize(step, ROUND_FLOOR, _WIDE)
+        high = Decimal(self.high).quantize(step, ROUND_CEILING, _WIDE)
+        return f"[{_plain(low)}, {_plain(high)}]"
+
+
+_WIDE = Context(prec=700)
+
+
+def _plain(value: Decimal) -> str:
+    """Return a number with all of its digits, or with an exponent where these are too many."""
+    text = f"{value:f}"
+    return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
 
 
 @dataclass(frozen=True)

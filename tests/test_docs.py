@@ -62,7 +62,7 @@ def test_pages_have_blocks() -> None:
     languages = {
         page.stem: {language for language, *_ in blocks(page.read_text("utf-8"))} for page in PAGES
     }
-    for page in ("summation", "noise", "randomness", "threats", "errata"):
+    for page in ("summation", "message-counts", "noise", "randomness", "threats", "errata"):
         assert "pycon" in languages[page]
     assert "python" in languages["README"]
 

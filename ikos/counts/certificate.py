@@ -16,7 +16,7 @@ from gmpy2 import mpfr
 from ikos._validation import integer
 from ikos.counts import exact, hockey_stick
 from ikos.counts.directed import float_up
-from ikos.counts.private import checked_budget, ways
+from ikos.counts.private import MAX_PRECISION, checked_budget, ways
 from ikos.counts.secure import setting
 from ikos.counts.share_graph import ShareGraph
 
@@ -184,7 +184,7 @@ def certify_private(
     n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
     m = integer("m", m, low=1)
-    p = integer("precision", precision, low=1)
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
     graph, found = ways(
         n,
         q,

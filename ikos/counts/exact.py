@@ -104,15 +104,21 @@ def bound(users: Users, q: int, graph: ShareGraph) -> Bound:
             return any_size
     if low > LONGEST_RECURSION:
         return any_size
-    top = min(high, LONGEST_RECURSION)
+    top, beyond = _recursion_up_to(low, high, q, graph)
     recursion = Bound(max(enclosed(top, q, graph).divergence[low : top + 1]), "recursion")
-    if high > top:
-        if not applies(top, graph):
-            return any_size
-        beyond = largest_component(top + 1, q, graph)
-        rest = Bound(beyond.divergence(), "largest component", beyond.cutoff)
-        recursion = max(recursion, rest, key=lambda b: b.upper)
+    if top < high:
+        recursion = max(recursion, beyond, key=lambda b: b.upper)
     return min(recursion, any_size, key=lambda b: b.upper)
+
+
+def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, Bound]:
+    """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
+    for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
+        if low < n <= high and applies(n, graph):
+            found = largest_component(n, q, graph)
+            if n > LONGEST_RECURSION or (found.negligible and _sharp(n, graph)):
+                return n - 1, Bound(found.divergence(), "largest component", found.cutoff)
+    return min(high, LONGEST_RECURSION), _NOTHING
 
 
 def _separated(n: int, s: int, graph: ShareGraph, direction: int) -> mpfr:

@@ -127,7 +127,8 @@ class Noise:
         n = self.n
         with rounding(UP):
             others = (n - 1) * self.hit(1)
-            second = 1 + 3 * others + others * others  # E K^2 <= 1 + 2 EB + EB (1 + EB)
+            pairs = others * others * mpfr(mpq(n - 2, n - 1))
+            second = 1 + 3 * others + pairs  # E K^2 = 1 + 2 EB + EB^2, B = K - 1 binomial
             moment = max(_ZERO, second - self.spared(n - 1, DOWN))
             return min(self.split(j), moment * mpfr(mpq(j, n)) ** 2)
 
@@ -155,7 +156,7 @@ def divergences(q: int, graph: ShareGraph, noise: Noise) -> Divergences:
     n = noise.n
     if n == 1:
         return Divergences(_ZERO, _ZERO)
-    if graph.hiding == 0:
+    if graph.hiding == 0 or _hopeless(q, graph, noise):
         return Divergences(_INFINITE, _INFINITE)
     found = None
     if applies(n, graph):
@@ -171,6 +172,22 @@ def divergences(q: int, graph: ShareGraph, noise: Noise) -> Divergences:
     if found is not None:
         difference, excess = min(difference, found.difference), min(excess, found.excess)
     return Divergences(difference, excess)
+
+
+def _hopeless(q: int, graph: ShareGraph, noise: Noise) -> bool:
+    """Return whether nothing can be proved, because of the graph without edges alone.
+
+    Its part of E[q^(C-1)] is L = q^(n-1) / (f_n n!), so that x >= L / 2 and Delta_A is at least L
+    times the chance that A has two users. If these are at least 1/4 and 1/2, then the theorem's
+    delta is at least 1: for c = 0, and for c > 0 since eta >= 4 sqrt(Delta_A x / 8).
+    """
+    n = noise.n
+    with rounding(UP):
+        above = graph.log_weight(n, UP) + gmpy2.lngamma(mpfr(n + 1))
+        alone = noise.spared(n - 1, UP)
+    with rounding(DOWN):
+        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - above)
+        return bool(edgeless / 2 >= 0.25 and edgeless * (1 - alone) >= 0.5)
 
 
 def _settled(part: LargestComponent, difference: mpfr) -> bool:
@@ -288,19 +305,28 @@ def privacy(
     least = float_up(exact(epsilon * (1 - reserve), UP))
     if least >= whole:
         return untouched
-    moments = at(least).divergences  # those of the most noise hold for less of it
     with rounding(UP):
         cap = gmpy2.expm1((exact(epsilon, UP) - least) / 2)
-        optimum = cap
-        if moments.excess:
-            optimum = min(cap, gmpy2.sqrt(2 * moments.difference / moments.excess))
 
     def noise_epsilon(relative: mpfr) -> float:
         with rounding(DOWN):
             left = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
         return min(whole, max(least, float_down(left)))
 
-    best = at(noise_epsilon(optimum))
+    # From the largest c to the best one: the moments shrink with c, as noise makes jumps, and so
+    # does sqrt(2 Delta_A / x), which is best for moments that are fixed.
+    best = tried = at(least)
+    for _ in range(8):
+        if not tried.divergences.excess:
+            break
+        with rounding(UP):
+            ratio = tried.divergences.difference / tried.divergences.excess
+            optimum = min(cap, gmpy2.sqrt(2 * ratio))
+            lower = optimum < tried.relative * 0.999
+        if not lower:
+            break
+        tried = at(noise_epsilon(optimum))
+        best = min(best, tried, key=lambda p: p.delta)
     if best.delta > allowed:
         return min(best, untouched, key=lambda p: p.delta)
     # Twice: the moments of what was found are those of less noise, and hold for still less.

@@ -11,14 +11,10 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ikos._validation import integer, number, quote
-from ikos.counts.exact import LONGEST_RECURSION
-from ikos.counts.private import (
-    MIN_EPSILON,
-    checked_budget,
-    private_proved,
-)
+from ikos.counts.private import MAX_PRECISION, MIN_EPSILON, checked_budget, private_proved
 from ikos.counts.secure import MAX_SIGMA, MAX_USERS, proved, security_level, setting
 from ikos.counts.share_graph import ShareGraph
+from ikos.results import at_least
 
 __all__ = ["private_delta", "private_epsilon", "smallest_users"]
 
@@ -129,7 +125,7 @@ def private_epsilon(
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     _, allowed, spare = checked_budget(1, delta, reserve)
     m = integer("m", m, low=1)
-    p = integer("precision", precision, low=1)
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
 
     def reached(epsilon: float) -> float:
         """Return the proved delta, 0 where it is what is asked for."""
@@ -180,8 +176,10 @@ def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
         candidates = [best * 2.0 ** (spacing * i / 16) for i in range(-16, 17)]
         if tried[best] >= 1:
             break
+    if tried[best] >= 1:
+        raise ValueError("m must be larger for anything to be proved, whatever epsilon is")
     raise ValueError(
-        f"delta must be at least {tried[best]:.3g}, reached at epsilon = {best:.3g}, got "
+        f"delta must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
         f"{quote(float(delta))}: no epsilon reaches it with this m"
     )
 
@@ -211,8 +209,8 @@ def smallest_users(
     Returns
     -------
     int
-        `security_level` proves sigma for every number of users from here on, and not for one
-        less. For "exact" beyond 1024 users by one bound that falls as n grows.
+        `security_level` proves sigma for every number of users from here on to 10^100, and not
+        for one less. For "exact" beyond 1024 users by one bound that falls as n grows.
 
     Raises
     ------
@@ -250,8 +248,9 @@ def smallest_users(
         MAX_USERS, q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share
     )
     if most < wanted:
+        provable = math.floor(most * 1e3) / 1e3
         raise ValueError(
-            f"sigma must be at most {most:.6g} with m = {m}, which is proved for 10^100 users, got "
+            f"sigma must be at most {provable} with m = {m}, which is proved for 10^100 users, got "
             f"{quote(sigma)}"
         )
     low, high = 1, 2
@@ -262,6 +261,6 @@ def smallest_users(
         low, high = (low, middle) if level(middle, MAX_USERS) >= wanted else (middle, high)
     # What holds from here on is bounded as a whole, and may be proved for one less by itself.
     n = high
-    while n > 1 and level(n - 1, max(n - 1, LONGEST_RECURSION)) >= wanted:
+    while n > 1 and level(n - 1, n - 1) >= wanted:
         n -= 1
     return n

@@ -22,6 +22,7 @@ from ikos.counts.private import (
 from ikos.counts.secure import setting
 from ikos.counts.settings import allowed_settings
 from ikos.counts.types import MessageCount
+from ikos.results import at_least
 
 __all__ = ["Modulus", "Parameters", "private_parameters", "wrap_modulus"]
 
@@ -313,17 +314,17 @@ def private_parameters(
         variance = (1 + EXTRA_VARIANCE) * 2 * Fraction(n, honest) / (budget * (1 - spare)) ** 2
         target = math.sqrt(variance)
     else:
-        target = float(number("error", error, above=0))
+        target = float(number("error", error, above=0, high=1e300))
     accuracy = _Accuracy(n, honest, target)
     least = accuracy.error(whole, MAX_PRECISION)
     if target < least:
         raise ValueError(
-            f"error must be at least {least:.6g}, the error of the noise alone, got {quote(error)}"
+            f"error must be at least {at_least(least, 6)}, the error of the noise alone, got {quote(error)}"
         )
     how: dict[str, Any] = {"analysis": analysis, "reserve": spare}
 
     def proved(m: int, p: int, q: int, way: dict[str, Any]) -> MessageCount:
-        return private_proved(honest, q, m, budget, failure, p, **way, **how)
+        return private_proved(honest, q, m, budget, failure, p, most=n, **way, **how)
 
     def precise(
         m: int, p: int | None, q: int, way: dict[str, Any]

@@ -8,10 +8,11 @@ from fractions import Fraction
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer, number
+from ikos._validation import integer, number, quote
+from ikos.counts import exact as exact_analysis
 from ikos.counts import hockey_stick
 from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.secure import least, proved, setting, smallest
+from ikos.counts.secure import MAX_SIGMA, least, proved, setting, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 
@@ -19,13 +20,15 @@ __all__ = [
     "checked_budget",
     "checked_trust",
     "lemma_5_2",
+    "near",
     "private_message_count",
     "private_proved",
     "share_graphs",
     "ways",
 ]
 
-MIN_EPSILON, MAX_EPSILON = 1e-100, 1e6
+MAX_PRECISION = 1 << 100
+MIN_EPSILON, MAX_EPSILON, MIN_DELTA = 1e-100, 1e6, 1e-300
 """Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
 
 
@@ -35,7 +38,7 @@ def checked_budget(
     """Check and return a budget and the share of it that hiding may take."""
     return (
         number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
-        number("delta", delta, above=0, below=1),
+        number("delta", delta, above=0, low=MIN_DELTA, below=1),
         number("reserve", reserve, low=0, high=0.5),
     )
 
@@ -123,21 +126,25 @@ def private_message_count(
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     users = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-    precision = integer("precision", precision, low=1)
+    precision = integer("precision", precision, low=1, high=MAX_PRECISION)
     if analysis != "exact":
         with rounding(UP):
             needed = gmpy2.log2((1 + gmpy2.exp(exact(budget, UP))) / exact(allowed, DOWN))
-        count = least(
+        if needed > MAX_SIGMA:
+            raise ValueError(
+                f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
+                f"analysis={analysis!r}, got {quote(epsilon)}; analysis='exact' has no such limit"
+            )
+        shuffled = least(
             (users, users),
             q,
             float_up(needed),
             analysis=analysis,
             shuffler=shuffler,
             clear_share=clear_share,
-        )
-        return lemma_5_2(count, budget)
+        ).shuffled
 
-    def with_messages(m: int) -> MessageCount:
+    def with_messages(m: int, most: int = users) -> MessageCount:
         return private_proved(
             users,
             q,
@@ -145,9 +152,11 @@ def private_message_count(
             budget,
             allowed,
             precision,
+            analysis=analysis,
             shuffler=shuffler,
             clear_share=clear_share,
             reserve=spare,
+            most=most,
         )
 
     def enough(m: int) -> bool:
@@ -155,7 +164,15 @@ def private_message_count(
         assert found is not None
         return m >= 1 and found <= allowed
 
-    return with_messages(smallest(enough, 4))
+    if analysis == "exact":
+        shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share))
+    return with_messages(shuffled, n)
+
+
+def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
+    """Return a count to begin a search for privacy by "exact" at."""
+    bits = (1 - float(gmpy2.log2(exact(delta, DOWN)))) / 2
+    return max(2, exact_analysis.guess(n, q, bits, shuffler=shuffler, clear_share=clear_share))
 
 
 def private_proved(
@@ -173,6 +190,7 @@ def private_proved(
     dimension: int = 1,
     sensitivity: int | None = None,
     sums: int = 1,
+    most: int | None = None,
 ) -> MessageCount:
     """Return m shuffled messages with the privacy that is proved for them, if only nothing.
 
@@ -195,6 +213,9 @@ def private_proved(
         For "exact", how many such sums are shared apart from each other, each in a group of order
         q, with shufflers of its own, and with noise for all of them together: ``delta`` and
         ``noise_epsilon`` are those of the whole, the counts and ``sigma`` those of each.
+    most : int, optional
+        Honest users at most, n by default. The delta for n of them is one for more as it is;
+        ``sigma``, of inputs that may differ everywhere, is proved for each number in between.
     q, epsilon, precision, analysis, shuffler, clear_share, reserve
         As in `private_message_count`.
 
@@ -209,14 +230,21 @@ def private_proved(
     '1.0e-09'
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-    m, precision = integer("m", m, low=0), integer("precision", precision, low=1)
+    budget, _, spare = checked_budget(epsilon, 0.5, reserve)
+    allowed = number("delta", delta, above=0, below=1)  # however small: asks for the smallest
+    m, precision = (
+        integer("m", m, low=0),
+        integer("precision", precision, low=1, high=MAX_PRECISION),
+    )
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
-    count = proved((n, n), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+    most = n if most is None else integer("most", most, low=n)
+    how = {"analysis": analysis, "shuffler": shuffler}
+    count = proved((n, most), q, m, clear_share=clear_share, **how)
     if analysis != "exact":
-        return lemma_5_2(count, budget)
-    most = precision * dimension * sums
-    moved = most if sensitivity is None else integer("sensitivity", sensitivity, low=1, high=most)
+        hidden = proved((n, n), q, m, clear_share=clear_share, **how)
+        return replace(lemma_5_2(hidden, budget), sigma=count.sigma)
+    full = precision * dimension * sums
+    moved = full if sensitivity is None else integer("sensitivity", sensitivity, low=1, high=full)
     found = ways(
         n,
         q,

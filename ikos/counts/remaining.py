@@ -16,14 +16,17 @@ from ikos.counts import hockey_stick
 from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
 from ikos.counts.private import (
     MAX_EPSILON,
+    MAX_PRECISION,
+    MIN_DELTA,
     MIN_EPSILON,
     checked_trust,
     lemma_5_2,
     share_graphs,
 )
-from ikos.counts.secure import proved, setting
+from ikos.counts.secure import MAX_MESSAGES, proved, setting
 from ikos.counts.short_noise import short_noise_epsilon
 from ikos.counts.types import MessageCount
+from ikos.results import at_least
 
 __all__ = ["Remaining", "private_remaining", "remaining"]
 
@@ -73,7 +76,7 @@ def remaining(
     62.64
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    total = integer("total", total, low=1)
+    total = integer("total", total, low=1, high=MAX_MESSAGES)
     users, corrupt = _trust(n, honest, corrupt_shufflers, shuffler)
     hiding = max(0, total - int(clear_share) - corrupt)
     count = proved(
@@ -185,9 +188,10 @@ def private_remaining(
     (1.0, 1.017, 1.187)
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    total, p = integer("total", total, low=1), integer("precision", precision, low=1)
+    total = integer("total", total, low=1, high=MAX_MESSAGES)
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
     own = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    allowed = number("delta", delta, above=0, below=1)
+    allowed = number("delta", delta, above=0, low=MIN_DELTA, below=1)
     makers = n if noise_users is None else integer("noise_users", noise_users, low=1, high=n)
     present, corrupt = _trust(n, honest, corrupt_shufflers, shuffler)
     users = min(present, makers)
@@ -215,13 +219,18 @@ def private_remaining(
             best = min(best, way, key=lambda way: _preference(way, allowed))
     epsilon, reached = best
     if reached > allowed:
-        least = f"at least {float_up(reached):.3g}" if reached < 1 else "as large as 1"
+        if reached >= 1:
+            raise ValueError(
+                f"total must be larger for anything to be proved with {users} honest users who "
+                f"add noise: {m} messages of {total} hide"
+            )
+        limit = at_least(float_up(reached), 3)
         raise ValueError(
-            f"delta must be {least} for anything to be proved with {users} honest users who add "
-            f"noise and {m} messages that hide, got {quote(delta)}"
+            f"delta must be at least {limit} for anything to be proved with "
+            f"{users} honest users who add noise and {m} messages that hide, got {quote(delta)}"
         )
     left = replace(
-        count,
+        proved((present, n), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share),
         analysis=analysis,
         theorem=theorem,
         delta=float_up(reached),

@@ -43,7 +43,11 @@ ANALYSES = tuple(_MODULES)
 MAX_SIGMA = 10**6
 MAX_BITS = 10**7
 MAX_USERS = 10**100
-"""Levels, orders of groups (in bits) and numbers of users beyond these are slips."""
+MAX_MESSAGES = 10**8
+"""Levels, orders of groups (in bits), users and messages beyond these are slips.
+
+No level within them asks for as many messages of two or more users.
+"""
 
 
 def setting(
@@ -107,6 +111,8 @@ def smallest(enough: Callable[[int], bool], guess: int) -> int:
         while not enough(high):
             low, step = high, 2 * step
             high = low + step
+            if low > MAX_MESSAGES:
+                raise ValueError(f"no number of messages up to {MAX_MESSAGES} is proved enough")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -158,7 +164,7 @@ def security_level(
     88.18
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    m = integer("m", m, low=1)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
     _check_covered(n, m, analysis, shuffler, clear_share)
     return _MODULES[analysis].level((n, n), q, m, shuffler=shuffler, clear_share=clear_share)
 
@@ -260,7 +266,7 @@ def proved(
     """
     _, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
     _check_range(users)
-    m = integer("m", m, low=0)
+    m = integer("m", m, low=0, high=MAX_MESSAGES)
     found = _level(analysis, users, q, m, shuffler, clear_share)
     if not found:
         return MessageCount(m, int(clear_share), 0.0, None, "nothing is proved for this count")

@@ -30,9 +30,14 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr, mpq
 
+from ikos._validation import integer, number, quote
 from ikos.counts.directed import DOWN, PRECISION, UP, exact, float_up, rounding
 
 __all__ = ["short_noise_epsilon"]
+
+
+MIN_RATE = 1e-40
+"""The series takes a time in proportion to the logarithm of 1 / rate."""
 
 
 def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> float:
@@ -61,6 +66,11 @@ def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> fl
     ...  for part in (9, 5) for p in (1000, 10**6)]
     [1.19, 1.19, 3.06, 3.63]
     """
+    rate = number("rate", rate, above=0, low=MIN_RATE)
+    shape = number("shape", shape, above=0)
+    if shape > 1:
+        raise ValueError(f"shape must be at most 1, got {quote(shape)}")
+    sensitivity = integer("sensitivity", sensitivity, low=1)
     if shape == 1:
         return float_up(exact(rate * sensitivity, UP))
     none = _series(rate, shape, 0, UP)
@@ -89,7 +99,7 @@ def _series(rate: Fraction, shape: Fraction, shift: int, direction: int) -> mpfr
                 terms.append(term * weight)
         a += w
     if up:  # the terms fall, so that the rest is below a geometric series
-        with rounding(DOWN):
+        with rounding(UP):  # towards zero: at most 1 - exp(-2 rate)
             ratio = -gmpy2.expm1(-2 * exact(rate, DOWN))
         with rounding(UP):
             terms.append(_term(mpq(a), rate, shape, shift, UP) / ratio)

@@ -68,9 +68,12 @@ class MessageCount:
 
     def __str__(self) -> str:
         clear = " + 1 clear" if self.clear else ""
-        if self.analysis is None:
-            return f"{self.shuffled} shuffled{clear} messages; sigma = 0.0, nothing is proved"
-        return (
-            f"{self.shuffled} shuffled{clear} messages; sigma = {self.sigma:.2f} bits "
-            f"({self.analysis})"
-        )
+        messages = f"{self.shuffled} shuffled{clear} messages"
+        if self.delta is not None and self.delta < 1:
+            return (
+                f"{messages}; delta = {self.delta:.3g}, noise_epsilon = {self.noise_epsilon:.6g} "
+                f"({self.analysis})"
+            )
+        if self.analysis is None or self.delta is not None:
+            return f"{messages}; sigma = {self.sigma:.1f}, nothing is proved"
+        return f"{messages}; sigma = {self.sigma:.2f} bits ({self.analysis})"

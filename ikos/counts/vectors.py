@@ -19,12 +19,15 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
-from ikos.counts import exact as exact_analysis
 from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, log2, log2_e, rounding
 from ikos.counts.private import (
+    MAX_PRECISION,
+    MIN_DELTA,
+    MIN_EPSILON,
     checked_budget,
     checked_trust,
     lemma_5_2,
+    near,
     private_message_count,
     private_proved,
 )
@@ -93,9 +96,10 @@ class Layout:
         return self.messages_per_user * self.bits_per_message
 
     def __str__(self) -> str:
+        noise = "" if self.rate is None else f", noise scale {float(1 / self.rate):.4g}"
         return (
             f"{self.name}: {self.messages_per_user:,} messages of {self.bits_per_message:,} bits "
-            f"per user ({self.bits_per_user:,} bits)"
+            f"per user ({self.bits_per_user:,} bits){noise}"
         )
 
 
@@ -143,6 +147,7 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     >>> round(level_of_sums(80.0, 256, analysis="exact"), 9)
     76.0
     """
+    sums = integer("sums", sums, low=1)
     if sums == 1 or math.isinf(sigma):
         return sigma
     apart = log2(sums, UP)
@@ -264,7 +269,9 @@ def private_vector_layouts(
     sensitivity : int, optional
         A promise how far the replacement of one user's vector moves the sum at most, in l1 norm and
         steps of the encoding: 2 for one-hot vectors with precision 1, for instance. By default
-        d * precision, which any vectors keep. Privacy rests on it.
+        d * precision, which any vectors keep. Privacy rests on it. The promise is about encoded
+        vectors: reals are rounded at random, and a real vector of small norm can become one of a
+        larger norm, so that anything below d * precision is for integers.
     corrupt_shufflers : int
         How many of the parallel shufflers of each sum may collude with the analyzer.
 
@@ -294,18 +301,27 @@ def private_vector_layouts(
     A histogram of 100 bins: separate budgets would cost 50 times the noise.
 
     >>> for layout in private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2):
-    ...     print(layout, round(1 / layout.rate))
-    one group: 128 messages of 1,500 bits per user (192,000 bits) 2
-    separate sums: 600 messages of 15 bits per user (9,000 bits) 2
-    separate sums, composed: 600 messages of 15 bits per user (9,000 bits) 101
+    ...     print(layout)
+    one group: 128 messages of 1,500 bits per user (192,000 bits), noise scale 2
+    separate sums: 600 messages of 15 bits per user (9,000 bits), noise scale 2
+    separate sums, composed: 600 messages of 15 bits per user (9,000 bits), noise scale 100.7
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-    p = integer("precision", precision, low=1)
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
     d = _checked_dimension(dimension, q)
     moved = integer("sensitivity", d * p if sensitivity is None else sensitivity, low=1, high=d * p)
     honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
     bits = (q - 1).bit_length()
+    for name, value, least_value in (
+        ("epsilon", budget, MIN_EPSILON),
+        ("delta", allowed, MIN_DELTA),
+    ):
+        if value < least_value * d:
+            raise ValueError(
+                f"{name} must be at least {least_value * d:g} for {d} coordinates, "
+                f"got {quote(value)}"
+            )
 
     def build(
         name: str, parts: int, order: int, find: Callable[[int], MessageCount], share: int = 1
@@ -337,7 +353,7 @@ def private_vector_layouts(
     if analysis != "exact":  # refuse what it does not cover
         private_message_count(honest, q, budget, allowed, p, clear_share=clear_share, **how)
 
-    given = {"clear_share": clear_share, "reserve": spare, **how}
+    given = {"clear_share": clear_share, "reserve": spare, "most": n, **how}
 
     def whole(m: int) -> MessageCount:
         return private_proved(
@@ -352,7 +368,8 @@ def private_vector_layouts(
         each = proved((honest, honest), q, m, clear_share=clear_share, **how)
         level = level_of_sums(each.sigma, d, analysis=analysis)
         together = replace(each, sigma=level, analysis=analysis if level > 0 else None)
-        return replace(lemma_5_2(together, budget), sigma=each.sigma)
+        present = proved((honest, n), q, m, clear_share=clear_share, **how)
+        return replace(lemma_5_2(together, budget), sigma=present.sigma)
 
     def composed(m: int) -> MessageCount:
         return private_proved(
@@ -370,10 +387,9 @@ def private_vector_layouts(
 
 def _near(analysis: str, n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
     """Return a count to begin the search at."""
-    bits = 1 + max(0.0, -float(gmpy2.log2(exact(delta, DOWN))))
     if analysis == "exact":
-        near = exact_analysis.guess(n, q, bits / 2, shuffler=shuffler, clear_share=clear_share)
-        return max(2, near)
+        return near(n, q, delta, shuffler, clear_share)
+    bits = 1 + max(0.0, -float(gmpy2.log2(exact(delta, DOWN))))
     how = {"analysis": analysis, "shuffler": shuffler}
     return least((n, n), q, Fraction(bits), clear_share=clear_share, **how).shuffled
 

@@ -20,6 +20,7 @@ from ikos.counts import (
     private_proved,
 )
 from ikos.counts.private import checked_budget
+from ikos.counts.secure import MAX_MESSAGES
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, SecureRandom, secure
@@ -178,8 +179,8 @@ class PrivateSum:
                 )
         corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
         # One user's value changes: the views of min_honest users hide it, and giving the adversary
-        # what the other honest ones send only helps it. So the level for min_honest is enough,
-        # however many are honest.
+        # what the other honest ones send only helps it. So the delta for min_honest is enough,
+        # however many are honest. (A level sigma is about inputs that may differ everywhere.)
         if messages is None:
             count = private_message_count(
                 n,
@@ -194,7 +195,7 @@ class PrivateSum:
                 reserve=spare,
             ).sent(corrupt)
         else:
-            total = integer("messages", messages, low=1)
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
             count = private_proved(
                 honest,
                 q,
@@ -206,6 +207,7 @@ class PrivateSum:
                 shuffler=shuffler,
                 clear_share=clear_share,
                 reserve=spare,
+                most=n,
             ).sent(corrupt, total)
         secure_sum = SecureSum(
             n,
@@ -251,12 +253,14 @@ class PrivateSum:
             shufflers = f"while at most {corrupt} shufflers collude with the analyzer"
         else:
             shufflers = "while no shuffler colludes with the analyzer"
-        conditions = (
+        conditions: tuple[str, ...] = (
             f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
             shufflers,
             "for one report per user; every further release about the same users adds to it",
             "the number of users is public; shares are pseudorandom (AES-256)",
         )
+        if count.delta == 1:
+            conditions = ()
         return Guarantee(up(self.epsilon), count.delta, count.theorem, conditions)
 
     @property

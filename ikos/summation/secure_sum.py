@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, unmasked
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
+from ikos.counts.secure import MAX_MESSAGES
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost
@@ -129,7 +130,7 @@ class SecureSum:
                 (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear
             )
         else:
-            total = integer("messages", messages, low=1)
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
             count = proved(
                 (honest, n),
                 q,

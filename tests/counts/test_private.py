@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
-from ikos.counts import exact, hockey_stick, private_proved
+from ikos.counts import exact, hockey_stick, private_proved, proved
 from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.hockey_stick import Noise
 from ikos.counts.recursion import rational_split
@@ -253,6 +254,11 @@ def test_the_divergences_are_upper_bounds_and_near(shuffler: str) -> None:
                     mean = mean_jumps(Fraction(1, 5))
                     of_a = averaged(n, q, graph, mean)
                     excess = moments(n, q, graph.m, shuffler, clear).excess[n]
+                    if not found.difference < gmpy2.inf():
+                        # given up: nothing can be proved, with c = 0 or any other c
+                        assert of_a > ball("0.5")
+                        assert excess > ball("0.25")
+                        continue
                     assert not exactly(found.difference) < of_a
                     assert not exactly(found.excess) < excess
                     if hiding >= 2:
@@ -418,7 +424,11 @@ def test_min_honest_counts_as_so_many_users(shuffler: str, clear: bool) -> None:
     options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     for honest in (1, 2, 50, 1000):
         few = private_message_count(10**6, 2**30, 1, 1e-9, 32, min_honest=honest, **options)
-        assert few == private_message_count(honest, 2**30, 1, 1e-9, 32, **options)
+        alone = private_message_count(honest, 2**30, 1, 1e-9, 32, **options)
+        # a level is about inputs that differ anywhere, for every number who may be honest
+        everywhere = proved((honest, 10**6), 2**30, few.shuffled, **options)
+        assert few == replace(alone, sigma=everywhere.sigma)
+        assert few.sigma <= alone.sigma
     everybody = private_message_count(10**6, 2**30, 1, 1e-9, 32, min_honest=10**6, **options)
     assert everybody == private_message_count(10**6, 2**30, 1, 1e-9, 32, **options)
 
@@ -626,7 +636,7 @@ def test_one_user_needs_one_message(shuffler: str, clear: bool) -> None:
 
 @EVERY_SETTING
 @pytest.mark.parametrize("epsilon", [1e-100, 1e-3, 20, 700, 1e6])
-@pytest.mark.parametrize("delta", [1e-300, 5e-324, 0.3, 1 - 2**-53])
+@pytest.mark.parametrize("delta", [1e-300, 0.3, 1 - 2**-53])
 def test_extreme_budgets_are_answered(
     epsilon: float, delta: float, shuffler: str, clear: bool
 ) -> None:
