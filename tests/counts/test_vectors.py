@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import gmpy2
 import pytest
+from counts.moments import bits, precisely, recursion
+from counts.test_private import averaged, ball, difference, mean_jumps, relative, theorem
 from exact.share_graph import SETTINGS, Views, support, unmatched, views
 from gmpy2 import mpfr
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import message_count, private_message_count, security_level
-from ikos.counts import private_proved, private_vector_layouts, vector_layouts
+from ikos.counts import hockey_stick, private_proved, private_vector_layouts, vector_layouts
 from ikos.counts.hockey_stick import Divergences
 from ikos.counts.recursion import rational, rational_split
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.vectors import level_of_sums
+from ikos.counts.vectors import COMPOSED, ONE_GROUP, Layout, level_of_sums
 
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def _precise() -> Iterator[None]:
+    with precisely():
+        yield
+
 
 # The product bounds, for two coordinates
 
@@ -220,6 +231,318 @@ def test_keywords_of_private_proved_leave_other_calls_as_they_were() -> None:
     assert less.delta is not None
     assert same.delta is not None
     assert less.delta <= same.delta
+
+
+# One noise for several sums: the theorem once more, from the recursion in ball arithmetic
+
+Prover = Callable[..., Any]
+SIZES = [(2, 2), (2, 3), (3, 2), (5, 7)]  # users and sums
+
+
+def several(of_a: Any, excess: Any, d: int, clear: bool) -> tuple[Any, Any]:
+    """Delta_A and x of d sums together."""
+    others = (1 + excess) ** (d - 1)
+    return (d if clear else d * d) * of_a * others, (1 + excess) ** d - 1
+
+
+def averages(n: int, q: int, m: int, shuffler: str, clear: bool, mean: Any) -> tuple[Any, Any]:
+    """Delta_A over the noise, exactly, and over the component of user 1: the same if clear."""
+    split = averaged(n, q, ShareGraph(m, shuffler, clear), mean)
+    return split, difference(recursion(n, q, m, shuffler, clear), n, mean)
+
+
+def check_second_moments(privacy: Prover) -> None:
+    """What is proved for d sums is by the second moments of d sums."""
+    for (shuffler, clear), (n, d), (m, q) in product(SETTINGS, SIZES, [(4, 7), (6, 2**8)]):
+        graph = ShareGraph(m, shuffler, clear)
+        found = privacy(
+            n, q, graph, epsilon=Fraction(1), delta=Fraction(1, 10**4), sensitivity=d,
+            reserve=Fraction(1, 10), sums=d,
+        )  # fmt: skip
+        if not found.divergences.difference < gmpy2.inf():
+            assert found.delta == 1  # given up
+            continue
+        mean = mean_jumps(Fraction(found.noise_epsilon) / d)
+        excess = recursion(n, q, m, shuffler, clear).excess[n]
+        least, most = averages(n, q, m, shuffler, clear, mean)
+        of_a, together = several(least, excess, d, clear)
+        given_difference, given_excess = map(
+            ball, (exactly(found.divergences.difference), exactly(found.divergences.excess))
+        )
+        assert not given_difference < of_a
+        assert given_difference < several(most, excess, d, clear)[0] * ball("1.01")
+        assert not given_excess < together
+        assert given_excess < together * ball("1.01")
+
+
+def check_delta_of_sums(prove: Prover) -> None:
+    """delta is the theorem's for d sums; without a clear share, that of one of its two ways."""
+    for (shuffler, clear), (n, d), m in product(SETTINGS, SIZES, (5, 8)):
+        q, p, epsilon = 13, 3, Fraction(1)
+        for moved, reserve in product((d * p, 2), (Fraction(0), Fraction(1, 10))):
+            count = prove(
+                n, q, m, epsilon, Fraction(1, 10**3), p, sums=d, sensitivity=moved,
+                reserve=reserve, shuffler=shuffler, clear_share=clear,
+            )  # fmt: skip
+            eps0 = count.noise_epsilon
+            mean, c = mean_jumps(Fraction(eps0) / moved), relative(epsilon, eps0)
+            ways = []
+            for shuffled, kind in [(m, clear)] if clear else [(m, False), (m - 1, True)]:
+                excess = recursion(n, q, shuffled, shuffler, kind).excess[n]
+                of_a = averages(n, q, shuffled, shuffler, kind, mean)[0]
+                ways.append(theorem(*several(of_a, excess, d, kind), eps0, c))
+            assert count.delta == 1 or any(not ball(count.delta) < way for way in ways)
+            if clear and count.delta < 1:
+                assert ball(count.delta) < ways[0] * ball("1.01")
+
+
+Change = Callable[[Divergences, int, ShareGraph], Divergences]
+
+
+def products(found: Divergences, sums: int, pairs: int, others: int = 0) -> Divergences:
+    """The second moments of d sums with other factors."""
+    one = 1 + found.excess
+    return Divergences(
+        pairs * found.difference * one ** (sums - 1 + others), one ** (sums + others) - 1
+    )
+
+
+OF_SUMS: dict[str, Change] = {
+    "of one sum": lambda found, sums, graph: found,
+    "d pairs without a clear share": lambda found, sums, graph: products(found, sums, sums),
+    "one pair": lambda found, sums, graph: products(found, sums, 1),
+    "one factor less": lambda found, sums, graph: products(
+        found, sums, sums if graph.clear_share else sums * sums, -1
+    ),
+    "x of one sum": lambda found, sums, graph: Divergences(
+        products(found, sums, sums if graph.clear_share else sums * sums).difference, found.excess
+    ),
+}
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep nothing of a mutant for later."""
+    monkeypatch.setattr(hockey_stick, "privacy", hockey_stick.privacy.__wrapped__)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_several_sums_are_proved_by_their_second_moments() -> None:
+    check_second_moments(hockey_stick.privacy)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_delta_of_several_sums_is_the_theorem_rounded_up() -> None:
+    check_delta_of_sums(private_proved)
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize("mutant", OF_SUMS.values(), ids=OF_SUMS.keys())
+def test_other_second_moments_of_sums_are_caught(
+    mutant: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Divergences, "of_sums", mutant)
+    with pytest.raises(AssertionError):
+        check_second_moments(hockey_stick.privacy)
+    with pytest.raises(AssertionError):
+        check_delta_of_sums(private_proved)
+
+
+# Layouts of private vectors: rate, delta and budget as they are written down
+
+PRIVATE: dict[str, Any] = {
+    "n": 6, "q": 2**7, "epsilon": Fraction(3, 2), "delta": Fraction(1, 10**4), "precision": 7,
+    "dimension": 3, "sensitivity": 4,
+}  # fmt: skip
+
+
+def check_private_layouts(layouts: Prover) -> None:
+    """delta is the theorem's for noise of the rate that the layout says; composed, d times it."""
+    n, q, d, p, moved = (
+        PRIVATE[key] for key in ("n", "q", "dimension", "precision", "sensitivity")
+    )
+    for shuffler, reserve in product(("parallel", "single"), (Fraction(0), Fraction(1, 10))):
+        for layout in layouts(**PRIVATE, shuffler=shuffler, reserve=reserve):
+            composed, group = layout.name == COMPOSED, layout.name == ONE_GROUP
+            sums, parts = (1, d) if composed else (layout.sums, 1)
+            order, coordinates = (q**d, d) if group else (q, 1)
+            eps0, m = layout.count.noise_epsilon, layout.count.shuffled
+            assert layout.epsilon == PRIVATE["epsilon"]
+            assert layout.rate == Fraction(eps0) / (min(p, moved) if composed else moved)
+            mean = coordinates * mean_jumps(layout.rate)
+            moments = recursion(n, order, m, shuffler, True)
+            of_a = difference(moments, n, mean)
+            c = relative(PRIVATE["epsilon"] / parts, eps0)
+            true = parts * theorem(*several(of_a, moments.excess[n], sums, True), eps0, c)
+            assert not ball(layout.delta) < true
+            assert ball(layout.delta) < true * ball("1.01")
+            assert Fraction(layout.delta) >= parts * Fraction(layout.count.delta)
+            assert layout.delta <= PRIVATE["delta"]
+
+
+def composed_as(change: Callable[[Layout, dict[str, Any]], Layout]) -> Prover:
+    """Return the layouts with the composed one changed."""
+
+    def layouts(**how: Any) -> list[Layout]:
+        *first, last = private_vector_layouts(**how)
+        return [*first, change(last, how)]
+
+    return layouts
+
+
+def with_a_step(layout: Layout, how: dict[str, Any]) -> Layout:
+    """Count for the noise of values that move by one step."""
+    d = how["dimension"]
+    count = private_proved(
+        how["n"], how["q"], layout.count.shuffled, how["epsilon"] / d, how["delta"] / d,
+        how["precision"], sensitivity=1, shuffler=how["shuffler"], reserve=how["reserve"],
+    )  # fmt: skip
+    assert count.delta is not None
+    return replace(layout, count=count, delta=d * count.delta * (1 + 1e-15))
+
+
+COMPOSED_AS: dict[str, Callable[[Layout, dict[str, Any]], Layout]] = {
+    "delta of one sum": lambda layout, how: replace(layout, delta=layout.count.delta),
+    "the noise for one step": with_a_step,
+    "the rate for one step": lambda layout, how: replace(layout, rate=4 * rate_of(layout)),
+    "the rate for the precision": lambda layout, how: replace(layout, rate=4 * rate_of(layout) / 7),
+    "the whole budget": lambda layout, how: replace(layout, rate=3 * rate_of(layout)),
+}
+
+
+def rate_of(layout: Layout) -> Fraction:
+    assert layout.rate is not None
+    return layout.rate
+
+
+def test_private_layouts_are_proved_for_the_noise_that_they_name() -> None:
+    check_private_layouts(private_vector_layouts)
+
+
+@pytest.mark.parametrize("mutant", COMPOSED_AS.values(), ids=COMPOSED_AS.keys())
+def test_other_composed_layouts_are_caught(
+    mutant: Callable[[Layout, dict[str, Any]], Layout],
+) -> None:
+    with pytest.raises(AssertionError):
+        check_private_layouts(composed_as(mutant))
+
+
+# Levels for every number of honest users
+
+
+def own_levels(n: int, q: int, m: int, shuffler: str, clear: bool, d: int) -> list[Any]:
+    """The level of d sums for 2, 3, ..., n users, in bits: the best that any way proves."""
+    ways = [(m, True)] if clear else [(m, False), (m - 1, True)]
+    levels = []
+    found = [recursion(n, q, shuffled, shuffler, kind) for shuffled, kind in ways if shuffled]
+    for k in range(2, n + 1):
+        least = min((moments.divergence[k] for moments in found), key=float)
+        levels.append(max(level_by_product(bits(least), d), bits(least) - log2(d), key=float))
+    return levels
+
+
+def log2(value: Any) -> Any:
+    return ball(value).log() / ball(2).log()
+
+
+def level_by_product(sigma: Any, d: int) -> Any:
+    """-log2 TV from TV^2 = d D (1 + D)^(d-1) / 2 with D = 2^(1 - 2 sigma)."""
+    D = (2 * ball(2) ** (-2 * sigma)) if d > 1 else None
+    return sigma if D is None else -(d * D * (1 + D) ** (d - 1) / 2).log() / ball(2).log() / 2
+
+
+def secure_layouts(n: int, q: int, honest: int, d: int, **how: Any) -> list[Layout]:
+    return list(vector_layouts(n, q, 7, d, min_honest=honest, **how))
+
+
+def private_layouts(n: int, q: int, honest: int, d: int, **how: Any) -> list[Layout]:
+    return list(private_vector_layouts(n, q, 1, 0.01, 1, d, min_honest=honest, **how))
+
+
+def check_levels_of_layouts(find: Callable[..., list[Layout]], honest: int) -> None:
+    """Each number of honest users, from the fewest to all, has the level; one of them no more."""
+    n, q, d = 12, 5, 3
+    for shuffler, clear in SETTINGS:
+        for layout in find(n, q, honest, d, shuffler=shuffler, clear_share=clear):
+            order = q**d if layout.name == ONE_GROUP else q
+            m = layout.count.shuffled
+            levels = own_levels(n, order, m, shuffler, clear, layout.sums)
+            least = max(ball(0), min(levels[max(honest, 2) - 2 :], key=float), key=float)
+            assert math.isfinite(layout.sigma)  # there may be two
+            assert not ball(layout.sigma) > least
+            if clear:
+                assert float(layout.sigma) >= float(least) - 1e-3
+
+
+LAYOUTS = {"secure": secure_layouts, "private": private_layouts}
+
+
+@pytest.mark.parametrize("honest", [1, 2, 5, 12])
+@pytest.mark.parametrize("find", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_layouts_have_their_level_for_every_number_of_honest_users(
+    find: Callable[..., list[Layout]], honest: int
+) -> None:
+    check_levels_of_layouts(find, honest)
+
+
+@pytest.mark.parametrize("find", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_levels_for_one_number_of_honest_users_are_caught(
+    find: Callable[..., list[Layout]],
+) -> None:
+    """One honest user has nothing to hide, but two have."""
+    with pytest.raises(AssertionError):
+        check_levels_of_layouts(lambda n, q, honest, d, **how: find(honest, q, honest, d, **how), 1)
+
+
+def test_published_levels_of_layouts_hold_for_every_number_of_honest_users() -> None:
+    """What ishai2006 proves falls with the number of users."""
+    n, honest, q, d = 4000, 40, 2**8, 3
+    how: dict[str, Any] = {"analysis": "ishai2006", "shuffler": "single", "clear_share": False}
+    secure = vector_layouts(n, q, 20, d, min_honest=honest, **how)
+    private = private_vector_layouts(n, q, 1, 1e-5, 1, d, min_honest=honest, **how)
+    for layout in (*secure, *private):
+        order = q**d if layout.name == ONE_GROUP else q
+        for k in (honest, 100, n):
+            level = security_level(k, order, layout.count.shuffled, **how)
+            assert layout.sigma <= level_of_sums(level, layout.sums, analysis="ishai2006")
+            assert layout.count.sigma <= level
+
+
+# Levels of sums where the second-order term matters
+
+
+def check_level_of_sums(level: Callable[..., float]) -> None:
+    """At most the better of the exact product and union bounds, and near it."""
+    for d in (2, 3, 10, 1000, 10**6):
+        for tenths in range(80):
+            sigma = math.log2(d) / 2 + tenths / 10
+            product_bound, union = level_by_product(ball(sigma), d), ball(sigma) - log2(d)
+            found = ball(level(sigma, d, analysis="exact"))
+            assert found == 0 or not found > max(product_bound, union, key=float)
+            D = 2 * 4.0**-sigma
+            assert float(found) >= float(product_bound) - (d - 1) * D * D / 2
+            assert not found < max(union, ball(0), key=float) - ball(2) ** -40
+
+
+LEVELS: dict[str, Callable[..., float]] = {
+    "no second order": lambda sigma, d, analysis: sigma - math.log2(d) / 2,
+    "one sum's second order": lambda sigma, d, analysis: (
+        sigma - math.log2(d) / 2 - 4**-sigma * math.log2(math.e)
+    ),
+    "half a second order": lambda sigma, d, analysis: (
+        sigma - math.log2(d) / 2 - (d - 1) * 4**-sigma * math.log2(math.e) / 2
+    ),
+}
+
+
+def test_the_level_of_sums_is_below_the_exact_product() -> None:
+    check_level_of_sums(level_of_sums)
+
+
+@pytest.mark.parametrize("mutant", LEVELS.values(), ids=LEVELS.keys())
+def test_other_levels_of_sums_are_caught(mutant: Callable[..., float]) -> None:
+    with pytest.raises(AssertionError):
+        check_level_of_sums(mutant)
 
 
 @pytest.mark.parametrize(
