@@ -60,17 +60,22 @@ class Decimal(Base):
     ----------
     above, below : str, optional
         Excluded bounds.
-    high : str, optional
-        An included bound.
+    low, high : str, optional
+        Included bounds.
     """
 
     name = "number"
 
     def __init__(
-        self, above: str | None = None, below: str | None = None, high: str | None = None
+        self,
+        above: str | None = None,
+        below: str | None = None,
+        low: str | None = None,
+        high: str | None = None,
     ) -> None:
         self.above = above
         self.below = below
+        self.low = low
         self.high = high
 
     def convert(
@@ -88,7 +93,9 @@ class Decimal(Base):
             self.fail(f"{_shown(text)} is too large or too small to compute with", param, ctx)
         result = Fraction(text)
         if self.above is not None and result <= Fraction(self.above):
-            _refuse(f"greater than {'0' if result <= 0 else self.above}", text, param, ctx)
+            _refuse(f"greater than {self.above}", text, param, ctx)
+        if self.low is not None and result < Fraction(self.low):
+            _refuse(f"at least {self.low}", text, param, ctx)
         if self.below is not None and result >= Fraction(self.below):
             _refuse(f"less than {self.below}", text, param, ctx)
         if self.high is not None and result > Fraction(self.high):
@@ -291,8 +298,8 @@ def _clipped(text: str) -> str:
 BOUND = Bound()
 CORRUPT = Whole(high=10**6)
 DELIMITER = Delimiter()
-DELTA = Decimal(above="1e-300", below="1")
-EPSILON = Decimal(above="1e-100", high="1000000")
+DELTA = Decimal(above="0", low="1e-300", below="1")
+EPSILON = Decimal(above="0", low="1e-100", high="1000000")
 HONEST = Honest()
 MODULUS = Whole(low=2)
 NAME = {"analysis": Name("ANALYSES"), "shuffler": Name("SHUFFLERS")}

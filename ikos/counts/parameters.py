@@ -319,7 +319,8 @@ def private_parameters(
     least = accuracy.error(whole, MAX_PRECISION)
     if target < least:
         raise ValueError(
-            f"error must be at least {at_least(least, 6)}, the error of the noise alone, got {quote(error)}"
+            f"error must be at least {at_least(least, 6)}, the error of the noise alone, "
+            f"got {quote(error)}"
         )
     how: dict[str, Any] = {"analysis": analysis, "reserve": spare}
 

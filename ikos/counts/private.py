@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -28,7 +29,8 @@ __all__ = [
 ]
 
 MAX_PRECISION = 1 << 100
-MIN_EPSILON, MAX_EPSILON, MIN_DELTA = 1e-100, 1e6, 1e-300
+MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
+MAX_EPSILON = 1e6
 """Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
 
 

@@ -101,6 +101,7 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     >>> attack_estimate(10**6, 2**64, 80)
     12
     """
+    integer("n", n, low=2)
     wanted = 2 * float(sigma) + math.log2(q) + math.log2(2 / math.pi)
 
     def enough(m: int) -> bool:
@@ -149,8 +150,8 @@ def secure_curves(
     Returns
     -------
     list of Curve
-        Those with a point. The floor is the lowest of the settings'; the attack is on parallel
-        shufflers, and left out where no setting has them.
+        Those with a point. The floor is the lowest of all settings' for each n; the attack is on
+        parallel shufflers, and left out where no setting has them.
 
     Examples
     --------
@@ -180,8 +181,11 @@ def secure_curves(
     lowest = min(settings, key=lambda setting: (setting[0] == "parallel", setting[1]))
 
     def floor(n: int) -> int:
-        shuffled = counting_floor(_part(n, honest), q, sigma, shuffler=lowest[0])
-        return shuffled + lowest[1] + corrupt
+        present = _part(n, honest)
+        return corrupt + min(
+            counting_floor(present, q, sigma, shuffler=shuffler, clear_share=clear) + clear
+            for shuffler, clear in settings
+        )
 
     curves = [Curve("floor", *lowest, tuple((n, floor(n)) for n in users if n > 1))]
     attacked = [setting for setting in settings if setting[0] == "parallel"][:1]

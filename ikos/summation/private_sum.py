@@ -250,7 +250,7 @@ class PrivateSum:
         if self.secure_sum.shuffler == "single":
             shufflers = "while the shuffler does not collude with the analyzer"
         elif corrupt:
-            shufflers = f"while at most {corrupt} shufflers collude with the analyzer"
+            shufflers = f"while at most {corrupt} of the shufflers collude with the analyzer"
         else:
             shufflers = "while no shuffler colludes with the analyzer"
         conditions: tuple[str, ...] = (

@@ -137,7 +137,7 @@ def test_a_tighter_error_costs_bits() -> None:
 
 
 def test_an_error_below_the_noise_is_refused_with_the_least() -> None:
-    with pytest.raises(ValueError, match=r"error must be at least 1\.41421, .*, got 1\.414"):
+    with pytest.raises(ValueError, match=r"error must be at least 1\.41422, .*, got 1\.414"):
         private_parameters(1000, 1, 1e-6, error=1.414)
     assert private_parameters(1000, 1, 1e-6, error=1.41422).error <= 1.41422
     with pytest.raises(ValueError, match=r"error must be at least 2, "):
