@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
+from counts.moments import bits, flint, precisely, recursion
+from counts.test_private import ball, difference, mean_jumps, theorem
 from exact.share_graph import SETTINGS, views
 from exact.test_private_view import noise_modulo
+from gmpy2 import mpfr, mpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from ikos import message_count, private_message_count, security_level
 from ikos.counts import (
+    hockey_stick,
     private_delta,
     private_epsilon,
     private_proved,
@@ -27,9 +34,18 @@ from ikos.counts import (
     short_noise_epsilon,
     smallest_users,
 )
+from ikos.counts.directed import DOWN, UP, exact, rounding
+from ikos.counts.remaining import Remaining
+from ikos.counts.short_noise import _series, _term
 
 SINGLE: dict[str, Any] = {"shuffler": "single", "clear_share": False}
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def _precise() -> Iterator[None]:
+    with precisely():
+        yield
 
 
 # Deltas
@@ -263,6 +279,89 @@ def test_the_steps_of_a_staircase_are_left_to_the_exact_noise() -> None:
     assert nearly == pytest.approx(1, abs=1e-3)
 
 
+def least_epsilon(rate: Fraction, shape: Fraction, p: int) -> Any:
+    """ln(P[0] / P[p]), by Gauss's hypergeometric function in ball arithmetic."""
+    r, s = ball(shape), ball(rate)
+    z = (-2 * s).exp()
+    first = (r + p).lgamma() - r.lgamma() - flint.arb(p + 1).lgamma()
+    none, apart = z.hypgeom_2f1(r, r, 1), z.hypgeom_2f1(r, r + p, p + 1)
+    return none.log() - apart.log() - first + s * p
+
+
+EXACT_NOISE = [(Fraction(1, 1), 1), (Fraction(1, 20), 1), (Fraction(1, 63), 40), (Fraction(7), 3)]
+"""Rates at which every term of the series is taken by itself."""
+
+NOISE = [
+    (Fraction(1, 64), 64),
+    (Fraction(1, 500), 1000),
+    (Fraction(1, 10**4), 1000),
+    (Fraction(1, 10**6), 1),
+    (Fraction(1, 10**6), 10**7),
+]
+
+
+def check_short_noise(epsilon: Callable[[Fraction, Fraction, int], float]) -> None:
+    """Never below the exact value, and hardly above; to the last digits at large rates."""
+    for part in (Fraction(1, 100), Fraction(1, 3), Fraction(9, 10), Fraction(99, 100)):
+        for rate, p in EXACT_NOISE:
+            excess = ball(epsilon(rate, part, p)) - least_epsilon(rate, part, p)
+            assert excess > 0
+            assert excess < 1e-9
+        for rate, p in NOISE:
+            excess = ball(epsilon(rate, part, p)) - least_epsilon(rate, part, p)
+            assert excess > 0
+            assert excess < 3e-4
+
+
+def check_series(series: Callable[[Fraction, Fraction, int, int], mpfr]) -> None:
+    """Both sums by themselves: that for P[0] is an upper bound, and that for P[p] a lower one."""
+    for part in (Fraction(1, 100), Fraction(1, 3), Fraction(9, 10), Fraction(99, 100)):
+        for rate, p in (*EXACT_NOISE, *NOISE[:2]):
+            r, z = ball(part), (-2 * ball(rate)).exp()
+            first = ((r + p).lgamma() - r.lgamma() - flint.arb(p + 1).lgamma()).exp()
+            above = ball(rational(series(rate, part, 0, UP))) / z.hypgeom_2f1(r, r, 1)
+            below = ball(rational(series(rate, part, p, DOWN)))
+            below /= first * z.hypgeom_2f1(r, r + p, p + 1)
+            assert above > 1
+            assert below < 1
+            assert above < 1.0003
+            assert below > 0.9997
+
+
+def rational(value: mpfr) -> Fraction:
+    return Fraction(*map(int, value.as_integer_ratio()))
+
+
+def no_tail(rate: Fraction, shape: Fraction, shift: int, direction: int) -> mpfr:
+    end = mpq(max(32, 12 * max(1, int(1 / rate))))
+    with rounding(UP):
+        tail = _term(end, rate, shape, shift, UP) / -gmpy2.expm1(-2 * exact(rate, DOWN))
+        return _series(rate, shape, shift, direction) - (tail if direction == UP else 0)
+
+
+SERIES: dict[str, Callable[[Fraction, Fraction, int, int], mpfr]] = {
+    "by midpoints": lambda rate, shape, shift, direction: _series(rate, shape, shift, DOWN),
+    "no tail": no_tail,
+    "rounded up": lambda rate, shape, shift, direction: _series(rate, shape, shift, UP),
+}
+
+
+def test_short_noise_is_the_hypergeometric_function_rounded_up() -> None:
+    check_short_noise(short_noise_epsilon)
+
+
+def test_sums_of_short_noise_are_bounds() -> None:
+    check_series(_series)
+
+
+@pytest.mark.parametrize("mutant", SERIES.values(), ids=SERIES.keys())
+def test_other_sums_of_short_noise_are_caught(
+    mutant: Callable[[Fraction, Fraction, int, int], mpfr],
+) -> None:
+    with pytest.raises(AssertionError):
+        check_series(mutant)
+
+
 # What is left: private sums
 
 
@@ -359,6 +458,193 @@ def test_what_remains_of_two_users_by_enumeration(
                 for view, p in first.items()
             ) / len(rows)
             assert truth <= left.delta + 1e-11
+
+
+def check_what_remains(left_of: Callable[..., Remaining]) -> None:
+    """The parts of what is left: the noise's own epsilon, c, and the theorem's delta for it."""
+    q, p, own, makers = 2**7, 5, Fraction(3, 2), 20
+    spends = set()
+    for shuffler, honest, m in product(("parallel", "single"), (20, 19, 15, 6), (8, 12)):
+        of = recursion(honest, q, m, shuffler, True)
+        shape, rate = Fraction(honest, makers), own / p
+        level = ball(own) if honest == makers else least_epsilon(rate, shape, p)
+        of_a = difference(of, honest, mean_jumps(rate) * ball(shape))
+        for delta in (Fraction(1, 10**k) for k in range(1, 7)):
+            try:
+                left = left_of(
+                    makers, q, m + 1, own, delta, p, honest=honest, noise_users=makers,
+                    shuffler=shuffler,
+                )  # fmt: skip
+            except ValueError:
+                continue
+            spends.add((honest, left.epsilon > left.noise_epsilon))
+            assert left.users == honest
+            assert not ball(left.noise_epsilon) < level
+            assert ball(left.noise_epsilon) < level + 1e-9
+            assert left.delta <= delta
+            spent = ball(left.epsilon) - ball(left.noise_epsilon)
+            # epsilon is rounded up, and so c may be a hair less than it says
+            c = (spent / 2).expm1() if left.epsilon > left.noise_epsilon else flint.arb(0)
+            true = theorem(of_a, of.excess[honest], left.noise_epsilon, c)
+            assert ball(left.delta) > true * (1 - ball(2) ** -30)
+            assert ball(left.delta) < true * ball("1.01")
+    assert spends == set(product((20, 19, 15, 6), (False, True)))
+
+
+def one_logarithm(left: Remaining) -> Remaining:
+    return replace(left, epsilon=(left.epsilon + left.noise_epsilon) / 2)
+
+
+def test_what_remains_is_the_theorem_for_the_noise_that_is_left() -> None:
+    check_what_remains(private_remaining)
+
+
+def test_an_epsilon_with_one_logarithm_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_what_remains(lambda *args, **how: one_logarithm(private_remaining(*args, **how)))
+
+
+def test_fewer_jumps_than_users_make_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of the jumps times the cube of the part of the users."""
+    whole = hockey_stick.Noise.discrete_laplace(20, Fraction(3, 10)).mean
+
+    class Fewer(hockey_stick.Noise):
+        def __init__(self, n: int, mean: mpfr) -> None:
+            super().__init__(n, whole * mpfr(mean / whole) ** 3)
+
+    monkeypatch.setattr(hockey_stick, "Noise", Fewer)
+    with pytest.raises(AssertionError):
+        check_what_remains(private_remaining)
+
+
+def test_taking_most_of_the_noise_for_all_of_it_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def epsilon(rate: Fraction, shape: Fraction, p: int) -> float:
+        return short_noise_epsilon(rate, Fraction(1) if shape > Fraction(9, 10) else shape, p)
+
+    monkeypatch.setattr(sys.modules[Remaining.__module__], "short_noise_epsilon", epsilon)
+    with pytest.raises(AssertionError):
+        check_what_remains(private_remaining)
+
+
+def test_nothing_is_spent_where_nothing_need_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """c = 0 if its delta is enough; the least c otherwise is near 0, but not 0."""
+
+    def check() -> None:
+        moments = hockey_stick.Divergences(mpfr("1e-20"), mpfr("1e-6"))
+        c, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**9))
+        assert c == 0
+        assert reached == pytest.approx((1 + math.e) * math.sqrt(1e-20 / 2))
+        some, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**10))
+        assert some > 0
+        assert reached <= 1e-10
+        for honest in (2000, 1900):
+            left = private_remaining(2000, 2**16, 12, 1, 1e-6, 32, honest=honest)
+            assert left.epsilon == left.noise_epsilon
+
+    check()
+    given_delta = hockey_stick._delta
+
+    def no_shortcut(moments: hockey_stick.Divergences, c: mpfr, level: float) -> mpfr:
+        return mpfr(1) if c == 0 else given_delta(moments, c, level)
+
+    monkeypatch.setattr(hockey_stick, "_delta", no_shortcut)
+    with pytest.raises(AssertionError):
+        check()
+
+
+# Levels for every number of honest users
+
+
+Levels = Callable[[int, int, int, str, bool], tuple[int, float]]
+
+
+def level_of_remaining(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    left = remaining(n, q, 5 + clear, honest=honest, shuffler=shuffler, clear_share=clear)
+    return left.shuffled, left.sigma
+
+
+def level_of_private_remaining(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    left = private_remaining(
+        n, q, 8 + clear, 1, 0.5, 1, honest=honest, noise_users=honest, shuffler=shuffler,
+        clear_share=clear,
+    )  # fmt: skip
+    return left.count.shuffled, left.count.sigma
+
+
+def level_of_private_count(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    count = private_message_count(
+        n, q, 1, 0.01, 1, min_honest=honest, shuffler=shuffler, clear_share=clear
+    )
+    return count.shuffled, count.sigma
+
+
+def level_of_private_proved(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    count = private_proved(honest, q, 5, 1, 0.01, 1, most=n, shuffler=shuffler, clear_share=clear)
+    return count.shuffled, count.sigma
+
+
+LEVELS: dict[str, Levels] = {
+    "remaining": level_of_remaining,
+    "private_remaining": level_of_private_remaining,
+    "private_message_count": level_of_private_count,
+    "private_proved": level_of_private_proved,
+}
+
+
+def check_levels(level: Levels, honest: int) -> None:
+    """At most that of each number of users from ``honest`` to n, and that of one of them."""
+    n, q = 12, 5
+    for shuffler, clear in SETTINGS:
+        m, sigma = level(n, q, honest, shuffler, clear)
+        ways = [(m, True)] if clear else [(m, False), (m - 1, True)]
+        found = [recursion(n, q, of, shuffler, kind) for of, kind in ways if of]
+        least = min(
+            max(bits(moments.divergence[k]) for moments in found)
+            for k in range(max(2, honest), n + 1)
+        )
+        assert math.isfinite(sigma)  # there may be two
+        assert sigma == 0 or not ball(sigma) > least
+        if clear:
+            assert not ball(sigma) < least - 1e-3
+
+
+@pytest.mark.parametrize("honest", [1, 2, 5, 12])
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS.keys())
+def test_levels_hold_for_every_number_of_honest_users(level: Levels, honest: int) -> None:
+    check_levels(level, honest)
+
+
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS.keys())
+def test_levels_for_one_number_of_honest_users_are_caught(level: Levels) -> None:
+    """One honest user has nothing to hide, but two have."""
+    with pytest.raises(AssertionError):
+        check_levels(lambda n, q, honest, *how: level(honest, q, honest, *how), 1)
+
+
+def test_published_levels_hold_for_every_number_of_honest_users() -> None:
+    """What ishai2006 proves falls with the number of users."""
+    n, honest, q = 4000, 40, 2**8
+    how: dict[str, Any] = {"analysis": "ishai2006", **SINGLE}
+    count = private_message_count(n, q, 1, 1e-5, 1, min_honest=honest, **how)
+    assert count.noise_epsilon is not None
+    given_ = (n, q, count.shuffled, count.noise_epsilon, 1e-5, 1)
+    left = private_remaining(*given_, honest=honest, noise_users=honest, **how)
+    secure = remaining(n, q, count.shuffled, honest=honest, **how)
+    proved_ = private_proved(honest, q, count.shuffled, 1, 1e-5, 1, most=n, **how)
+    for k in (honest, 100, n):
+        level = security_level(k, q, count.shuffled, **how)
+        for found in (count, left.count, secure, proved_):
+            assert found.sigma <= level
 
 
 @pytest.mark.parametrize(
