@@ -5,6 +5,12 @@
 ``inverse`` tells what given messages buy and ``remaining`` what is left of it in bad company.
 """
 
+from ikos.counts.certificate import (
+    Certificate,
+    PrivateCertificate,
+    certify,
+    certify_private,
+)
 from ikos.counts.inverse import private_delta, private_epsilon, smallest_users
 from ikos.counts.parameters import Modulus, Parameters, private_parameters, wrap_modulus
 from ikos.counts.private import private_message_count, private_proved
@@ -18,12 +24,16 @@ from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 __all__ = [
     "ANALYSES",
     "SHUFFLERS",
+    "Certificate",
     "Layout",
     "MessageCount",
     "Modulus",
     "Parameters",
+    "PrivateCertificate",
     "Remaining",
     "Setting",
+    "certify",
+    "certify_private",
     "cheapest",
     "cheapest_private",
     "least",

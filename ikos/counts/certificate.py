@@ -17,7 +17,7 @@ from ikos._validation import integer
 from ikos.counts import exact, hockey_stick
 from ikos.counts.directed import float_up
 from ikos.counts.private import MAX_PRECISION, checked_budget, ways
-from ikos.counts.secure import setting
+from ikos.counts.secure import MAX_MESSAGES, setting
 from ikos.counts.share_graph import ShareGraph
 
 __all__ = ["Certificate", "Dyadic", "PrivateCertificate", "certify", "certify_private"]
@@ -139,7 +139,7 @@ def certify(
     2^-165.2130 largest component
     """
     n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
-    graph = ShareGraph(integer("m", m, low=1), shuffler, clear_share)
+    graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     bound = exact.bound((n, n), q, graph)
     sigma = exact.level((n, n), q, graph.m, shuffler=shuffler, clear_share=clear_share)
     return Certificate(
@@ -183,7 +183,7 @@ def certify_private(
     """
     n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-    m = integer("m", m, low=1)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)
     graph, found = ways(
         n,
