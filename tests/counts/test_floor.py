@@ -8,13 +8,21 @@ from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
 
+import gmpy2
 import pytest
 from exact.enumeration import Law, total_variation, view_law
+from gmpy2 import mpfr
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import message_count
-from ikos.counts.floor import consistent_inputs_log2, counting_floor
+from ikos.counts.directed import DOWN, UP, rounding
+from ikos.counts.floor import (
+    _consistent,
+    _log_factorial,
+    consistent_inputs_log2,
+    counting_floor,
+)
 
 flint = pytest.importorskip("flint", reason="python-flint is the independent evaluator")
 
@@ -81,6 +89,69 @@ def test_a_tie_is_not_excluded() -> None:
     # 2^m >= (1 - 1/2) 2^64 holds with equality at 63; a hair more security needs one more.
     assert counting_floor(2, 2**64, 1) == 63
     assert counting_floor(2, 2**64, Fraction(1) + Fraction(1, 10**30)) == 64
+
+
+def ball(value: mpfr) -> Any:
+    return flint.arb(flint.fmpq(*map(int, value.as_integer_ratio())))
+
+
+def check_counts_are_upper_bounds(consistent: Callable[[int, int, str], mpfr]) -> None:
+    """At least log2 N to the last of the digits that are computed with, and next to it."""
+    ln2 = flint.arb(2).log()
+    for (n, m), shuffler in product(product(range(2, 40), range(1, 12)), SHUFFLERS):
+        found, true = ball(consistent(n, m, shuffler)), flint.arb(ways(n, m, shuffler)).log() / ln2
+        assert not found < true
+        assert found < true + flint.arb(2) ** -235
+
+
+def check_ties(floor: Callable[..., int]) -> None:
+    """N = (1 - 2^-1) q for two users is enough, and no fewer messages are."""
+    for m in range(1, 150):
+        for shuffler in SHUFFLERS:
+            assert floor(2, 2 * ways(2, m, shuffler), 1, shuffler=shuffler) <= m
+            # one input more than a view is consistent with
+            assert floor(2, 2 * ways(2, m, shuffler) + 2, 1, shuffler=shuffler) <= m + 1
+
+
+def consistent_with(first: int, second: int) -> Callable[[int, int, str], mpfr]:
+    """Return log2 N with ln (mn)! and n ln m! rounded in two directions."""
+
+    def consistent(n: int, m: int, shuffler: str) -> mpfr:
+        if shuffler == "parallel":
+            with rounding(first):
+                return m * _log_factorial(n, first) / gmpy2.const_log2()
+        with rounding(second):
+            same = n * _log_factorial(m, second)
+        with rounding(first):
+            whole = _log_factorial(m * n, first) - same
+        with rounding(DOWN):
+            ln2 = gmpy2.const_log2()
+        with rounding(UP):
+            return whole / ln2
+
+    return consistent
+
+
+DIRECTIONS = {"(mn)! down": (DOWN, DOWN), "m! up": (UP, UP), "all down": (DOWN, UP)}
+
+
+def test_counts_are_upper_bounds_to_the_last_digit() -> None:
+    check_counts_are_upper_bounds(_consistent)
+
+
+def test_exact_ties_are_not_excluded() -> None:
+    check_ties(counting_floor)
+
+
+@pytest.mark.parametrize("directions", DIRECTIONS.values(), ids=DIRECTIONS.keys())
+def test_counts_rounded_down_are_caught(
+    directions: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AssertionError):
+        check_counts_are_upper_bounds(consistent_with(*directions))
+    monkeypatch.setattr("ikos.counts.floor._consistent", consistent_with(*directions))
+    with pytest.raises(AssertionError):
+        check_ties(counting_floor)
 
 
 # Against whole laws of views

@@ -98,6 +98,39 @@ def test_separate_budgets_are_no_choice_where_they_cost_noise() -> None:
     assert private.layout.rate >= 0.99 / 2
 
 
+def check_noise_of_choices() -> None:
+    """Where separate budgets are cheapest, they are chosen only if they cost no more noise."""
+    given_: tuple[Any, ...] = (1000, 2**15, 20, 1e-6, 1)
+    for shuffler, clear in SETTINGS:
+        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+        group, apart, composed = private_vector_layouts(*given_, 10, sensitivity=2, **how)
+        assert composed.bits_per_user < min(group.bits_per_user, apart.bits_per_user)
+        chosen = cheapest_private(
+            *given_, dimension=10, sensitivity=2, minimize="bits", **how
+        ).layout
+        assert chosen.rate is not None
+        assert chosen.rate >= 0.99 * 20 / 2
+        assert chosen == min(group, apart, key=lambda layout: layout.bits_per_user)
+        for moved in (None, 10):
+            full = cheapest_private(
+                *given_, dimension=10, sensitivity=moved, minimize="bits", **how
+            )
+            assert full.layout.name == "separate sums, composed"
+
+
+def test_cheap_budgets_that_cost_noise_are_no_choice() -> None:
+    check_noise_of_choices()
+
+
+@pytest.mark.parametrize("left_out", ["", "separate sums", "one group"])
+def test_choices_among_other_layouts_are_caught(
+    left_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ikos.counts.settings.COMPOSED", left_out)
+    with pytest.raises(AssertionError):
+        check_noise_of_choices()
+
+
 def test_colluding_shufflers_leave_parallel_ones_alone() -> None:
     chosen = cheapest(1000, 2**32, 60, corrupt_shufflers=3)
     assert chosen.shuffler == "parallel"
