@@ -217,7 +217,7 @@ def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
     assert careful.guarantee.delta == honest_only.guarantee.delta
     text = str(careful.guarantee.conditions)
     assert "at least 800 of 1,000 users" in text
-    assert "at most 2 shufflers" in text
+    assert "at most 2 of the shufflers" in text
     assert "no shuffler colludes" in str(plain.guarantee.conditions)
     assert "the shuffler does not" in str(
         PrivateSum(1000, 1, 1e-6, shuffler="single").guarantee.conditions

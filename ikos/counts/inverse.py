@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ikos._validation import integer, number, quote
-from ikos.counts.private import MAX_PRECISION, MIN_EPSILON, checked_budget, private_proved
+from ikos.counts.private import MAX_PRECISION, checked_budget, private_proved
 from ikos.counts.secure import MAX_SIGMA, MAX_USERS, proved, security_level, setting
 from ikos.counts.share_graph import ShareGraph
 from ikos.results import at_least
@@ -19,6 +19,8 @@ from ikos.results import at_least
 __all__ = ["private_delta", "private_epsilon", "smallest_users"]
 
 _TINY = Fraction(1, 1 << 5000)
+LEAST = 1e-100
+"""Searches for an epsilon end here."""
 
 
 def private_delta(
@@ -146,8 +148,8 @@ def private_epsilon(
 
     high = _some_epsilon(reached, allowed)
     step = 2.0
-    while reached(low := max(MIN_EPSILON, high / step)) == 0:
-        if low == MIN_EPSILON:
+    while reached(low := max(LEAST, high / step)) == 0:
+        if low == LEAST:
             return low
         high, step = low, step * step
     while low * (1 + 1e-12) < high:
