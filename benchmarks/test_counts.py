@@ -9,7 +9,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos import message_count, private_message_count
-from ikos.counts import exact, largest_component, recursion
+from ikos.counts import exact, hockey_stick, largest_component, recursion
 from ikos.counts.directed import UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
@@ -18,7 +18,12 @@ THOUSAND = tuple(1 / mpfr(k) for k in range(1, 1001))
 
 def forget() -> None:
     """Empty every cache, so that each call does all of its work."""
-    for cached in (exact.bound, largest_component.largest_component, recursion.enclosed):
+    for cached in (
+        exact.bound,
+        hockey_stick.privacy,
+        largest_component.largest_component,
+        recursion.enclosed,
+    ):
         cached.cache_clear()
 
 
