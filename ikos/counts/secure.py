@@ -235,7 +235,9 @@ def least(
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     _check_covered(n, None, analysis, shuffler, clear_share)
     if wanted < 1 and analysis == "balle2020":
-        raise ValueError(f"balle2020 needs sigma >= 1, got {quote(sigma)}; ask for sigma = 1")
+        raise ValueError(
+            f"balle2020 needs sigma >= 1, got {quote(sigma)}; analysis='exact' covers this range"
+        )
     module = _MODULES[analysis]
 
     def enough(m: int) -> bool:
