@@ -141,11 +141,11 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
     in which somebody is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
     """
     with rounding(UP):
-        above = graph.log_weight(n, UP) + gmpy2.lngamma(mpfr(n + 1))
+        rarity = graph.log_edgeless(n, UP)
         pairs = _separated(n - 1, 1, graph, UP) / 2
     with rounding(DOWN):
         colours = mpfr(q)
-        if (n - 1) * gmpy2.log(colours) - above >= 1:
+        if (n - 1) * gmpy2.log(colours) - rarity >= 1:
             return True
         return bool(colours * _separated(n, 1, graph, DOWN) * (1 - pairs) >= 2)
 

@@ -183,10 +183,10 @@ def _hopeless(q: int, graph: ShareGraph, noise: Noise) -> bool:
     """
     n = noise.n
     with rounding(UP):
-        above = graph.log_weight(n, UP) + gmpy2.lngamma(mpfr(n + 1))
+        rarity = graph.log_edgeless(n, UP)
         alone = noise.spared(n - 1, UP)
     with rounding(DOWN):
-        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - above)
+        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - rarity)
         return bool(edgeless / 2 >= 0.25 and edgeless * (1 - alone) >= 0.5)
 
 

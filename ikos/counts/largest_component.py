@@ -19,7 +19,7 @@ bound what has no such component, with at most and with more than J components. 
 sharp: the bound exceeds the truth by a factor of about 1 + n^(1-h), h the messages that hide.
 
 With a fixed J, every term falls as n grows, so that the bound for n holds for every larger number
-of users. The proofs are in the documentation (message counts, large n).
+of users. The proofs are in the documentation: How many messages, "Any number of users".
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ def _tail(n: int, q: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpf
     with rounding(UP):
         start = base**cutoff / ratio / gmpy2.fac(cutoff)
     with rounding(DOWN):
-        weight = graph.log_weight(n, DOWN)
-        below, alone = weight + gmpy2.lngamma(mpfr(n - 1)), weight + gmpy2.lngamma(mpfr(n + 1))
+        below = graph.log_weight(n, DOWN) + gmpy2.lngamma(mpfr(n - 1))
+        rarity = graph.log_edgeless(n, DOWN)
     with rounding(UP):
         above = (n - 2) * gmpy2.log(base) + gmpy2.log(graph.growth(2, UP))
         last = gmpy2.exp(above - below)
-        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - alone)
+        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - rarity)
         return 2 * start + n * (start * mpfr(2) ** -length + last) + edgeless

@@ -15,11 +15,10 @@ from ikos.counts.private import (
     MAX_EPSILON,
     MIN_EPSILON,
     checked_budget,
-    checked_trust,
     private_message_count,
     private_proved,
 )
-from ikos.counts.secure import setting
+from ikos.counts.secure import checked_trust, setting
 from ikos.counts.settings import allowed_settings
 from ikos.counts.types import MessageCount
 from ikos.results import at_least

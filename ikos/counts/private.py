@@ -19,7 +19,6 @@ from ikos.counts.types import MessageCount
 
 __all__ = [
     "checked_budget",
-    "checked_trust",
     "lemma_5_2",
     "near",
     "private_message_count",
@@ -43,23 +42,6 @@ def checked_budget(
         number("delta", delta, above=0, low=MIN_DELTA, below=1),
         number("reserve", reserve, low=0, high=0.5),
     )
-
-
-def checked_trust(
-    n: int, min_honest: object, corrupt_shufflers: object, shuffler: str | None
-) -> tuple[int, int]:
-    """Check and return how many users are honest at least and how many shufflers are not.
-
-    A ``shuffler`` of None leaves the choice open.
-    """
-    honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
-    corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
-    if corrupt and shuffler == "single":
-        raise ValueError(
-            f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
-            "whoever controls it sees everything"
-        )
-    return honest, corrupt
 
 
 def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:
@@ -234,10 +216,8 @@ def private_proved(
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     budget, _, spare = checked_budget(epsilon, 0.5, reserve)
     allowed = number("delta", delta, above=0, below=1)  # however small: asks for the smallest
-    m, precision = (
-        integer("m", m, low=0),
-        integer("precision", precision, low=1, high=MAX_PRECISION),
-    )
+    m = integer("m", m, low=0)
+    precision = integer("precision", precision, low=1, high=MAX_PRECISION)
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
     most = n if most is None else integer("most", most, low=n)
     how = {"analysis": analysis, "shuffler": shuffler}

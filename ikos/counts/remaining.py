@@ -19,11 +19,10 @@ from ikos.counts.private import (
     MAX_PRECISION,
     MIN_DELTA,
     MIN_EPSILON,
-    checked_trust,
     lemma_5_2,
     share_graphs,
 )
-from ikos.counts.secure import MAX_MESSAGES, proved, setting
+from ikos.counts.secure import MAX_MESSAGES, checked_trust, proved, setting
 from ikos.counts.short_noise import short_noise_epsilon
 from ikos.counts.types import MessageCount
 from ikos.results import at_least

@@ -15,7 +15,16 @@ from ikos._validation import choice, flag, integer, number, quote
 from ikos.counts import balle2020, exact, ghazi2020, ishai2006
 from ikos.counts.types import SHUFFLERS, MessageCount, Users
 
-__all__ = ["ANALYSES", "least", "message_count", "proved", "security_level", "setting", "smallest"]
+__all__ = [
+    "ANALYSES",
+    "checked_trust",
+    "least",
+    "message_count",
+    "proved",
+    "security_level",
+    "setting",
+    "smallest",
+]
 
 
 class _Analysis(Protocol):
@@ -64,6 +73,23 @@ def setting(
         choice("shuffler", shuffler, SHUFFLERS),
         flag("clear_share", clear_share),
     )
+
+
+def checked_trust(
+    n: int, min_honest: object, corrupt_shufflers: object, shuffler: str | None
+) -> tuple[int, int]:
+    """Check and return how many users are honest at least and how many shufflers are not.
+
+    A ``shuffler`` of None leaves the choice open.
+    """
+    honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+    corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+    if corrupt and shuffler == "single":
+        raise ValueError(
+            f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
+            "whoever controls it sees everything"
+        )
+    return honest, corrupt
 
 
 def _check_range(users: Users) -> None:

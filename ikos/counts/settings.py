@@ -19,8 +19,8 @@ from fractions import Fraction
 from typing import Any
 
 from ikos._validation import choice, flag, integer, number
-from ikos.counts.private import MAX_PRECISION, checked_budget, checked_trust
-from ikos.counts.secure import MAX_SIGMA, setting
+from ikos.counts.private import MAX_PRECISION, checked_budget
+from ikos.counts.secure import MAX_SIGMA, checked_trust, setting
 from ikos.counts.types import SHUFFLERS, MessageCount
 from ikos.counts.vectors import COMPOSED, Layout, private_vector_layouts, vector_layouts
 
@@ -224,10 +224,8 @@ def cheapest_private(
     allowed = allowed_settings(shuffler, clear_share)
     n, q, analysis, *_ = setting(n, q, analysis, *allowed[0])
     budget, failure, spare = checked_budget(epsilon, delta, reserve)
-    p, d = (
-        integer("precision", precision, low=1, high=MAX_PRECISION),
-        integer("dimension", dimension, low=1),
-    )
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
+    d = integer("dimension", dimension, low=1)
     moved = integer("sensitivity", d * p if sensitivity is None else sensitivity, low=1, high=d * p)
     honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
     how: dict[str, Any] = {

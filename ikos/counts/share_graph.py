@@ -85,6 +85,14 @@ class ShareGraph:
             return mpq(k) ** (self.hiding - 1)
         return mpq(math.comb(self.m * k, self.m), k**self._copies)
 
+    def log_edgeless(self, n: int, direction: int) -> mpfr:
+        """Return ln(f_n n!), rounded in a direction; for ``hiding`` of at least 1.
+
+        1 / (f_n n!) is the probability that no edge joins two users, that is C = n.
+        """
+        with rounding(direction):
+            return self.log_weight(n, direction) + gmpy2.lngamma(mpfr(n + 1))
+
     def log_weight(self, k: int, direction: int) -> mpfr:
         """Return ln f_k, rounded in a direction; for ``hiding`` of at least 1."""
         digits = PRECISION + 2 * (self.m * k + 1).bit_length()

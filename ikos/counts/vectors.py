@@ -25,13 +25,12 @@ from ikos.counts.private import (
     MIN_DELTA,
     MIN_EPSILON,
     checked_budget,
-    checked_trust,
     lemma_5_2,
     near,
     private_message_count,
     private_proved,
 )
-from ikos.counts.secure import MAX_BITS, MAX_SIGMA, least, proved, setting, smallest
+from ikos.counts.secure import MAX_BITS, MAX_SIGMA, checked_trust, least, proved, setting, smallest
 from ikos.counts.types import MessageCount
 
 __all__ = [

@@ -20,7 +20,7 @@ from ikos.counts import (
     private_proved,
 )
 from ikos.counts.private import checked_budget
-from ikos.counts.secure import MAX_MESSAGES
+from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, SecureRandom, secure
@@ -72,7 +72,8 @@ class PrivateSum:
         more steps cost bits (the modulus grows with p), fewer cost accuracy.
     modulus : int, optional
         Order q of the group, above n p. By default the smallest power of two at which the noisy
-        sum wraps around with probability at most 2^-40 (a wrong result, no loss of privacy).
+        sum wraps around with probability at most 2^-40, and at which that adds at most a thousandth
+        of the noise's variance to the mean squared error (a wrong result, no loss of privacy).
     messages : int, optional
         Messages of each user in all, the clear share included. Used even where they prove
         nothing; the guarantee then says so. By default the smallest number that proves
@@ -154,9 +155,9 @@ class PrivateSum:
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
         choice("analysis", analysis, ANALYSES)
         choice("shuffler", shuffler, SHUFFLERS)
+        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         flag("clear_share", clear_share)
         low = float(number("lower", lower, low=-MAX_BOUND, high=MAX_BOUND))
         high = float(number("upper", upper, low=-MAX_BOUND, high=MAX_BOUND))
@@ -177,7 +178,6 @@ class PrivateSum:
                 raise ValueError(
                     f"modulus must be above n * precision = {n * p}, got {quote(modulus)}"
                 )
-        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
         # One user's value changes: the views of min_honest users hide it, and giving the adversary
         # what the other honest ones send only helps it. So the delta for min_honest is enough,
         # however many are honest. (A level sigma is about inputs that may differ everywhere.)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, unmasked
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
-from ikos.counts.secure import MAX_MESSAGES
+from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost
@@ -115,16 +115,10 @@ class SecureSum:
         corrupt_shufflers: int = 0,
     ) -> None:
         n, q = integer("n", n, low=1), integer("q", q, low=2)
-        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
-        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
         choice("shuffler", shuffler, SHUFFLERS)
+        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         choice("analysis", analysis, ANALYSES)
         clear = flag("clear_share", clear_share)
-        if corrupt and shuffler == "single":
-            raise ValueError(
-                f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
-                "whoever controls it sees everything"
-            )
         if messages is None:
             count = least(
                 (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear
