@@ -8,11 +8,13 @@ mode from true randomness, which no statistical guarantee of this library includ
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,10 @@ KEY_BYTES = 32
 NONCE_BYTES = 16
 REKEY_BYTES = 1 << 20
 _ZEROS = bytes(1 << 16)
+
+_SHORT_ROW = 256  # ties among so many keys of 24 bits: in one row of 500
+_LONG_ROW = 1 << 16  # ties among so many keys of 48 bits: in one row of 130,000
+_ROWS_TOGETHER = 1 << 18
 
 
 class Keystream:
@@ -233,6 +239,80 @@ class RandomSource(ABC):
         self._break_ties(order, packed)
         return order
 
+    def permutations(self, count: int, n: int) -> NDArray[np.int32]:
+        """Return independent uniformly random permutations of ``range(n)``, one in each row.
+
+        As `permutation`, and much faster for many small ones: all rows are sorted in one call,
+        and a row in which keys tie is drawn again as a whole. Given that its keys are distinct,
+        every order of a row is equally likely.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        n : int
+            Length of each, from 0 to 2^31 - 1.
+
+        Returns
+        -------
+        (count, n) ndarray of int32
+
+        Examples
+        --------
+        >>> from ikos.testing import DeterministicRandom
+        >>> DeterministicRandom(1).permutations(2, 5)
+        array([[2, 4, 0, 1, 3],
+               [2, 1, 4, 3, 0]], dtype=int32)
+        """
+        count = integer("count", count, low=0)
+        n = integer("n", n, low=0, high=(1 << 31) - 1)
+        result = np.empty((count, n), dtype=np.int32)
+        if n > _LONG_ROW:
+            for row in result:
+                row[:] = self.permutation(n)
+            return result
+        rows = max(1, _ROWS_TOGETHER // max(n, 1))
+        for first in range(0, count, rows):
+            self._sorted_rows(result[first : first + rows])
+        return result
+
+    def _sorted_rows(self, out: NDArray[np.int32]) -> None:
+        """Overwrite rows with permutations; keys of 32 bits where ties in them are rare."""
+        count, n = out.shape
+        kind = np.uint32 if n <= _SHORT_ROW else np.uint64
+        bits = kind(max(n - 1, 0).bit_length())
+        low = (kind(1) << bits) - kind(1)
+        packed = np.empty((count, n), dtype=kind)
+        todo = np.arange(count)
+        while todo.size:
+            self.fill(packed)
+            packed &= ~low
+            packed |= np.arange(n, dtype=kind)
+            packed.sort(axis=1)
+            out[todo] = packed & low
+            packed >>= bits
+            todo = todo[(packed[:, 1:] == packed[:, :-1]).any(axis=1)]
+            packed = packed[: todo.size]
+
+    def streams(self) -> Callable[[int], RandomSource]:
+        """Return a family of independent sources, for work that is spread over processes.
+
+        Returns
+        -------
+        callable
+            From k = 0, 1, 2, ... to source k. It can be pickled. A secure source returns fresh
+            secure ones, keyed wherever they are used; a reproducible one returns reproducible
+            ones that depend on k and on what was drawn before.
+
+        Examples
+        --------
+        >>> from ikos.testing import DeterministicRandom
+        >>> first, second = (DeterministicRandom(1).streams() for _ in range(2))
+        >>> first(3).integer(10**9) == second(3).integer(10**9) != first(4).integer(10**9)
+        True
+        """
+        return partial(_derived, self.bytes(2 * KEY_BYTES))
+
     def _break_ties(self, order: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
         """Put the entries of ``order`` whose sorted ``keys`` tie into uniformly random order."""
         same = keys[1:] == keys[:-1]
@@ -253,6 +333,40 @@ class RandomSource(ABC):
             if not ((sorted_fresh[1:] == sorted_fresh[:-1]) & (group[1:] == group[:-1])).any():
                 order[places] = order[places][rank]
                 return
+
+
+class Expanded(RandomSource):
+    """The source that a secret determines: reproducible, and as private as the secret.
+
+    Parameters
+    ----------
+    root : bytes
+        The secret, of 64 bytes.
+    """
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._rekeys = 0
+        self._lock = threading.RLock()  # a signal handler may draw while its thread draws
+        self._keystream = Keystream(self._next_seed)
+
+    def _next_seed(self) -> bytes:
+        self._rekeys += 1
+        block = hashlib.sha512(self._root + self._rekeys.to_bytes(8, "big")).digest()
+        return block[: KEY_BYTES + NONCE_BYTES]
+
+    def _read_into(self, out: memoryview) -> None:
+        with self._lock:
+            self._keystream.read_into(out)
+
+    def _read(self, count: int) -> bytes:
+        with self._lock:
+            return self._keystream.read(count)
+
+
+def _derived(root: bytes, number: int) -> RandomSource:
+    label = b"ikos.randomness.streams" + root + number.to_bytes(16, "big")
+    return Expanded(hashlib.sha512(label).digest())
 
 
 class SecureRandom(RandomSource):
@@ -289,8 +403,17 @@ class SecureRandom(RandomSource):
     def _read(self, count: int) -> bytes:
         return self._stream().read(count)
 
+    def streams(self) -> Callable[[int], RandomSource]:
+        """Return a family of secure sources: no key leaves the process that uses it."""
+        return _fresh
+
     def __reduce__(self) -> tuple[type[SecureRandom], tuple[()]]:
         return SecureRandom, ()
+
+
+def _fresh(number: int) -> RandomSource:
+    del number
+    return SecureRandom()
 
 
 _forks = 0

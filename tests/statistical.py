@@ -1,12 +1,7 @@
 """Goodness of fit with a false-alarm rate that is proved, not asymptotic.
 
-Every statistical test of this suite is a likelihood-ratio test of a fixed number N of independent
-draws against a known law on k cells. For the empirical law E and the true one P,
-
-    Pr[N KL(E || P) >= t] <= e^-t (e t / (k - 1))^(k - 1)        for t > k - 1
-
-for every N, k and P (R. Agrawal, "Finite-sample concentration of the multinomial in relative
-entropy", IEEE Trans. Inf. Theory 66, 2020). `p_value_bound` is that right-hand side, so a test
+Every statistical test of this suite is a likelihood-ratio test of a fixed number of independent
+draws against a known law on finitely many cells, with `ikos.confidence.p_value_bound`. A test
 that demands more than `FALSE_ALARM` of it fails wrongly with probability at most 1e-9, whatever
 the seed. Seeds are fixed for reproducibility alone. The bound costs little power: it behaves
 like a chi-square test with up to twice the degrees of freedom.
@@ -24,39 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import fftconvolve
 
+from ikos.confidence import p_value_bound
+
 FALSE_ALARM = 1e-9
-
-
-def tail_bound(t: float, cells: int) -> float:
-    """Bound the probability that N KL(empirical || true) is at least t, on so many cells."""
-    degrees = cells - 1
-    if degrees == 0:
-        return 1.0 if t <= 0 else 0.0
-    if t <= degrees:
-        return 1.0
-    return math.exp(min(0.0, degrees * (1 + math.log(t / degrees)) - t))
-
-
-def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
-    """Bound the probability, under the law, of counts that fit it as badly as these.
-
-    Parameters
-    ----------
-    counts : (k,) array_like of int
-        How often each cell occurred.
-    probabilities : (k,) array_like of float
-        The cells' probabilities; normalized here against rounding.
-    """
-    seen = np.asarray(counts, dtype=np.float64)
-    p = np.asarray(probabilities, dtype=np.float64)
-    assert seen.shape == p.shape
-    assert abs(p.sum() - 1) < 1e-9
-    p = p / p.sum()
-    if (seen[p == 0] > 0).any():
-        return 0.0
-    hit = seen > 0
-    t = float(np.sum(seen[hit] * np.log(seen[hit] / (seen.sum() * p[hit]))))
-    return tail_bound(t, int((p > 0).sum()))
 
 
 def uniform_p_value(values: ArrayLike, cells: int) -> float:

@@ -10,12 +10,11 @@ import pytest
 from statistical import (
     FALSE_ALARM,
     discrete_laplace_law,
-    p_value_bound,
     polya_law,
-    tail_bound,
     uniform_p_value,
 )
 
+from ikos.confidence import p_value_bound, tail_bound
 from ikos.testing import DeterministicRandom
 
 

@@ -55,9 +55,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta
 
 from ikos._validation import flag, integer, number
+from ikos.confidence import clopper_pearson
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
@@ -540,14 +540,6 @@ class Advantage:
         return math.sqrt(self.q / self.n**self.m)
 
 
-def _clopper_pearson(correct: int, trials: int, confidence: Fraction) -> tuple[float, float]:
-    """Return the exact interval for a probability with so many successes."""
-    tail = float((1 - confidence) / 2)
-    lower = float(beta.ppf(tail, correct, trials - correct + 1)) if correct else 0.0
-    upper = float(beta.isf(tail, correct + 1, trials - correct)) if correct < trials else 1.0
-    return lower, upper
-
-
 def measure_advantage(
     n: int,
     q: int,
@@ -626,7 +618,7 @@ def measure_advantage(
         actual[:, :2] = _reduced(x[:, :2] + hidden[:, None] * change, group.q)
         columns, clear = _views(actual, group, m, clear_share, source)
         correct += int((_guess(columns, clear, x, group.q, d, source) == hidden).sum())
-    low, high = _clopper_pearson(correct, trials, level)
+    low, high = clopper_pearson(correct, trials, level)
     return Advantage(
         estimate=2 * correct / trials - 1,
         lower=2 * low - 1,

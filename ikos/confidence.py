@@ -1,0 +1,189 @@
+"""Statements about samples that hold at every sample size, not in the limit of many.
+
+Each is a theorem about n independent draws, for every n: no normal approximation, no condition on
+how many draws fall where. Ends of intervals are computed in floating point and moved outwards by
+more than its errors.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import beta
+
+from ikos._validation import integer, number
+from ikos.results import Interval
+
+__all__ = ["clopper_pearson", "mean_interval", "p_value_bound", "tail_bound"]
+
+_CONFIDENCE = Fraction(19, 20)
+
+
+def clopper_pearson(
+    successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
+) -> Interval:
+    """Return an interval for the probability of an event that happened so many times.
+
+    Parameters
+    ----------
+    successes, trials : int
+        How often it happened, in how many independent trials.
+    confidence : float
+        The interval contains the probability with at least this probability, whatever it is.
+
+    Returns
+    -------
+    Interval
+
+    Notes
+    -----
+    C. J. Clopper, E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case
+    of the binomial*, Biometrika 26, 1934. Each side errs with probability at most
+    (1 - confidence)/2, also where the interval ends at 0 or 1.
+
+    Examples
+    --------
+    >>> print(clopper_pearson(0, 1000))
+    [0.00000, 0.00369]
+    """
+    trials = integer("trials", trials, low=1)
+    successes = integer("successes", successes, low=0, high=trials)
+    tail = float((1 - number("confidence", confidence, above=0, below=1)) / 2)
+    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes else 0.0
+    high = float(beta.isf(tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    return Interval(low * (1 - _SLACK), min(1.0, high * (1 + _SLACK)))
+
+
+_SLACK = 1e-9
+"""Relative error that is allowed to scipy's quantiles and to sums of doubles."""
+
+_ROUNDING = 1e-15
+"""Absolute error that is allowed to a few operations on numbers of at most 1."""
+
+
+def mean_interval(
+    total: float, trials: int, confidence: float | Fraction = _CONFIDENCE
+) -> Interval:
+    """Return an interval for the mean of independent variables that lie in [0, 1].
+
+    Parameters
+    ----------
+    total : float
+        The sum of the variables.
+    trials : int
+        How many there were.
+    confidence : float
+        The interval contains the mean with at least this probability, whatever the law.
+
+    Returns
+    -------
+    Interval
+
+    Notes
+    -----
+    All means mu with trials * kl(total/trials, mu) <= ln(2 / (1 - confidence)), where kl is the
+    relative entropy of two Bernoulli laws: W. Hoeffding, *Probability inequalities for sums of
+    bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1. Narrow where the
+    variables are nearly always 0 or nearly always 1.
+
+    Examples
+    --------
+    >>> print(mean_interval(999.5, 1000))
+    [0.99463, 1.00000]
+    """
+    trials = integer("trials", trials, low=1)
+    mean = min(1.0, float(number("total", total, low=0, high=trials * (1 + _SLACK))) / trials)
+    reach = math.log(2 / float(1 - number("confidence", confidence, above=0, below=1))) / trials
+    low = 1.0 - _above(1.0 - mean, reach)
+    return Interval(max(0.0, low), _above(mean, reach))
+
+
+def _above(mean: float, reach: float) -> float:
+    """Return the largest mu with kl(mean, mu) <= reach, rounded up."""
+    low, high = mean, 1.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        if _relative_entropy(mean, middle) <= reach * (1 + _SLACK) + _ROUNDING:
+            low = middle
+        else:
+            high = middle
+    return min(1.0, high * (1 + _SLACK) + _ROUNDING)
+
+
+def _relative_entropy(p: float, q: float) -> float:
+    first = p * math.log(p / q) if p > 0 else 0.0
+    if p == 1:
+        return first
+    return first + (1 - p) * math.log((1 - p) / (1 - q)) if q < 1 else math.inf
+
+
+def tail_bound(t: float, cells: int) -> float:
+    """Bound the probability that N KL(E || P) is at least t, on so many cells.
+
+    Parameters
+    ----------
+    t : float
+        N times the relative entropy of the empirical law of N draws to the true one.
+    cells : int
+        How many values the draws can take.
+
+    Returns
+    -------
+    float
+        e^-t (e t / (k - 1))^(k - 1) for k cells and t > k - 1, else 1: an upper bound for every N
+        and every law (R. Agrawal, *Finite-sample concentration of the multinomial in relative
+        entropy*, IEEE Trans. Inf. Theory 66, 2020).
+
+    Examples
+    --------
+    >>> tail_bound(30.0, 2) < 1e-10
+    True
+    """
+    degrees = cells - 1
+    if degrees == 0:
+        return 1.0 if t <= 0 else 0.0
+    if t <= degrees:
+        return 1.0
+    return math.exp(min(0.0, degrees * (1 + math.log(t / degrees)) - t))
+
+
+def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
+    """Bound the probability, under a law, of counts that fit it as badly as these.
+
+    A likelihood-ratio test whose false-alarm rate is proved for every number of draws
+    (`tail_bound`).
+
+    Parameters
+    ----------
+    counts : (k,) array_like of int
+        How often each cell occurred.
+    probabilities : (k,) array_like of float
+        The cells' probabilities; normalized here against rounding.
+
+    Returns
+    -------
+    float
+        An upper bound of the p-value.
+
+    Examples
+    --------
+    >>> p_value_bound([495, 505], [0.5, 0.5]), p_value_bound([600, 400], [0.5, 0.5]) < 1e-6
+    (1.0, True)
+    """
+    seen = np.asarray(counts, dtype=np.float64)
+    p = np.asarray(probabilities, dtype=np.float64)
+    if seen.shape != p.shape:
+        raise ValueError(
+            f"counts and probabilities must have one shape, got {seen.shape} and {p.shape}"
+        )
+    if abs(p.sum() - 1) > 1e-9:
+        raise ValueError(f"probabilities must add up to 1, got {p.sum()}")
+    p = p / p.sum()
+    if (seen[p == 0] > 0).any():
+        return 0.0
+    hit = seen > 0
+    t = float(np.sum(seen[hit] * np.log(seen[hit] / (seen.sum() * p[hit]))))
+    return tail_bound(t, int((p > 0).sum()))
