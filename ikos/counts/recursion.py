@@ -10,7 +10,8 @@ component with s - 1 others (``ikos.counts.share_graph``),
 
 on k users, for every k up to n in O(n^2) operations and without a condition on n, m or q: with
 s = k left out what remains has at least one component of its own. All but the first are sums
-of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise.
+of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise;
+where a single message hides, it is known in closed form.
 """
 
 from __future__ import annotations
@@ -80,15 +81,25 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
     connected, connected_down = [mpfr(0)], [mpfr(0)]
     coloured, surplus = [one], [mpfr(0)]
     divergence, excess = [mpfr(0)], [mpfr(0)]
+    # where one message hides, errors of the differences 1 - ... double with every k
+    cycles = graph.hiding == 1
     for k in range(1, n + 1):
-        with rounding(UP):
-            split_up = _fold(rooted, up, k, low=1, high=k) / k / down[k]
+        if cycles:
+            with rounding(DOWN):
+                connected_down.append(graph.cycles(k, DOWN) / up[k])
+            with rounding(UP):
+                connected.append(graph.cycles(k, UP) / down[k])
+        else:
+            with rounding(UP):
+                split_up = _fold(rooted, up, k, low=1, high=k) / k / down[k]
+            with rounding(DOWN):
+                split_down = _fold(rooted_down, down, k, low=1, high=k) / k / up[k]
+                connected_down.append(max(mpfr(0), 1 - split_up))
+            with rounding(UP):
+                connected.append(1 - split_down)
         with rounding(DOWN):
-            split_down = _fold(rooted_down, down, k, low=1, high=k) / k / up[k]
-            connected_down.append(max(mpfr(0), 1 - split_up))
             rooted_down.append(k * connected_down[k] * down[k])
         with rounding(UP):
-            connected.append(1 - split_down)
             rooted.append(k * connected[k] * up[k])
             rest = _fold(rooted, coloured, k, low=1, high=k) / k
             divergence.append(rest / down[k])

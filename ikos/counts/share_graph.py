@@ -85,6 +85,17 @@ class ShareGraph:
             return mpq(k) ** (self.hiding - 1)
         return mpq(math.comb(self.m * k, self.m), k**self._copies)
 
+    def cycles(self, k: int, direction: int) -> mpfr:
+        """Return f_k P[C = 1] for k >= 1, rounded in a direction; for ``hiding`` of 1.
+
+        Every vertex then has two edges, and components are cycles. The generating function of
+        f_k P[C = 1] is the logarithm of that of f_k: of 1/(1 - x), or of (1 - 2x)^(-1/2) for a
+        single shuffler without a clear share.
+        """
+        doubled = self.shuffler == "single" and not self.clear_share
+        with rounding(direction):
+            return mpfr(mpq(1 << (k - 1) if doubled else 1, k))
+
     def log_edgeless(self, n: int, direction: int) -> mpfr:
         """Return ln(f_n n!), rounded in a direction; for ``hiding`` of at least 1.
 

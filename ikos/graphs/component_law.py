@@ -1,0 +1,321 @@
+"""The exact law of the number of components C, in all four models.
+
+With w(k, s) = (s/k) B(k, s) P[C_s = 1] the probability that user 1 of k shares its component with
+s - 1 others (`ikos.counts.recursion`),
+
+    P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
+
+where all terms are positive. It is computed three times: in rationals, by which small sizes can be
+checked against enumerations; in directed rounding, as enclosures without underflow, for proofs;
+and in floating point, for all c at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from operator import mul
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpfr, mpq
+from numpy.typing import NDArray
+
+from ikos._validation import integer
+from ikos.counts.directed import DOWN, UP, rounding
+from ikos.counts.recursion import Moments, enclosed, rational
+from ikos.counts.share_graph import ShareGraph
+from ikos.graphs.models import share_graph
+
+__all__ = [
+    "MAX_LAW_USERS",
+    "MAX_RATIONAL_USERS",
+    "Enclosure",
+    "Moment",
+    "component_moment",
+    "component_pmf",
+    "enclosed_law",
+    "exact_component_law",
+]
+
+MAX_LAW_USERS = 2048
+"""Most users for whom the exact law is computed: about five seconds."""
+
+MAX_RATIONAL_USERS = 128
+"""Most users for whom it is computed in rationals, whose digits grow with the square of n."""
+
+_SECOND = 2
+"""The order of the group in a recursion of which only the law of the graph is used."""
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A number between two bounds that are proved.
+
+    Attributes
+    ----------
+    low, high : mpfr
+        256 binary digits, and no underflow.
+    """
+
+    low: mpfr
+    high: mpfr
+
+    def __float__(self) -> float:
+        """Return the upper bound, to the nearest float."""
+        return float(self.high)
+
+    def __str__(self) -> str:
+        return f"{self.high:.6g}"
+
+
+def _law_graph(
+    n: object, m: object, shuffler: object, clear_share: object
+) -> tuple[int, ShareGraph]:
+    users = integer("n", n, low=1)
+    if users > MAX_LAW_USERS:
+        raise ValueError(
+            f"n must be at most {MAX_LAW_USERS} for the exact law, which takes time in proportion "
+            f"to n^3, got {users}; bounds hold for any n"
+        )
+    return users, share_graph(users, m, shuffler, clear_share)
+
+
+def component_pmf(
+    n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> NDArray[np.float64]:
+    """Return the exact law of the number of components.
+
+    Parameters
+    ----------
+    n : int
+        Users, from 1 to 2048.
+    m : int
+        Shuffled messages of each, at least 1.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+
+    Returns
+    -------
+    (n,) ndarray of float64
+        Entry c - 1 is P[C = c], with a relative error below 1e-9 where it is above 1e-290, and
+        neither above nor below on purpose. Smaller ones are inexact, or 0.
+
+    Raises
+    ------
+    ValueError
+        For more users, in place of which `enclosed_law` answers for a few c, and bounds for any.
+
+    Examples
+    --------
+    Of two users who send two messages each through parallel shufflers, each permutation joins
+    them or does not:
+
+    >>> component_pmf(2, 2)
+    array([0.75, 0.25])
+    """
+    n, graph = _law_graph(n, m, shuffler, clear_share)
+    if graph.hiding == 0:  # one message, no clear share: always n pairs
+        certain: NDArray[np.float64] = np.eye(n)[n - 1]
+        return certain
+    moments, _, rooted = _rooted(n, graph)
+    above, above_power = _scaled(rooted)
+    weight, weight_power = _scaled(moments.weight)
+    # the law on k users stands in row n - k, so that those on k - 1, ..., 0 users follow each other
+    law = np.zeros((n + 1, n + 1))
+    law[n, 0] = 1.0
+    for k in range(1, n + 1):
+        chances = np.ldexp(
+            above[1 : k + 1] * weight[k - 1 :: -1][:k] / (k * weight[k]),
+            above_power[1 : k + 1] + weight_power[k - 1 :: -1][:k] - weight_power[k],
+        )
+        law[n - k, 1 : k + 1] = chances @ law[n - k + 1 :, :k]
+    pmf: NDArray[np.float64] = law[0, 1:].copy()
+    return pmf
+
+
+def _scaled(values: Sequence[mpfr]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return numbers as products of a double and a power of two, which cannot underflow."""
+    parts = [gmpy2.frexp(value) for value in values]
+    mantissas = np.array([float(mantissa) for _, mantissa in parts])
+    return mantissas, np.array([power for power, _ in parts], dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def _rooted(n: int, graph: ShareGraph) -> tuple[Moments, list[mpfr], list[mpfr]]:
+    """Return s f_s P[C_s = 1] for s = 0..n, rounded down and up."""
+    moments = enclosed(n, _SECOND, graph)
+    sides = []
+    for direction, connected, weight in (
+        (DOWN, moments.connected_down, moments.weight_down),
+        (UP, moments.connected, moments.weight),
+    ):
+        with rounding(direction):
+            sides.append([s * connected[s] * weight[s] for s in range(n + 1)])
+    return moments, sides[0], sides[1]
+
+
+def laws(n: int, graph: ShareGraph, most: int) -> Iterator[list[Enclosure | None]]:
+    """Yield, for c = 1..most, enclosures of P[C_k = c] for k = 0..n; None where k < c.
+
+    One sum of k products for each k and c, in each direction: f_k P[C_k = c] is the convolution of
+    s f_s P[C_s = 1] with f_k P[C_k = c - 1], divided by k.
+    """
+    moments, rooted_down, rooted_up = _rooted(n, graph)
+    down = up = [mpfr(1)] + [mpfr(0)] * n
+    for c in range(1, most + 1):
+        with rounding(DOWN):
+            down = _next(rooted_down, down, c)
+            lower = [p / w for p, w in zip(down, moments.weight, strict=True)]
+        with rounding(UP):
+            up = _next(rooted_up, up, c)
+            upper = [p / w for p, w in zip(up, moments.weight_down, strict=True)]
+        yield [
+            Enclosure(low, high) if k >= c else None
+            for k, (low, high) in enumerate(zip(lower, upper, strict=True))
+        ]
+
+
+def _next(rooted: list[mpfr], before: list[mpfr], c: int) -> list[mpfr]:
+    """Return f_k P[C_k = c] for k = 0.. from the same for c - 1, rounded as in force."""
+    result = [mpfr(0)] * c
+    for k in range(c, len(before)):
+        # s from 1 to k - c + 1: the others are c - 1 components, and as many users at least
+        terms = map(mul, rooted[1 : k - c + 2], before[k - 1 :: -1])
+        result.append(gmpy2.fsum(terms) / k)
+    return result
+
+
+def enclosed_law(
+    n: int, m: int, most: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> tuple[Enclosure, ...]:
+    """Return proved enclosures of P[C = c] for c = 1..most, however small.
+
+    Parameters
+    ----------
+    n : int
+        Users, from 1 to 2048.
+    m : int
+        Shuffled messages of each, at least 1.
+    most : int
+        The largest c, from 1 to n. Time is in proportion to n^2 for each.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers.
+
+    Returns
+    -------
+    tuple of Enclosure
+        Entry c - 1 encloses P[C = c].
+
+    Examples
+    --------
+    >>> law = enclosed_law(300, 10, 300)
+    >>> law[299].low <= law[299].high < gmpy2.mpfr("1e-5000")
+    True
+    """
+    n, graph = _law_graph(n, m, shuffler, clear_share)
+    most = integer("most", most, low=1, high=n)
+    found = [column[n] for column in laws(n, graph, most)]
+    return tuple(entry for entry in found if entry is not None)
+
+
+def exact_component_law(
+    n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> tuple[Fraction, ...]:
+    """Return the law of the number of components as rationals.
+
+    Parameters
+    ----------
+    n : int
+        Users, from 1 to 128.
+    m : int
+        Shuffled messages of each, at least 1.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers.
+
+    Returns
+    -------
+    tuple of Fraction
+        Entry c - 1 is P[C = c]. They add up to 1.
+
+    Examples
+    --------
+    >>> exact_component_law(3, 2)
+    (Fraction(13, 18), Fraction(1, 4), Fraction(1, 36))
+    """
+    n = integer("n", n, low=1)
+    if n > MAX_RATIONAL_USERS:
+        raise ValueError(f"n must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
+    moments = rational(n, _SECOND, share_graph(n, m, shuffler, clear_share))
+    law = [[mpq(1)]]
+    for k in range(1, n + 1):
+        chances = [moments.component(k, s) for s in range(1, k + 1)]
+        row = [mpq(0)] * (k + 1)
+        for s, chance in enumerate(chances, 1):
+            for c, before in enumerate(law[k - s]):
+                row[c + 1] += chance * before
+        law.append(row)
+    return tuple(Fraction(int(p.numerator), int(p.denominator)) for p in law[n][1:])
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The second moment of the share graph at one group.
+
+    Attributes
+    ----------
+    n, m, q : int
+        Users, shuffled messages of each, order of the group.
+    excess : mpfr
+        E[q^(C-1)] - 1, which is E[q^C]/q - 1, rounded up.
+    divergence : mpfr
+        E[q^(C-1); C >= 2], which decides the security level, rounded up.
+    """
+
+    n: int
+    m: int
+    q: int
+    excess: mpfr
+    divergence: mpfr
+
+
+def component_moment(
+    n: int, m: int, q: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> Moment:
+    """Return E[q^(C-1)] - 1 and E[q^(C-1); C >= 2], rounded up.
+
+    Parameters
+    ----------
+    n : int
+        Users, from 1 to 2048.
+    m : int
+        Shuffled messages of each, at least 1.
+    q : int
+        Order of the group, at least 2.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers.
+
+    Returns
+    -------
+    Moment
+
+    Examples
+    --------
+    >>> moment = component_moment(10, 4, 2**8)
+    >>> round(float(moment.excess), 6)
+    0.314379
+    """
+    n, graph = _law_graph(n, m, shuffler, clear_share)
+    q = integer("q", q, low=2)
+    moments = enclosed(n, q, graph)
+    return Moment(n, graph.m, q, moments.excess[n], moments.divergence[n])

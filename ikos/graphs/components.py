@@ -1,0 +1,185 @@
+"""Connected components of share graphs, many graphs in one call.
+
+The reference is networkx, a graph at a time. The fast path is scipy's csgraph, on a sparse matrix
+whose arrays are the sampled ones as they are (row i holds the targets of user i), and with many
+graphs as blocks of one matrix. It searches weakly connected components. In a union of
+permutations the strongly connected ones are the same, but on many blocks, and on large graphs,
+scipy takes far longer to find those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from ikos._validation import choice, flag
+from ikos.graphs.models import Targets, checked_targets, multigraph
+
+__all__ = ["BACKENDS", "Components", "component_labels", "count_components", "counted"]
+
+_SLOTS_TOGETHER = 1 << 21
+
+
+def _networkx_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
+    trials, n, _ = targets.shape
+    labels = np.empty((trials, n), dtype=np.int32)
+    for row, edges in zip(labels, targets, strict=True):
+        graph = multigraph(edges, clear_share=clear_share)
+        for name, component in enumerate(nx.connected_components(graph)):
+            if clear_share:
+                row[list(component)] = name
+            else:
+                row[[user for side, user in component if side == "left"]] = name
+    return labels
+
+
+def _scipy_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
+    """Return labels that differ between graphs as well."""
+    trials, n, m = targets.shape
+    if trials > 1:
+        targets = targets + (n * np.arange(trials, dtype=np.int32))[:, None, None]
+    users = trials * n
+    slots = users * m
+    ends = np.arange(0, slots + 1, m, dtype=np.int32)
+    columns = targets.reshape(slots)
+    size = users
+    if not clear_share:  # right copies follow the left ones, and have no row of their own
+        columns = columns + np.int32(users)
+        ends = np.concatenate((ends, np.full(users, slots, dtype=np.int32)))
+        size = 2 * users
+    matrix = csr_array((np.ones(slots), columns, ends), shape=(size, size))
+    labels: NDArray[np.int32] = connected_components(matrix, directed=False)[1]
+    return labels[:users].reshape(trials, n)
+
+
+_LABELS: dict[str, Callable[[Targets, bool], NDArray[np.int32]]] = {
+    "scipy": _scipy_labels,
+    "networkx": _networkx_labels,
+}
+
+BACKENDS = tuple(_LABELS)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The components of independent graphs, each of the users that it holds.
+
+    Without a clear share a component holds as many left as right copies; its size is that number.
+
+    Attributes
+    ----------
+    counts : (trials,) ndarray of int64
+        How many components each graph has.
+    largest, smallest : (trials,) ndarray of int64
+        Users in its largest and in its smallest component.
+    alone : (trials,) ndarray of int64
+        Users who are a component of their own: nothing hides them.
+    """
+
+    counts: NDArray[np.int64]
+    largest: NDArray[np.int64]
+    smallest: NDArray[np.int64]
+    alone: NDArray[np.int64]
+
+
+def _blocks(trials: int, slots: int) -> Iterator[slice]:
+    step = max(1, _SLOTS_TOGETHER // slots)
+    for first in range(0, trials, step):
+        yield slice(first, min(first + step, trials))
+
+
+def component_labels(
+    targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
+) -> NDArray[np.int32]:
+    """Return to which component each user belongs (without a clear share, its left copy).
+
+    Parameters
+    ----------
+    targets : (trials, n, m) or (n, m) array_like of int
+        Graphs, as `sample_targets` returns them.
+    clear_share : bool
+        Whether the users' copies are one vertex each.
+    backend : {"scipy", "networkx"}
+        The fast one, or the reference.
+
+    Returns
+    -------
+    (trials, n) ndarray of int32
+        Components numbered from 0 in each graph, by their first users.
+
+    Examples
+    --------
+    >>> component_labels([[1, 0], [0, 1], [2, 2]])
+    array([[0, 0, 1]], dtype=int32)
+    """
+    graphs = checked_targets(targets)
+    find = _LABELS[choice("backend", backend, BACKENDS)]
+    clear = flag("clear_share", clear_share)
+    labels = np.empty(graphs.shape[:2], dtype=np.int32)
+    for part in _blocks(len(graphs), graphs[0].size):
+        for row, found in zip(labels[part], find(graphs[part], clear), strict=True):
+            _, first, which = np.unique(found, return_index=True, return_inverse=True)
+            row[:] = np.argsort(np.argsort(first))[which]
+    return labels
+
+
+def count_components(
+    targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
+) -> Components:
+    """Count the components of graphs, and the users in them.
+
+    Parameters
+    ----------
+    targets : (trials, n, m) or (n, m) array_like of int
+        Graphs, as `sample_targets` returns them.
+    clear_share : bool
+        Whether the users' copies are one vertex each.
+    backend : {"scipy", "networkx"}
+        The fast one, or the reference.
+
+    Returns
+    -------
+    Components
+
+    Raises
+    ------
+    ValueError, TypeError
+        For targets that are no graphs of permutations, or a backend that does not exist.
+
+    Examples
+    --------
+    >>> found = count_components([[1, 0], [0, 1], [2, 2]])
+    >>> found.counts, found.largest, found.alone
+    (array([2]), array([2]), array([1]))
+    """
+    graphs = checked_targets(targets)
+    return counted(graphs, flag("clear_share", clear_share), choice("backend", backend, BACKENDS))
+
+
+def counted(graphs: Targets, clear_share: bool, backend: str) -> Components:
+    """Count, of graphs that are known to be graphs."""
+    trials, n, m = graphs.shape
+    result = Components(*(np.empty(trials, dtype=np.int64) for _ in range(4)))
+    for part in _blocks(trials, n * m):
+        labels = _LABELS[backend](graphs[part], clear_share)
+        size = len(labels)
+        if backend == "networkx":  # which names components in each graph anew
+            labels = labels + (n * np.arange(size, dtype=np.int32))[:, None]
+        sizes = np.bincount(labels.ravel())
+        owner = np.zeros(sizes.size, dtype=np.int64)
+        owner[labels] = np.arange(size)[:, None]
+        used = sizes > 0
+        sizes, owner = sizes[used], owner[used]
+        result.counts[part] = np.bincount(owner, minlength=size)
+        order = np.lexsort((sizes, owner))
+        ends = np.cumsum(result.counts[part])
+        result.largest[part] = sizes[order][ends - 1]
+        result.smallest[part] = sizes[order][ends - result.counts[part]]
+        result.alone[part] = np.bincount(owner[sizes == 1], minlength=size)
+    return result

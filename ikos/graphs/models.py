@@ -1,0 +1,163 @@
+"""The share graphs themselves, as arrays and as networkx multigraphs.
+
+The shuffler applies a uniformly random permutation to the users' slots, m for each user: m
+independent permutations of the n users (parallel shufflers), or one of all m n slots (a single
+one). Slot h of user i goes to a slot of user ``targets[i, h]``, and the graph has an edge for each
+slot, self-loops and repeated edges kept:
+
+- with a clear share, between users i and ``targets[i, h]``: for parallel shufflers the
+  unconditioned permutation model R*(n, 2m) of BBGN20, Definition C.1;
+- without one, between the left copy of user i and the right copy of user ``targets[i, h]``.
+
+The array says nothing of the clear share, which decides only how it is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, flag, integer
+from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import SHUFFLERS
+from ikos.randomness import RandomSource, secure
+
+__all__ = ["MAX_SLOTS", "checked_targets", "multigraph", "sample_targets", "share_graph"]
+
+MAX_SLOTS = 1 << 30
+"""Most slots of one graph, n m: vertices and edges are 32-bit integers."""
+
+Targets = NDArray[np.int32]
+
+
+def share_graph(n: object, m: object, shuffler: object, clear_share: object) -> ShareGraph:
+    """Check a setting and return its graph's law; n m is at most `MAX_SLOTS`."""
+    users = integer("n", n, low=1, high=MAX_SLOTS)
+    slots = integer("m", m, low=1, high=MAX_SLOTS)
+    if users * slots > MAX_SLOTS:
+        raise ValueError(f"n * m must be at most {MAX_SLOTS}, got {users} * {slots}")
+    return ShareGraph(
+        slots, choice("shuffler", shuffler, SHUFFLERS), flag("clear_share", clear_share)
+    )
+
+
+def sample_targets(
+    n: int,
+    m: int,
+    trials: int = 1,
+    *,
+    shuffler: str = "parallel",
+    rng: RandomSource | None = None,
+) -> Targets:
+    """Draw share graphs as arrays.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Shuffled messages of each, at least 1; n m at most 2^30.
+    trials : int
+        Independent graphs, at least 1.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Returns
+    -------
+    (trials, n, m) ndarray of int32
+        ``[t, i, h]`` is the user to whose slot the h-th slot of user i goes, in graph t.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For sizes that are no positive integers, or too large.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> sample_targets(3, 2, rng=DeterministicRandom(1))
+    array([[[2, 1],
+            [0, 0],
+            [1, 2]]], dtype=int32)
+    """
+    graph = share_graph(n, m, shuffler, True)
+    trials = integer("trials", trials, low=1)
+    source = secure(rng)
+    if graph.shuffler == "single":
+        targets = source.permutations(trials, graph.m * n).reshape(trials, n, graph.m)
+        targets //= np.int32(graph.m)
+        return targets
+    columns = source.permutations(trials * graph.m, n).reshape(trials, graph.m, n)
+    return np.ascontiguousarray(columns.transpose(0, 2, 1))
+
+
+def checked_targets(targets: ArrayLike) -> Targets:
+    """Return graphs as a (trials, n, m) array, refusing what no permutation leads to."""
+    array = np.asarray(targets)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"targets must hold integers, got an array of {array.dtype}")
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or 0 in array.shape:
+        raise ValueError(f"targets must have shape (trials, n, m) or (n, m), got {array.shape}")
+    trials, n, m = array.shape
+    if n * m > MAX_SLOTS:
+        raise ValueError(f"n * m must be at most {MAX_SLOTS}, got {n} * {m}")
+    if array.min() < 0 or array.max() >= n:
+        raise ValueError(f"targets must be users 0 to {n - 1}, got {array.min()} to {array.max()}")
+    flat = array.reshape(trials, n * m).astype(np.int64) + n * np.arange(trials)[:, None]
+    if (np.bincount(flat.ravel(), minlength=trials * n) != m).any():
+        raise ValueError(f"targets must name each user {m} times in each graph, once for each slot")
+    return array.astype(np.int32, copy=False)
+
+
+def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
+    """Return one share graph as a networkx multigraph.
+
+    Parameters
+    ----------
+    targets : (n, m) array_like of int
+        As one of the graphs of `sample_targets`.
+    clear_share : bool
+        Whether the users' copies are one vertex each.
+
+    Returns
+    -------
+    networkx.MultiGraph
+        With n m edges. With a clear share its vertices are the users 0 to n - 1; without one they
+        are ("left", i) and ("right", i), with the node attribute ``bipartite`` 0 and 1. Each edge
+        has the attribute ``message``, the number h of its slot.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> targets = sample_targets(4, 2, rng=DeterministicRandom(1))[0]
+    >>> graph = multigraph(targets)
+    >>> graph.number_of_nodes(), graph.number_of_edges(), set(dict(graph.degree()).values())
+    (4, 8, {4})
+    >>> bipartite = multigraph(targets, clear_share=False)
+    >>> bipartite.number_of_nodes(), set(dict(bipartite.degree()).values())
+    (8, {2})
+    """
+    array = np.asarray(targets)
+    if array.ndim != 2:
+        raise ValueError(f"targets must have shape (n, m), got {array.shape}")
+    rows = checked_targets(array)[0].tolist()
+    n = len(rows)
+    graph = nx.MultiGraph()
+    left: list[Any] = list(range(n))
+    right = left
+    if flag("clear_share", clear_share):
+        graph.add_nodes_from(left)
+    else:
+        left, right = [[(side, i) for i in range(n)] for side in ("left", "right")]
+        graph.add_nodes_from(left, bipartite=0)
+        graph.add_nodes_from(right, bipartite=1)
+    for user, row in zip(left, rows, strict=True):
+        graph.add_edges_from((user, right[to], {"message": h}) for h, to in enumerate(row))
+    return graph

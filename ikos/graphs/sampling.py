@@ -1,0 +1,307 @@
+"""Counts of components in sampled graphs, on one core or on any executor.
+
+Trials are cut into batches whose size depends on the graph alone, and batch k draws from source k
+of one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs
+whoever draws them, in whatever order, and what was done before an interruption is what fewer
+trials would have given. Memory does not grow with the number of trials: batches return tallies,
+and only so many are under way at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import choice, integer
+from ikos.confidence import clopper_pearson
+from ikos.counts.share_graph import ShareGraph
+from ikos.graphs.components import BACKENDS, counted
+from ikos.graphs.models import sample_targets, share_graph
+from ikos.randomness import RandomSource, secure
+from ikos.results import Interval
+
+__all__ = ["Interrupted", "Tally", "component_counts", "spread", "tally_components"]
+
+MAX_TRIALS = 1 << 50
+"""Most graphs in one call of `tally_components`."""
+
+MAX_COUNTS = 1 << 30
+"""Most graphs in one call of `component_counts`, which returns a number for each."""
+
+_SLOTS_IN_BATCH = 1 << 20
+
+_T = TypeVar("_T")
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while graphs were drawn, with the results that were complete.
+
+    It is a `KeyboardInterrupt`: where nobody catches it, the program ends as it always does.
+
+    Attributes
+    ----------
+    partial : object
+        What the function would have returned for ``done`` trials, or None.
+    done, trials : int
+        Trials that were done, and that were asked for.
+    """
+
+    def __init__(self, partial: Any, done: int, trials: int) -> None:
+        super().__init__(f"interrupted after {done:,} of {trials:,} graphs")
+        self.partial = partial
+        self.done = done
+        self.trials = trials
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many of the sampled graphs had how many components.
+
+    Attributes
+    ----------
+    n : int
+        Users.
+    graph : ShareGraph
+        The model.
+    trials : int
+        Independent graphs.
+    counts : mapping of int to int
+        Number of components to number of graphs; ascending, only what occurred.
+    alone : int
+        Graphs in which some user was a component of its own.
+    """
+
+    n: int
+    graph: ShareGraph
+    trials: int
+    counts: dict[int, int] = field(hash=False)
+    alone: int
+
+    def __getitem__(self, c: int) -> int:
+        """Return how many graphs had c components."""
+        return self.counts.get(c, 0)
+
+    def at_least(self, c: int) -> int:
+        """Return how many graphs had c components or more."""
+        return sum(times for components, times in self.counts.items() if components >= c)
+
+    def probability(self, c: int, confidence: float = 0.95) -> Interval:
+        """Return an exact interval for P[C = c] (Clopper and Pearson)."""
+        return clopper_pearson(self[c], self.trials, confidence)
+
+    def tail(self, c: int, confidence: float = 0.95) -> Interval:
+        """Return an exact interval for P[C >= c] (Clopper and Pearson)."""
+        return clopper_pearson(self.at_least(c), self.trials, confidence)
+
+
+def _batches(trials: int, n: int, m: int) -> Iterator[tuple[int, int]]:
+    """Yield the number and the size of each batch."""
+    size = max(1, _SLOTS_IN_BATCH // (n * m))
+    for number in range(-(-trials // size)):
+        yield number, min(size, trials - number * size)
+
+
+def _drawn(
+    streams: Callable[[int], RandomSource],
+    n: int,
+    graph: ShareGraph,
+    backend: str,
+    number: int,
+    trials: int,
+) -> tuple[NDArray[np.int64], int]:
+    """Draw one batch; return the components of each graph, and in how many a user was alone."""
+    targets = sample_targets(n, graph.m, trials, shuffler=graph.shuffler, rng=streams(number))
+    found = counted(targets, graph.clear_share, backend)
+    return found.counts, int(np.count_nonzero(found.alone))
+
+
+def _tallied(*batch: Any) -> tuple[int, list[tuple[int, int]], int]:
+    """Draw one batch; return its size, the components' tally, and in how many a user was alone."""
+    counts, alone = _drawn(*batch)
+    values, times = np.unique(counts, return_counts=True)
+    return counts.size, list(zip(values.tolist(), times.tolist(), strict=True)), alone
+
+
+def spread(
+    work: Callable[..., _T], batches: Iterator[tuple[int, int]], executor: Executor | None
+) -> Generator[_T, None, None]:
+    """Yield the results of batches in their order; a bounded number of them is under way.
+
+    Parameters
+    ----------
+    work : callable
+        Takes a batch's number and size; can be pickled where the executor needs that.
+    batches : iterator
+        Numbers and sizes.
+    executor : Executor or None
+        Where to run; here, one after the other, for None.
+    """
+    if executor is None:
+        for batch in batches:
+            yield work(*batch)
+        return
+    workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    under_way: deque[Future[_T]] = deque()
+    try:
+        for batch in batches:
+            under_way.append(executor.submit(work, *batch))
+            if len(under_way) >= 4 * workers:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    finally:
+        for future in under_way:
+            future.cancel()
+
+
+def component_counts(
+    n: int,
+    m: int,
+    trials: int,
+    *,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    backend: str = "scipy",
+    rng: RandomSource | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> NDArray[np.int64]:
+    """Draw share graphs and return the number of components of each.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Shuffled messages of each, at least 1; n m at most 2^30.
+    trials : int
+        Independent graphs, at least 1.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    backend : {"scipy", "networkx"}
+        The fast one, or the reference. The same seed gives the same graphs to both.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    executor : concurrent.futures.Executor, optional
+        Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
+    progress : callable, optional
+        Called with the number of graphs done and of all.
+
+    Returns
+    -------
+    (trials,) ndarray of int64
+        1 to n.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For sizes that are no positive integers or too large, and for unknown names.
+    Interrupted
+        At Ctrl-C; ``partial`` holds the counts of the graphs that were done.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> component_counts(5, 2, 12, rng=DeterministicRandom(1))
+    array([2, 1, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1])
+    """
+    trials = integer("trials", trials, low=1, high=MAX_COUNTS)
+    work = _work(_drawn, n, m, shuffler, clear_share, backend, rng)
+    parts: list[NDArray[np.int64]] = []
+    done = 0
+    try:
+        with closing(spread(work, _batches(trials, n, m), executor)) as batches:
+            for counts, _ in batches:
+                parts.append(counts)
+                done += counts.size
+                if progress is not None:
+                    progress(done, trials)
+    except KeyboardInterrupt:
+        found = np.concatenate(parts) if parts else None
+        raise Interrupted(found, done, trials) from None
+    return np.concatenate(parts)
+
+
+def tally_components(
+    n: int,
+    m: int,
+    trials: int,
+    *,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    backend: str = "scipy",
+    rng: RandomSource | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tally:
+    """Draw share graphs and tally their components, in memory that does not grow with trials.
+
+    Parameters
+    ----------
+    n, m, trials, shuffler, clear_share, backend, rng, executor, progress
+        As for `component_counts`, which draws the same graphs from the same seed.
+
+    Returns
+    -------
+    Tally
+
+    Raises
+    ------
+    ValueError, TypeError
+        For sizes that are no positive integers or too large, and for unknown names.
+    Interrupted
+        At Ctrl-C; ``partial`` is the tally of the graphs that were done.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> tally = tally_components(5, 2, 10_000, rng=DeterministicRandom(1))
+    >>> tally.trials, sum(tally.counts.values()), tally[6]
+    (10000, 10000, 0)
+    """
+    trials = integer("trials", trials, low=1, high=MAX_TRIALS)
+    work = _work(_tallied, n, m, shuffler, clear_share, backend, rng)
+    graph = share_graph(n, m, shuffler, clear_share)
+    counts: dict[int, int] = {}
+    done = alone = 0
+
+    def tally() -> Tally:
+        return Tally(int(n), graph, done, dict(sorted(counts.items())), alone)
+
+    try:
+        with closing(spread(work, _batches(trials, n, m), executor)) as batches:
+            for size, values, lonely in batches:
+                for c, times in values:
+                    counts[c] = counts.get(c, 0) + times
+                done += size
+                alone += lonely
+                if progress is not None:
+                    progress(done, trials)
+    except KeyboardInterrupt:
+        raise Interrupted(tally() if done else None, done, trials) from None
+    return tally()
+
+
+def _work(
+    function: Callable[..., _T],
+    n: int,
+    m: int,
+    shuffler: str,
+    clear_share: bool,
+    backend: str,
+    rng: RandomSource | None,
+) -> Callable[[int, int], _T]:
+    graph = share_graph(n, m, shuffler, clear_share)
+    named = choice("backend", backend, BACKENDS)
+    return partial(function, secure(rng).streams(), n, graph, named)
