@@ -29,7 +29,7 @@ from ikos.graphs.models import sample_targets, share_graph
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-__all__ = ["Interrupted", "Tally", "component_counts", "spread", "tally_components"]
+__all__ = ["Interrupted", "Tally", "batches", "component_counts", "spread", "tally_components"]
 
 MAX_TRIALS = 1 << 50
 """Most graphs in one call of `tally_components`."""
@@ -103,7 +103,7 @@ class Tally:
         return clopper_pearson(self.at_least(c), self.trials, confidence)
 
 
-def _batches(trials: int, n: int, m: int) -> Iterator[tuple[int, int]]:
+def batches(trials: int, n: int, m: int) -> Iterator[tuple[int, int]]:
     """Yield the number and the size of each batch."""
     size = max(1, _SLOTS_IN_BATCH // (n * m))
     for number in range(-(-trials // size)):
@@ -132,7 +132,7 @@ def _tallied(*batch: Any) -> tuple[int, list[tuple[int, int]], int]:
 
 
 def spread(
-    work: Callable[..., _T], batches: Iterator[tuple[int, int]], executor: Executor | None
+    work: Callable[..., _T], numbered: Iterator[tuple[int, int]], executor: Executor | None
 ) -> Generator[_T, None, None]:
     """Yield the results of batches in their order; a bounded number of them is under way.
 
@@ -140,19 +140,19 @@ def spread(
     ----------
     work : callable
         Takes a batch's number and size; can be pickled where the executor needs that.
-    batches : iterator
+    numbered : iterator
         Numbers and sizes.
     executor : Executor or None
         Where to run; here, one after the other, for None.
     """
     if executor is None:
-        for batch in batches:
+        for batch in numbered:
             yield work(*batch)
         return
     workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
     under_way: deque[Future[_T]] = deque()
     try:
-        for batch in batches:
+        for batch in numbered:
             under_way.append(executor.submit(work, *batch))
             if len(under_way) >= 4 * workers:
                 yield under_way.popleft().result()
@@ -221,8 +221,8 @@ def component_counts(
     parts: list[NDArray[np.int64]] = []
     done = 0
     try:
-        with closing(spread(work, _batches(trials, n, m), executor)) as batches:
-            for counts, _ in batches:
+        with closing(spread(work, batches(trials, n, m), executor)) as results:
+            for counts, _ in results:
                 parts.append(counts)
                 done += counts.size
                 if progress is not None:
@@ -280,8 +280,8 @@ def tally_components(
         return Tally(int(n), graph, done, dict(sorted(counts.items())), alone)
 
     try:
-        with closing(spread(work, _batches(trials, n, m), executor)) as batches:
-            for size, values, lonely in batches:
+        with closing(spread(work, batches(trials, n, m), executor)) as results:
+            for size, values, lonely in results:
                 for c, times in values:
                     counts[c] = counts.get(c, 0) + times
                 done += size

@@ -1,0 +1,467 @@
+"""Lemma C.4 of BBGN20 by enumeration, at sizes where every permutation can be listed.
+
+The bounds rest on an identity. For X uniform in Z_q^n, R and R' independent sharings of X into m
+messages of each user, all of them shuffled, and S the shuffler,
+
+    P[R(X) = S(R'(X))] = E[q^(C - mn)],
+
+where C counts the components of the share graph with one vertex for each user. BBGN20 print the
+lemma with an inequality, and prove an equation. By their Lemma C.2 the left-hand side is the
+probability that two independent views of X agree. All three numbers are computed here, each from
+its definition and by a route of its own: no formula of the library has a part in them. Integers
+count outcomes, so that the results are exact.
+
+Slot h of user i is number i m + h.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import choice, flag, integer, quote
+from ikos.counts.types import SHUFFLERS
+from ikos.graphs.component_law import exact_component_law
+from ikos.graphs.components import count_components
+
+__all__ = [
+    "MAX_CASES",
+    "MAX_PERMUTATIONS",
+    "MAX_TUPLES",
+    "CollisionIdentity",
+    "check_collision_identity",
+    "collision_probability",
+    "enumerated_component_law",
+    "permutation_count",
+    "view_agreement",
+]
+
+MAX_PERMUTATIONS = 4_000_000
+"""Most permutations that are enumerated: a few seconds."""
+
+MAX_TUPLES = 1 << 20
+"""Most tuples of shares, q^(mn)."""
+
+MAX_CASES = 100_000_000
+"""Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
+
+_MOST_MESSAGES = 64
+"""Most messages where users, and so permutations, are few."""
+
+_TOGETHER = 1 << 18
+"""How many numbers are handled in one call."""
+
+Integers = NDArray[np.int64]
+Step = Callable[[int], None]
+
+
+# What can be enumerated
+
+
+def _factorial(shuffler: str, n: int, m: int) -> int:
+    return math.factorial(n) ** m if shuffler == "parallel" else math.factorial(m * n)
+
+
+def _number_text(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _setting(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
+    """Check that the shuffler's group is small enough to be listed."""
+    users, messages = integer("n", n, low=1), integer("m", m, low=1)
+    kind = choice("shuffler", shuffler, SHUFFLERS)
+    reason = f"where at most {MAX_PERMUTATIONS} permutations are enumerated"
+    a_kind = "a single shuffler" if kind == "single" else "parallel shufflers"
+    least = _largest(lambda k: k <= _MOST_MESSAGES and _factorial(kind, 1, k) <= MAX_PERMUTATIONS)
+    if messages > least:
+        raise ValueError(f"m must be at most {least} with {a_kind}, {reason}, got {quote(m)}")
+    most = _largest(lambda k: _factorial(kind, k, messages) <= MAX_PERMUTATIONS)
+    if users > most:
+        with_messages = _number_text(messages, "message")
+        raise ValueError(
+            f"n must be at most {most} with {with_messages} of each and {a_kind}, {reason}, "
+            f"got {quote(n)}"
+        )
+    return users, messages, kind
+
+
+def _group_setting(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
+    """Check that the tuples of shares are few enough, too."""
+    users, messages, kind = _setting(n, m, shuffler)
+    order = integer("q", q, low=2)
+    permutations = _factorial(kind, users, messages)
+
+    def few(k: int) -> bool:
+        tuples = k ** (messages * users)
+        return tuples <= MAX_TUPLES and tuples * max(permutations, k**users) <= MAX_CASES
+
+    most = _largest(few)
+    reason = (
+        f"where at most {MAX_TUPLES} tuples of shares and {MAX_CASES} pairs of a tuple and a "
+        "permutation or an input are enumerated"
+    )
+    slots = f"{_number_text(users, 'user')} and {_number_text(messages, 'message')} of each"
+    if most < 2:
+        raise ValueError(
+            f"n must be smaller for {_number_text(messages, 'message')} of each in a group of any "
+            f"order, {reason}, got {users}"
+        )
+    if order > most:
+        raise ValueError(f"q must be at most {most} with {slots}, {reason}, got {quote(q)}")
+    return users, messages, order, kind
+
+
+def _largest(holds: Callable[[int], bool]) -> int:
+    """Return the last of 0, 1, 2, ... before a condition fails for the first time."""
+    k = 0
+    while holds(k + 1):
+        k += 1
+    return k
+
+
+def permutation_count(n: int, m: int, shuffler: str = "parallel") -> int:
+    """Return the order of the shuffler's group, refusing one that is too large to be listed.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Shuffled messages of each, at least 1.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+
+    Returns
+    -------
+    int
+        (n!)^m or (mn)!, at most `MAX_PERMUTATIONS`.
+
+    Examples
+    --------
+    >>> permutation_count(3, 2), permutation_count(3, 2, "single")
+    (36, 720)
+    """
+    users, messages, kind = _setting(n, m, shuffler)
+    return _factorial(kind, users, messages)
+
+
+# The permutations
+
+
+def _ranked(ranks: Integers, size: int) -> Integers:
+    """Return the permutations of so many things that have these places in lexicographic order."""
+    result = np.empty((len(ranks), size), dtype=np.int64)
+    for i in reversed(range(size)):
+        # the first is one of size - i; what follows is a permutation of the others, renamed
+        first = ranks // math.factorial(size - 1 - i) % (size - i)
+        result[:, i] = first
+        result[:, i + 1 :] += result[:, i + 1 :] >= first[:, None]
+    return result
+
+
+def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
+    """Yield all of the shuffler's group, as blocks of rows: slot j goes to slot ``row[j]``."""
+    count = _factorial(shuffler, n, m)
+    step = max(1, _TOGETHER // (n * m))
+    for start in range(0, count, step):
+        ranks = np.arange(start, min(start + step, count))
+        if shuffler == "single":
+            yield _ranked(ranks, m * n)
+            continue
+        block = np.empty((len(ranks), n, m), dtype=np.int64)
+        for h in range(m):
+            block[:, :, h] = m * _ranked(ranks % math.factorial(n), n) + h
+            ranks //= math.factorial(n)
+        yield block.reshape(-1, n * m)
+
+
+def enumerated_component_law(
+    n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> tuple[Fraction, ...]:
+    """Return the law of the number of components, by drawing the graph of every permutation.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Shuffled messages of each, at least 1.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+
+    Returns
+    -------
+    tuple of Fraction
+        Entry c - 1 is P[C = c].
+
+    Raises
+    ------
+    ValueError
+        For more than `MAX_PERMUTATIONS`, (n!)^m or (mn)!.
+
+    Examples
+    --------
+    >>> enumerated_component_law(3, 2)
+    (Fraction(13, 18), Fraction(1, 4), Fraction(1, 36))
+    """
+    users, messages, kind = _setting(n, m, shuffler)
+    return _component_law(users, messages, kind, flag("clear_share", clear_share))
+
+
+def _component_law(
+    n: int, m: int, shuffler: str, clear_share: bool, step: Step | None = None
+) -> tuple[Fraction, ...]:
+    graphs = np.zeros(n + 1, dtype=np.int64)
+    for block in _permutations(n, m, shuffler):
+        targets = (block // m).reshape(-1, n, m)  # slots become their users
+        found = count_components(targets, clear_share=clear_share)
+        graphs += np.bincount(found.counts, minlength=n + 1)
+        if step is not None:
+            step(len(block))
+    return tuple(Fraction(int(count), int(graphs.sum())) for count in graphs[1:])
+
+
+# Shares and views
+
+
+def _digits(numbers: Integers, q: int, places: int) -> Integers:
+    """Return numbers in base q, the lowest digit first."""
+    return numbers[:, None] // q ** np.arange(places) % q
+
+
+def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fraction:
+    """Return P[R(X) = S(R'(X))], the left-hand side of Lemma C.4, by enumeration.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Messages of each, all of them shuffled, at least 1.
+    q : int
+        Order of the group, at least 2; it need not be prime.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+
+    Returns
+    -------
+    Fraction
+
+    Raises
+    ------
+    ValueError
+        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
+
+    Examples
+    --------
+    Two users who send two messages each: an average of q^(C-4), where C = 2 for one permutation
+    of four.
+
+    >>> collision_probability(2, 2, 3)
+    Fraction(1, 18)
+    """
+    return _collisions(*_group_setting(n, m, q, shuffler))
+
+
+def _collisions(n: int, m: int, q: int, shuffler: str, step: Step | None = None) -> Fraction:
+    # An outcome is a permutation pi, inputs x, and sharings a and b of x; there are
+    # |P| q^n (q^((m-1)n))^2 of them, equally likely. Those with a = pi(b) are counted by b alone:
+    # b is a sharing of one x only, pi says what a must be, and it remains to see whether that is
+    # a sharing of x.
+    matches = 0
+    for shuffled_to in _permutations(n, m, shuffler):
+        shuffled_from = np.argsort(shuffled_to, axis=1)
+        for part in _parts(q ** (m * n), n * m):
+            b = _digits(np.arange(part.start, part.stop), q, n * m)
+            inputs = b.reshape(-1, n, m).sum(axis=2) % q
+            for row in shuffled_from:
+                a = b[:, row]
+                matches += int((a.reshape(-1, n, m).sum(axis=2) % q == inputs).all(axis=1).sum())
+                if step is not None:
+                    step(len(b))
+    outcomes = _factorial(shuffler, n, m) * q**n * q ** (2 * (m - 1) * n)
+    return Fraction(matches, outcomes)
+
+
+def _parts(count: int, weight: int) -> Iterator[slice]:
+    step = max(1, _TOGETHER // weight)
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fraction:
+    """Return P[V(X) = V'(X)] for independent views of the same uniform X, by enumeration.
+
+    The law of the view is counted for each input. By Lemma C.2 of BBGN20 the result is that of
+    `collision_probability`, with which it shares no step but the list of permutations.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Messages of each, all of them shuffled, at least 1.
+    q : int
+        Order of the group, at least 2; it need not be prime.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+
+    Returns
+    -------
+    Fraction
+
+    Raises
+    ------
+    ValueError
+        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
+
+    Examples
+    --------
+    >>> view_agreement(2, 2, 3)
+    Fraction(1, 18)
+    """
+    return _agreement(*_group_setting(n, m, q, shuffler))
+
+
+def _agreement(n: int, m: int, q: int, shuffler: str, step: Step | None = None) -> Fraction:
+    slots = m * n
+    # a tuple is written as a number in base q: what slot j holds is shuffled to this place of it
+    places = q ** np.concatenate(list(_permutations(n, m, shuffler))).T
+    free = _digits(np.arange(q ** ((m - 1) * n)), q, (m - 1) * n).reshape(-1, n, m - 1)
+    squares = 0
+    for x in _digits(np.arange(q**n), q, n):
+        last = (x - free.sum(axis=2)) % q
+        sharings = np.concatenate((free, last[:, :, None]), axis=2).reshape(-1, slots)
+        views = np.zeros(q**slots, dtype=np.int64)
+        for part in _parts(places.shape[1], len(sharings)):
+            shuffled = sharings @ places[:, part]
+            views += np.bincount(shuffled.ravel(), minlength=q**slots)
+            if step is not None:
+                step(shuffled.size)
+        counts, times = np.unique(views, return_counts=True)
+        squares += sum(int(k) ** 2 * int(t) for k, t in zip(counts, times, strict=True))
+    outcomes = _factorial(shuffler, n, m) * q ** ((m - 1) * n)
+    return Fraction(squares, q**n * outcomes**2)
+
+
+# The identity
+
+
+@dataclass(frozen=True)
+class CollisionIdentity:
+    """Lemma C.4 of BBGN20 at one size.
+
+    Attributes
+    ----------
+    n, m, q : int
+        Users, messages of each, order of the group.
+    shuffler : str
+        "parallel" or "single".
+    permutations : int
+        How many were enumerated: all of the shuffler's group.
+    tuples : int
+        For each of them, how many tuples of shares: all, q^(mn).
+    matched : Fraction
+        The left-hand side, P[R(X) = S(R'(X))], enumerated.
+    views : Fraction
+        P[V(X) = V'(X)], enumerated.
+    expected : Fraction
+        The right-hand side, E[q^(C - mn)], by the enumerated law of C.
+    formula : Fraction
+        The same by `exact_component_law`.
+    """
+
+    n: int
+    m: int
+    q: int
+    shuffler: str
+    permutations: int
+    tuples: int
+    matched: Fraction
+    views: Fraction
+    expected: Fraction
+    formula: Fraction
+
+    @property
+    def holds(self) -> bool:
+        """Whether all four numbers are equal."""
+        return self.matched == self.views == self.expected == self.formula
+
+
+def check_collision_identity(
+    n: int,
+    m: int,
+    q: int,
+    *,
+    shuffler: str = "parallel",
+    progress: Callable[[int, int], None] | None = None,
+) -> CollisionIdentity:
+    """Compute both sides of Lemma C.4 by enumeration, and by the library's law of C.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    m : int
+        Messages of each, all of them shuffled, at least 1.
+    q : int
+        Order of the group, at least 2; it need not be prime.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    progress : callable, optional
+        Called with what is done and the whole, in cases.
+
+    Returns
+    -------
+    CollisionIdentity
+
+    Raises
+    ------
+    ValueError
+        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
+
+    Examples
+    --------
+    >>> found = check_collision_identity(2, 2, 4, shuffler="single")
+    >>> found.permutations, found.tuples, found.matched, found.holds
+    (24, 256, Fraction(1, 32), True)
+    """
+    users, messages, order, kind = _group_setting(n, m, q, shuffler)
+    permutations = _factorial(kind, users, messages)
+    slots = messages * users
+    tuples = order**slots
+    whole = permutations * (1 + 2 * tuples)
+    done = 0
+
+    def step(cases: int) -> None:
+        nonlocal done
+        done += cases
+        if progress is not None:
+            progress(done, whole)
+
+    law = _component_law(users, messages, kind, True, step)
+    return CollisionIdentity(
+        users,
+        messages,
+        order,
+        kind,
+        permutations,
+        tuples,
+        matched=_collisions(users, messages, order, kind, step),
+        views=_agreement(users, messages, order, kind, step),
+        expected=_mean_power(law, order, slots),
+        formula=_mean_power(exact_component_law(users, messages, shuffler=kind), order, slots),
+    )
+
+
+def _mean_power(law: tuple[Fraction, ...], q: int, slots: int) -> Fraction:
+    """Return E[q^(C - slots)]."""
+    total = sum((chance * q**c for c, chance in enumerate(law, 1)), Fraction(0))
+    return total / q**slots
