@@ -11,12 +11,19 @@ from typing import NamedTuple
 from ikos._validation import number
 from ikos.accuracy import NoiseLaw, standard_error
 
-__all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least"]
+__all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least", "at_most"]
 
 
 def at_least(value: float, digits: int) -> str:
     """Return a budget to so many significant digits, rounded up: what is printed must hold."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value))
+    return f"{float(rounded):.{digits}g}"
+
+
+def at_most(value: float | Fraction, digits: int) -> str:
+    """Return a number to so many significant digits, rounded down: what is printed must hold."""
+    above, below = map(Decimal, value.as_integer_ratio())
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).divide(above, below)
     return f"{float(rounded):.{digits}g}"
 
 

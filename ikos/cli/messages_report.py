@@ -48,14 +48,13 @@ import click
 from ikos import __version__
 from ikos.cli.output import (
     aligned,
-    at_most,
     bold,
     integer_text,
     power_text,
     remaining,
     wrapped,
 )
-from ikos.results import at_least
+from ikos.results import at_least, at_most
 
 if TYPE_CHECKING:
     from ikos import MessageCount

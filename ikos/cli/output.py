@@ -11,7 +11,6 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +21,6 @@ from ikos.cli.errors import Quiet
 __all__ = [
     "MAX_EXACT",
     "aligned",
-    "at_most",
     "bold",
     "discard_output",
     "figures",
@@ -134,13 +132,6 @@ def power_text(value: int) -> str:
     if value < 10**27:
         return f"{value:,}"
     return f"an integer of {value.bit_length():,} bits"
-
-
-def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to so many significant digits, rounded down: what is printed must hold."""
-    above, below = map(Decimal, value.as_integer_ratio())
-    rounded = Context(prec=digits, rounding=ROUND_FLOOR).divide(above, below)
-    return f"{float(rounded):.{digits}g}"
 
 
 def remaining(noise_epsilon: float, epsilon: Fraction) -> Fraction:

@@ -33,7 +33,6 @@ from ikos import __version__
 from ikos.cli.budget import weak
 from ikos.cli.output import (
     aligned,
-    at_most,
     bold,
     figures,
     integer_text,
@@ -43,7 +42,7 @@ from ikos.cli.output import (
     wrapped,
 )
 from ikos.cli.proofs import unproved
-from ikos.results import at_least
+from ikos.results import at_least, at_most
 
 if TYPE_CHECKING:
     import numpy as np

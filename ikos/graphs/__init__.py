@@ -1,5 +1,6 @@
 """The random graphs behind the bounds: sample them, know their law, check the bounds against it."""
 
+from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
 from ikos.graphs.component_law import (
     Enclosure,
     Moment,
@@ -9,15 +10,26 @@ from ikos.graphs.component_law import (
     exact_component_law,
 )
 from ikos.graphs.components import Components, component_labels, count_components
+from ikos.graphs.lemma_c5 import component_bound, excess_bound
 from ikos.graphs.models import multigraph, sample_targets
+from ikos.graphs.parts import parts_bound
+from ikos.graphs.rare_events import PlantedTally, rare_components
 from ikos.graphs.sampling import Interrupted, Tally, component_counts, tally_components
+from ikos.graphs.sweep import Slack, Sweep, sweep
 
 __all__ = [
+    "ComponentCheck",
+    "ComponentRow",
     "Components",
     "Enclosure",
     "Interrupted",
     "Moment",
+    "PlantedTally",
+    "Slack",
+    "Sweep",
     "Tally",
+    "check_components",
+    "component_bound",
     "component_counts",
     "component_labels",
     "component_moment",
@@ -25,7 +37,11 @@ __all__ = [
     "count_components",
     "enclosed_law",
     "exact_component_law",
+    "excess_bound",
     "multigraph",
+    "parts_bound",
+    "rare_components",
     "sample_targets",
+    "sweep",
     "tally_components",
 ]

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+
+from ikos._validation import integer, number
+from ikos.confidence import p_value_bound
+from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
+from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.share_graph import ShareGraph
+from ikos.graphs import lemma_c5, parts
 from ikos.graphs.component_law import (
+    MAX_LAW_USERS,
     Enclosure,
+    component_moment,
+    component_pmf,
+    enclosed_law,
 )
-from ikos.graphs.rare_events import PlantedTally
-from ikos.graphs.sampling import Tally
-from ikos.results import Interval
+from ikos.graphs.models import share_graph
+from ikos.graphs.rare_events import PlantedTally, rare_components
+from ikos.graphs.sampling import Interrupted, Tally, tally_components
+from ikos.randomness import RandomSource, secure
+from ikos.results import Interval, at_least, at_most
 
 __all__ = ["FALSE_ALARM", "ComponentCheck", "ComponentRow", "check_components"]
 
@@ -18,6 +37,13 @@ FALSE_ALARM = 1e-9
 """Samples are said to contradict the exact law where they would so seldom be as far from it."""
 
 MAX_ROWS = 64
+
+_ROWS = 6
+_PLANTED = 2000
+_SLOTS_PLANTED = 20_000_000
+_RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
+_TINY = 1e-300
+_BEYOND = 6  # components of importance samples beyond the last row that are told apart
 
 
 @dataclass(frozen=True)
@@ -34,18 +60,21 @@ class ComponentRow:
         Lemma C.5 of BBGN20, where it is stated.
     bound : float or None
         `parts_bound`, where two or more messages hide.
+    slack : float or None
+        By what factor the exact law is below the smallest of these, rounded down.
     seen : int
         Sampled graphs with c components.
     sampled : Interval
         What they say of P[C = c].
     planted : Interval or None
-        What importance sampling says of it, where it was asked.
+        What importance sampling says of it, where it was done.
     """
 
     c: int
     exact: Enclosure | None
     lemma: float | None
     bound: float | None
+    slack: float | None
     seen: int
     sampled: Interval
     planted: Interval | None
@@ -67,17 +96,19 @@ class ComponentCheck:
         Of the intervals, each on its own.
     rows : tuple of ComponentRow
         For c = 1, 2, ...
-    tally : Tally or None
-        The sampled graphs; None if none was drawn.
+    tally : Tally
+        The sampled graphs.
     planted : tuple of PlantedTally
         The importance samples, for 2, 3, ... components and more.
     fit : float or None
-        An upper bound of the p-value of the sampled counts under the exact law (or, beyond its
-        reach, None).
+        An upper bound of the p-value of the sampled counts under the exact law; None beyond the
+        reach of that.
     planted_fit : float or None
         The same for the importance samples: the smallest of theirs, times their number.
-    excess, excess_bound : float or None
-        E[q^C]/q - 1, rounded up, and Lemma C.5's bound of it where it is stated.
+    excess : float or None
+        E[q^C]/q - 1, rounded up.
+    excess_bound : float or None
+        Lemma C.5's bound of it, where it is stated.
     """
 
     n: int
@@ -85,7 +116,7 @@ class ComponentCheck:
     q: int | None
     confidence: float
     rows: tuple[ComponentRow, ...]
-    tally: Tally | None
+    tally: Tally
     planted: tuple[PlantedTally, ...]
     fit: float | None
     planted_fit: float | None
@@ -94,4 +125,344 @@ class ComponentCheck:
 
     @property
     def bounded(self) -> bool | None:
-        """Whether the exact law is below every bound, by enclosures; None if it is not known."""
+        """Whether the exact law is below every bound, proved by enclosures; None if not known."""
+        slacks = [row.slack for row in self.rows if row.slack is not None]
+        if not slacks:
+            return None
+        if self.excess is not None and self.excess_bound is not None:
+            slacks.append(1.0 if self.excess <= self.excess_bound else 0.0)
+        return min(slacks) >= 1
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the samples agree with the exact law; None beyond its reach.
+
+        Samples of the right model fail with probability at most 2e-9, `FALSE_ALARM` for each kind.
+        """
+        fits = [fit for fit in (self.fit, self.planted_fit) if fit is not None]
+        return min(fits) >= FALSE_ALARM if fits else None
+
+    @property
+    def contradicted(self) -> tuple[int, ...]:
+        """Each c at which an interval of the samples lies above a bound.
+
+        What remains to be compared beyond the exact law's reach. Each interval errs with
+        probability at most 1 - ``confidence``.
+        """
+        return tuple(
+            row.c
+            for row in self.rows
+            if any(
+                interval.low > bound
+                for interval in (row.sampled, row.planted)
+                for bound in (row.lemma, row.bound)
+                if interval is not None and bound is not None
+            )
+        )
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing contradicts the bounds, and the samples not the exact law."""
+        if self.bounded is None and self.agrees is None:
+            return not self.contradicted
+        return self.bounded is not False and self.agrees is not False
+
+    @property
+    def unseen(self) -> int:
+        """The smallest c that no sampled graph reached."""
+        return max(self.tally.counts) + 1
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """What was verified, what was seen, and what could not be, in sentences."""
+        return tuple(_verdict(self))
+
+
+def check_components(
+    n: int,
+    m: int,
+    trials: int,
+    *,
+    q: int | None = None,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    largest: int | None = None,
+    planted: int | None = None,
+    confidence: float = 0.95,
+    backend: str = "scipy",
+    rng: RandomSource | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ComponentCheck:
+    """Compare the exact law of the number of components with its bounds and with samples.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1. The exact law is known up to 2048; beyond, samples meet the bounds.
+    m : int
+        Shuffled messages of each, at least 1.
+    trials : int
+        Graphs to sample, at least 1.
+    q : int, optional
+        Order of the group, at least 2: E[q^C] is compared too.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    largest : int, optional
+        The last c of the comparison, up to 64; 6 by default, or n if there are fewer.
+    planted : int, optional
+        Graphs for importance sampling, for each c from 2 on (beyond 2048 users for c = 2 alone):
+        0 for none. By default 2000, fewer where they are large.
+    confidence : float
+        Of each interval.
+    backend : {"scipy", "networkx"}
+        Counts the components of the sampled graphs.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    executor : concurrent.futures.Executor, optional
+        Where to sample. Results do not depend on it.
+    progress : callable, optional
+        Called with the number of sampled graphs and of all.
+
+    Returns
+    -------
+    ComponentCheck
+
+    Raises
+    ------
+    ValueError, TypeError
+        For sizes out of range, and unknown names.
+    Interrupted
+        At Ctrl-C; ``partial`` is the check of the graphs that were sampled by then.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> check = check_components(20, 3, 20_000, q=16, rng=DeterministicRandom(1))
+    >>> check.holds, check.bounded, check.agrees
+    (True, True, True)
+    >>> print(check.verdict[0])
+    Proved for c = 1 to 6: the exact law is below the bounds, by a factor of 1.4 or more.
+    """
+    graph = share_graph(n, m, shuffler, clear_share)
+    users = int(n)
+    trials = integer("trials", trials, low=1)
+    order = None if q is None else integer("q", q, low=2)
+    level = float(number("confidence", confidence, above=0, below=1))
+    rows = min(users, _ROWS)
+    if largest is not None:
+        rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
+    each = max(10, min(_PLANTED, _SLOTS_PLANTED // (users * graph.m)))
+    if planted is not None:
+        each = integer("planted", planted, low=0)
+    if graph.hiding < 2:
+        if planted:
+            raise ValueError(
+                f"planted must be 0 where fewer than two messages hide, got {planted}: "
+                "many components are common there"
+            )
+        each = 0
+    setting = _Setting(users, graph, order, rows, level)
+    options: dict[str, Any] = setting.model | {"rng": secure(rng), "executor": executor}
+    try:
+        tally = tally_components(
+            users, graph.m, trials, backend=backend, progress=progress, **options
+        )
+    except Interrupted as stop:
+        if stop.partial is not None:
+            stop.partial = _compared(setting, stop.partial, ())
+        raise
+    rare: list[PlantedTally] = []
+    last = 0 if not each else rows if users <= MAX_LAW_USERS else min(rows, 2)
+    try:
+        for c in range(2, last + 1):
+            # one by one: what is done is kept at Ctrl-C
+            rare.append(  # noqa: PERF401
+                rare_components(users, graph.m, each, at_least=c, **options)
+            )
+    except KeyboardInterrupt:
+        raise Interrupted(_compared(setting, tally, tuple(rare)), trials, trials) from None
+    return _compared(setting, tally, tuple(rare))
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What is compared: the model, the group, how many rows, and at which confidence."""
+
+    n: int
+    graph: ShareGraph
+    q: int | None
+    rows: int
+    confidence: float
+
+    @property
+    def model(self) -> dict[str, Any]:
+        return {"shuffler": self.graph.shuffler, "clear_share": self.graph.clear_share}
+
+
+def _compared(setting: _Setting, tally: Tally, rare: tuple[PlantedTally, ...]) -> ComponentCheck:
+    n, graph, q = setting.n, setting.graph, setting.q
+    law: tuple[Enclosure, ...] = ()
+    fit = planted_fit = None
+    if n <= MAX_LAW_USERS:
+        reach = min(n, setting.rows + (_BEYOND if rare else 0))
+        law = enclosed_law(n, graph.m, reach, **setting.model)
+        fit = _fit(tally, component_pmf(n, graph.m, **setting.model))
+        if rare:
+            fits = [_planted_fit(planted, law) for planted in rare]
+            planted_fit = min(1.0, min(fits) * len(fits))
+    excess, excess_bound = (None, None) if q is None else _moments(setting, q)
+    return ComponentCheck(
+        n,
+        graph,
+        q,
+        setting.confidence,
+        tuple(_rows(setting, law, tally, rare)),
+        tally,
+        rare,
+        fit,
+        planted_fit,
+        excess,
+        excess_bound,
+    )
+
+
+def _rows(
+    setting: _Setting, law: Sequence[Enclosure], tally: Tally, rare: Sequence[PlantedTally]
+) -> Iterator[ComponentRow]:
+    n, graph = setting.n, setting.graph
+    lemma = lemma_c5.covers(n, graph.m, **setting.model)
+    exact_bounds: list[list[mpfr]] = []
+    if lemma:
+        exact_bounds.append(lemma_c5.falling_bounds(n, graph.m, setting.rows))
+    if graph.hiding >= 2:
+        exact_bounds.append(parts.falling_bounds(n, graph, setting.rows))
+    for c in range(1, setting.rows + 1):
+        exact = law[c - 1] if law else None
+        slack = None
+        if exact is not None and exact_bounds:
+            with rounding(DOWN):
+                slack = float_down(min(bounds[c - 1] for bounds in exact_bounds) / exact.high)
+        planted = [found for found in rare if found.parts == c]
+        yield ComponentRow(
+            c,
+            exact,
+            lemma_c5.component_bound(n, graph.m, c) if lemma else None,
+            parts.parts_bound(n, graph.m, c, **setting.model) if graph.hiding >= 2 else None,
+            slack,
+            tally[c],
+            tally.probability(c, setting.confidence),
+            planted[0].probability(c, setting.confidence) if planted else None,
+        )
+
+
+def _moments(setting: _Setting, q: int) -> tuple[float | None, float | None]:
+    """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound of it."""
+    n, graph = setting.n, setting.graph
+    excess = bound = None
+    if n <= MAX_LAW_USERS:
+        excess = float_up(component_moment(n, graph.m, q, **setting.model).excess)
+    elif applies(n, graph):
+        excess = float_up(largest_component(n, q, graph).excess())
+    if lemma_c5.covers(n, graph.m, **setting.model):
+        with contextlib.suppress(ValueError):  # q is too large for it
+            bound = lemma_c5.excess_bound(n, graph.m, q)
+    return excess, bound
+
+
+# Do the samples fit the law?
+
+
+def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
+    """Bound the p-value of sampled counts; what is rare is one cell, chosen by the law alone."""
+    common = np.flatnonzero(pmf * tally.trials >= _RARE) + 1
+    seen = [tally[int(c)] for c in common]
+    chances = pmf[common - 1].tolist()
+    rest = float(np.delete(pmf, common - 1).sum())
+    return p_value_bound([*seen, tally.trials - sum(seen)], [*chances, max(rest, _TINY)])
+
+
+def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
+    """Return the same for the components of graphs with parts planted.
+
+    They have k components with probability S(k, c) P[C = k] / (Q_c / c!).
+    """
+    c = tally.parts
+    reached = range(c, len(law) + 1)
+    with rounding(UP):
+        chances = [
+            float(tally.divisions(k) * law[k - 1].high / tally.expected.low) for k in reached
+        ]
+    seen = [tally.counts.get(k, 0) for k in reached]
+    rest = max(1.0 - sum(chances), _TINY)
+    return p_value_bound([*seen, tally.trials - sum(seen)], [*chances, rest])
+
+
+# The verdict
+
+
+def _verdict(check: ComponentCheck) -> Iterator[str]:
+    yield _about_bounds(check)
+    yield _about_samples(check)
+    yield _about_the_unseen(check)
+    if check.planted:
+        yield _about_planted(check)
+
+
+def _about_bounds(check: ComponentCheck) -> str:
+    last = len(check.rows)
+    through = f"c = 1 to {last}" if last > 1 else "c = 1"
+    if check.bounded is None:
+        if check.graph.hiding < 2:
+            return "Nothing to prove: no bound is stated where fewer than two messages hide."
+        found = "above" if check.contradicted else "nowhere above"
+        return (
+            f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users. The "
+            f"samples' intervals are {found} the bounds for {through}."
+        )
+    if not check.bounded:
+        wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
+        return f"VIOLATED: the exact law is above a bound, at {', '.join(wrong) or 'E[q^C]'}."
+    slacks = [row.slack for row in check.rows[1:] if row.slack is not None]
+    least = f", by a factor of {at_most(min(slacks), 2)} or more" if slacks else ""
+    return f"Proved for {through}: the exact law is below the bounds{least}."
+
+
+def _about_samples(check: ComponentCheck) -> str:
+    many = f"{check.tally.trials:,} sampled graphs"
+    if check.fit is None:
+        return f"{many}: there is no exact law to compare them with."
+    if check.fit >= FALSE_ALARM:
+        return f"{many} agree with the exact law."
+    return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
+
+
+def _about_the_unseen(check: ComponentCheck) -> str:
+    c = check.unseen
+    if c > check.n:
+        return "No number of components was too rare to be seen."
+    tail = at_least(check.tally.tail(c, check.confidence).high, 2)
+    text = (
+        f"Not seen: {c} components or more. The sample says P[C >= {c}] < {tail} with "
+        f"{100 * check.confidence:.4g} % confidence, and no more."
+    )
+    row = next((row for row in check.rows if row.c == c), None)
+    if row is None:
+        return text
+    if row.exact is not None:
+        likely = row.exact.high
+        return f"{text} P[C = {c}] is {likely:.3g}: one in {1 / likely:.2g} graphs."
+    return text if row.bound is None else f"{text} P[C = {c}] is proved below {row.bound:.3g}."
+
+
+def _about_planted(check: ComponentCheck) -> str:
+    last = check.planted[-1]
+    many = f"{last.trials:,} importance samples"
+    reach = f"P[C >= {last.parts}] = {last.estimate:.3g}"
+    if check.planted_fit is None:
+        return f"{many}: {reach}, in {last.interval(check.confidence)}."
+    if check.planted_fit >= FALSE_ALARM:
+        return f"{many} for each c agree with the exact law down to {reach}."
+    return f"CONTRADICTED: {many} are farther from the exact law than chance explains."

@@ -16,6 +16,7 @@ Slot h of user i is number i m + h.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from ikos.graphs.components import count_components
 
 __all__ = [
     "MAX_CASES",
+    "MAX_MESSAGES",
     "MAX_PERMUTATIONS",
     "MAX_TUPLES",
     "CollisionIdentity",
@@ -50,8 +52,8 @@ MAX_TUPLES = 1 << 20
 MAX_CASES = 100_000_000
 """Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
 
-_MOST_MESSAGES = 64
-"""Most messages where users, and so permutations, are few."""
+MAX_MESSAGES = 64
+"""Most messages, which only matters for one user."""
 
 _TOGETHER = 1 << 18
 """How many numbers are handled in one call."""
@@ -63,68 +65,65 @@ Step = Callable[[int], None]
 # What can be enumerated
 
 
-def _factorial(shuffler: str, n: int, m: int) -> int:
+def _order(n: int, m: int, shuffler: str) -> int:
     return math.factorial(n) ** m if shuffler == "parallel" else math.factorial(m * n)
 
 
-def _number_text(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _few_permutations(n: int, m: int, shuffler: str) -> bool:
+    return _order(n, m, shuffler) <= MAX_PERMUTATIONS
 
 
-def _setting(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
+def _few_cases(n: int, m: int, q: int, shuffler: str) -> bool:
+    tuples: int = q ** (m * n)
+    inputs: int = q**n
+    return tuples <= MAX_TUPLES and tuples * max(_order(n, m, shuffler), inputs) <= MAX_CASES
+
+
+def _limited(name: str, value: int, fits: Callable[[int], bool], setting: str) -> None:
+    """Refuse a value above the first 1, 2, ... that does not fit."""
+    most = next(k for k in itertools.count() if not fits(k + 1))
+    if value > most:
+        raise ValueError(f"{name} must be at most {most} {setting}, got {quote(value)}")
+
+
+def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
     """Check that the shuffler's group is small enough to be listed."""
-    users, messages = integer("n", n, low=1), integer("m", m, low=1)
+    users = integer("n", n, low=1)
+    messages = integer("m", m, low=1, high=MAX_MESSAGES)
     kind = choice("shuffler", shuffler, SHUFFLERS)
-    reason = f"where at most {MAX_PERMUTATIONS} permutations are enumerated"
-    a_kind = "a single shuffler" if kind == "single" else "parallel shufflers"
-    least = _largest(lambda k: k <= _MOST_MESSAGES and _factorial(kind, 1, k) <= MAX_PERMUTATIONS)
-    if messages > least:
-        raise ValueError(f"m must be at most {least} with {a_kind}, {reason}, got {quote(m)}")
-    most = _largest(lambda k: _factorial(kind, k, messages) <= MAX_PERMUTATIONS)
-    if users > most:
-        with_messages = _number_text(messages, "message")
-        raise ValueError(
-            f"n must be at most {most} with {with_messages} of each and {a_kind}, {reason}, "
-            f"got {quote(n)}"
-        )
+    _limit_sizes(users, messages, kind, _few_permutations, f"{MAX_PERMUTATIONS} permutations")
     return users, messages, kind
 
 
-def _group_setting(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
+def _limit_sizes(
+    n: int, m: int, shuffler: str, few: Callable[[int, int, str], bool], what: str
+) -> None:
+    limits = f"for an enumeration of at most {what}"
+    kind = "a single shuffler" if shuffler == "single" else "parallel shufflers"
+    _limited("m", m, lambda k: k <= MAX_MESSAGES and few(1, k, shuffler), f"with {kind}, {limits}")
+    _limited("n", n, lambda k: few(k, m, shuffler), f"with {_each(m)} and {kind}, {limits}")
+
+
+def _each(m: int) -> str:
+    return f"{m} message{'s' if m > 1 else ''} of each"
+
+
+def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
     """Check that the tuples of shares are few enough, too."""
-    users, messages, kind = _setting(n, m, shuffler)
+    users, messages, kind = _checked(n, m, shuffler)
     order = integer("q", q, low=2)
-    permutations = _factorial(kind, users, messages)
-
-    def few(k: int) -> bool:
-        tuples = k ** (messages * users)
-        return tuples <= MAX_TUPLES and tuples * max(permutations, k**users) <= MAX_CASES
-
-    most = _largest(few)
-    reason = (
-        f"where at most {MAX_TUPLES} tuples of shares and {MAX_CASES} pairs of a tuple and a "
-        "permutation or an input are enumerated"
+    what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
+    _limit_sizes(users, messages, kind, lambda n, m, kind: _few_cases(n, m, 2, kind), what)
+    _limited(
+        "q",
+        order,
+        lambda k: _few_cases(users, messages, k, kind),
+        f"with n = {users} and {_each(messages)}, for an enumeration of at most {what}",
     )
-    slots = f"{_number_text(users, 'user')} and {_number_text(messages, 'message')} of each"
-    if most < 2:
-        raise ValueError(
-            f"n must be smaller for {_number_text(messages, 'message')} of each in a group of any "
-            f"order, {reason}, got {users}"
-        )
-    if order > most:
-        raise ValueError(f"q must be at most {most} with {slots}, {reason}, got {quote(q)}")
     return users, messages, order, kind
 
 
-def _largest(holds: Callable[[int], bool]) -> int:
-    """Return the last of 0, 1, 2, ... before a condition fails for the first time."""
-    k = 0
-    while holds(k + 1):
-        k += 1
-    return k
-
-
-def permutation_count(n: int, m: int, shuffler: str = "parallel") -> int:
+def permutation_count(n: int, m: int, *, shuffler: str = "parallel") -> int:
     """Return the order of the shuffler's group, refusing one that is too large to be listed.
 
     Parameters
@@ -143,11 +142,11 @@ def permutation_count(n: int, m: int, shuffler: str = "parallel") -> int:
 
     Examples
     --------
-    >>> permutation_count(3, 2), permutation_count(3, 2, "single")
+    >>> permutation_count(3, 2), permutation_count(3, 2, shuffler="single")
     (36, 720)
     """
-    users, messages, kind = _setting(n, m, shuffler)
-    return _factorial(kind, users, messages)
+    users, messages, kind = _checked(n, m, shuffler)
+    return _order(users, messages, kind)
 
 
 # The permutations
@@ -166,7 +165,7 @@ def _ranked(ranks: Integers, size: int) -> Integers:
 
 def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
     """Yield all of the shuffler's group, as blocks of rows: slot j goes to slot ``row[j]``."""
-    count = _factorial(shuffler, n, m)
+    count = _order(n, m, shuffler)
     step = max(1, _TOGETHER // (n * m))
     for start in range(0, count, step):
         ranks = np.arange(start, min(start + step, count))
@@ -211,7 +210,7 @@ def enumerated_component_law(
     >>> enumerated_component_law(3, 2)
     (Fraction(13, 18), Fraction(1, 4), Fraction(1, 36))
     """
-    users, messages, kind = _setting(n, m, shuffler)
+    users, messages, kind = _checked(n, m, shuffler)
     return _component_law(users, messages, kind, flag("clear_share", clear_share))
 
 
@@ -267,7 +266,7 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
     >>> collision_probability(2, 2, 3)
     Fraction(1, 18)
     """
-    return _collisions(*_group_setting(n, m, q, shuffler))
+    return _collisions(*_checked_group(n, m, q, shuffler))
 
 
 def _collisions(n: int, m: int, q: int, shuffler: str, step: Step | None = None) -> Fraction:
@@ -278,15 +277,16 @@ def _collisions(n: int, m: int, q: int, shuffler: str, step: Step | None = None)
     matches = 0
     for shuffled_to in _permutations(n, m, shuffler):
         shuffled_from = np.argsort(shuffled_to, axis=1)
-        for part in _parts(q ** (m * n), n * m):
-            b = _digits(np.arange(part.start, part.stop), q, n * m)
-            inputs = b.reshape(-1, n, m).sum(axis=2) % q
-            for row in shuffled_from:
-                a = b[:, row]
-                matches += int((a.reshape(-1, n, m).sum(axis=2) % q == inputs).all(axis=1).sum())
+        for part in _parts(q ** (m * n), m * n):
+            b = _digits(np.arange(part.start, part.stop), q, m * n).reshape(-1, 1, n, m)
+            inputs = b.sum(axis=3) % q
+            for rows in _parts(len(shuffled_from), b.size):
+                a = b.reshape(-1, m * n)[:, shuffled_from[rows]].reshape(len(b), -1, n, m)
+                matching = (a.sum(axis=3) % q == inputs).all(axis=2)
+                matches += int(matching.sum())
                 if step is not None:
-                    step(len(b))
-    outcomes = _factorial(shuffler, n, m) * q**n * q ** (2 * (m - 1) * n)
+                    step(matching.size)
+    outcomes = _order(n, m, shuffler) * q**n * q ** (2 * (m - 1) * n)
     return Fraction(matches, outcomes)
 
 
@@ -327,27 +327,28 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
     >>> view_agreement(2, 2, 3)
     Fraction(1, 18)
     """
-    return _agreement(*_group_setting(n, m, q, shuffler))
+    return _agreement(*_checked_group(n, m, q, shuffler))
 
 
 def _agreement(n: int, m: int, q: int, shuffler: str, step: Step | None = None) -> Fraction:
     slots = m * n
     # a tuple is written as a number in base q: what slot j holds is shuffled to this place of it
     places = q ** np.concatenate(list(_permutations(n, m, shuffler))).T
-    free = _digits(np.arange(q ** ((m - 1) * n)), q, (m - 1) * n).reshape(-1, n, m - 1)
+    choices = q ** ((m - 1) * n)
+    free = _digits(np.arange(choices), q, (m - 1) * n).reshape(choices, n, m - 1)
     squares = 0
     for x in _digits(np.arange(q**n), q, n):
         last = (x - free.sum(axis=2)) % q
         sharings = np.concatenate((free, last[:, :, None]), axis=2).reshape(-1, slots)
         views = np.zeros(q**slots, dtype=np.int64)
-        for part in _parts(places.shape[1], len(sharings)):
+        for part in _parts(places.shape[1], choices):
             shuffled = sharings @ places[:, part]
             views += np.bincount(shuffled.ravel(), minlength=q**slots)
             if step is not None:
                 step(shuffled.size)
         counts, times = np.unique(views, return_counts=True)
         squares += sum(int(k) ** 2 * int(t) for k, t in zip(counts, times, strict=True))
-    outcomes = _factorial(shuffler, n, m) * q ** ((m - 1) * n)
+    outcomes = _order(n, m, shuffler) * choices
     return Fraction(squares, q**n * outcomes**2)
 
 
@@ -431,10 +432,10 @@ def check_collision_identity(
     --------
     >>> found = check_collision_identity(2, 2, 4, shuffler="single")
     >>> found.permutations, found.tuples, found.matched, found.holds
-    (24, 256, Fraction(1, 32), True)
+    (24, 256, Fraction(3, 128), True)
     """
-    users, messages, order, kind = _group_setting(n, m, q, shuffler)
-    permutations = _factorial(kind, users, messages)
+    users, messages, order, kind = _checked_group(n, m, q, shuffler)
+    permutations = _order(users, messages, kind)
     slots = messages * users
     tuples = order**slots
     whole = permutations * (1 + 2 * tuples)
@@ -463,5 +464,6 @@ def check_collision_identity(
 
 def _mean_power(law: tuple[Fraction, ...], q: int, slots: int) -> Fraction:
     """Return E[q^(C - slots)]."""
-    total = sum((chance * q**c for c, chance in enumerate(law, 1)), Fraction(0))
-    return total / q**slots
+    return sum(
+        (chance * Fraction(q) ** (c - slots) for c, chance in enumerate(law, 1)), Fraction(0)
+    )

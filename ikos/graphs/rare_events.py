@@ -181,12 +181,28 @@ def _law(first: int, weights: Sequence[mpfr]) -> _Sizes:
     return _Sizes(first, [value for value in scaled if value < 1 << _GRID])
 
 
+@lru_cache(maxsize=4 * MAX_PARTS)
+def _sums(n: int, graph: ShareGraph, parts: int, direction: int) -> list[mpfr]:
+    """Return the sums of f_(s_1) ... f_(s_j) over compositions of k into j parts, for k = 0..n."""
+    if parts == 1:
+        weights = [mpfr(0), mpfr(1)]
+        for k in range(2, n + 1):
+            growth = graph.growth(k, direction)
+            with rounding(direction):
+                weights.append(weights[-1] * growth)
+        return weights
+    alone, others = _sums(n, graph, 1, direction), _sums(n, graph, parts - 1, direction)
+    with rounding(direction):
+        return [mpfr(0)] + [
+            gmpy2.fsum(map(mul, alone[1:k], others[k - 1 : 0 : -1])) for k in range(1, n + 1)
+        ]
+
+
 class _Plan:
     """How many divisions are expected, and how sizes of parts are drawn.
 
-    Up to `MAX_LAW_USERS` users from tables: ``table[j][k]`` is the sum of f_(s_1) ... f_(s_j) over
-    compositions of k. Two parts of more users need none: the smaller one of s users has weight
-    B(n, s), which falls quickly.
+    Up to `MAX_LAW_USERS` users from tables (`_sums`). Two parts of more users need none: the
+    smaller one of s users has weight B(n, s), which falls quickly.
     """
 
     def __init__(self, n: int, graph: ShareGraph, parts: int) -> None:
@@ -196,35 +212,13 @@ class _Plan:
             weights, self.expected = self._smaller_parts()
             self._pair = _law(1, weights)
             return
-        down, up = self._weights(DOWN), self._weights(UP)
+        low, high = (_sums(n, graph, parts, direction)[n] for direction in (DOWN, UP))
+        alone, alone_up = (_sums(n, graph, 1, direction)[n] for direction in (DOWN, UP))
         with rounding(DOWN):
-            self._table = self._convolved(down)
-            low = self._table[parts][n] / up[n] / gmpy2.fac(parts)
+            low = low / alone_up / gmpy2.fac(parts)
         with rounding(UP):
-            high = self._convolved(up)[parts][n] / down[n] / gmpy2.fac(parts)
+            high = high / alone / gmpy2.fac(parts)
         self.expected = Enclosure(low, high)
-
-    def _weights(self, direction: int) -> list[mpfr]:
-        weights = [mpfr(1)]
-        for k in range(1, self.n + 1):
-            growth = self.graph.growth(k, direction)
-            with rounding(direction):
-                weights.append(weights[-1] * growth)
-        return weights
-
-    def _convolved(self, weights: list[mpfr]) -> list[list[mpfr]]:
-        alone = [mpfr(0), *weights[1:]]
-        table = [[], alone]
-        for _ in range(1, self.parts):
-            last = table[-1]
-            table.append(
-                [mpfr(0)]
-                + [
-                    gmpy2.fsum(map(mul, alone[1:k], last[k - 1 : 0 : -1]))
-                    for k in range(1, self.n + 1)
-                ]
-            )
-        return table
 
     def _smaller_parts(self) -> tuple[list[mpfr], Enclosure]:
         """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
@@ -269,7 +263,7 @@ class _Plan:
         if self.parts == 2:
             return self._pair
         if (k, j) not in self._laws:
-            alone, others = self._table[1], self._table[j - 1]
+            alone, others = (_sums(self.n, self.graph, i, DOWN) for i in (1, j - 1))
             with rounding(DOWN):
                 weights = [alone[s] * others[k - s] for s in range(1, k - j + 2)]
             self._laws[k, j] = _law(1, weights)
