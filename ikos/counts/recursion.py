@@ -11,7 +11,7 @@ component with s - 1 others (``ikos.counts.share_graph``),
 on k users, for every k up to n in O(n^2) operations and without a condition on n, m or q: with
 s = k left out what remains has at least one component of its own. All but the first are sums
 of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise;
-where a single message hides, it is known in closed form.
+where fewer than two messages hide, it is known in closed form.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
     connected, connected_down = [mpfr(0)], [mpfr(0)]
     coloured, surplus = [one], [mpfr(0)]
     divergence, excess = [mpfr(0)], [mpfr(0)]
-    # where one message hides, errors of the differences 1 - ... double with every k
-    cycles = graph.hiding == 1
+    # where fewer than two messages hide, errors of the differences 1 - ... double with every k
+    known = graph.hiding < 2
     for k in range(1, n + 1):
-        if cycles:
+        if known:
             with rounding(DOWN):
-                connected_down.append(graph.cycles(k, DOWN) / up[k])
+                connected_down.append(graph.connected_weight(k, DOWN) / up[k])
             with rounding(UP):
-                connected.append(graph.cycles(k, UP) / down[k])
+                connected.append(graph.connected_weight(k, UP) / down[k])
         else:
             with rounding(UP):
                 split_up = _fold(rooted, up, k, low=1, high=k) / k / down[k]

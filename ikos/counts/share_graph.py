@@ -85,13 +85,16 @@ class ShareGraph:
             return mpq(k) ** (self.hiding - 1)
         return mpq(math.comb(self.m * k, self.m), k**self._copies)
 
-    def cycles(self, k: int, direction: int) -> mpfr:
-        """Return f_k P[C = 1] for k >= 1, rounded in a direction; for ``hiding`` of 1.
+    def connected_weight(self, k: int, direction: int) -> mpfr:
+        """Return f_k P[C = 1] for k >= 1, rounded in a direction; for ``hiding`` of at most 1.
 
-        Every vertex then has two edges, and components are cycles. The generating function of
-        f_k P[C = 1] is the logarithm of that of f_k: of 1/(1 - x), or of (1 - 2x)^(-1/2) for a
-        single shuffler without a clear share.
+        Where one message hides, every vertex has two edges and components are cycles: the
+        generating function of f_k P[C = 1] is the logarithm of that of f_k, which is 1/(1 - x), or
+        (1 - 2x)^(-1/2) for a single shuffler without a clear share. Where none does, every left
+        copy has one edge, and no two users are ever connected.
         """
+        if self.hiding == 0:
+            return mpfr(1 if k == 1 else 0)
         doubled = self.shuffler == "single" and not self.clear_share
         with rounding(direction):
             return mpfr(mpq(1 << (k - 1) if doubled else 1, k))

@@ -119,9 +119,6 @@ def component_pmf(
     array([0.75, 0.25])
     """
     n, graph = _law_graph(n, m, shuffler, clear_share)
-    if graph.hiding == 0:  # one message, no clear share: always n pairs
-        certain: NDArray[np.float64] = np.eye(n)[n - 1]
-        return certain
     moments, _, rooted = _rooted(n, graph)
     above, above_power = _scaled(rooted)
     weight, weight_power = _scaled(moments.weight)

@@ -36,10 +36,10 @@ __all__ = [
     "MAX_PERMUTATIONS",
     "MAX_TUPLES",
     "CollisionIdentity",
+    "case_count",
     "check_collision_identity",
     "collision_probability",
     "enumerated_component_law",
-    "permutation_count",
     "view_agreement",
 ]
 
@@ -98,10 +98,12 @@ def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
 def _limit_sizes(
     n: int, m: int, shuffler: str, few: Callable[[int, int, str], bool], what: str
 ) -> None:
-    limits = f"for an enumeration of at most {what}"
-    kind = "a single shuffler" if shuffler == "single" else "parallel shufflers"
-    _limited("m", m, lambda k: k <= MAX_MESSAGES and few(1, k, shuffler), f"with {kind}, {limits}")
-    _limited("n", n, lambda k: few(k, m, shuffler), f"with {_each(m)} and {kind}, {limits}")
+    limits = f"{_KINDS[shuffler]}, for an enumeration of at most {what}"
+    _limited("m", m, lambda k: k <= MAX_MESSAGES and few(1, k, shuffler), f"with {limits}")
+    _limited("n", n, lambda k: few(k, m, shuffler), f"with {_each(m)} and {limits}")
+
+
+_KINDS = {"parallel": "parallel shufflers", "single": "a single shuffler"}
 
 
 def _each(m: int) -> str:
@@ -118,35 +120,38 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
         "q",
         order,
         lambda k: _few_cases(users, messages, k, kind),
-        f"with n = {users} and {_each(messages)}, for an enumeration of at most {what}",
+        f"with n = {users}, {_each(messages)} and {_KINDS[kind]}, for an enumeration of at most "
+        f"{what}",
     )
     return users, messages, order, kind
 
 
-def permutation_count(n: int, m: int, *, shuffler: str = "parallel") -> int:
-    """Return the order of the shuffler's group, refusing one that is too large to be listed.
+def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
+    """Return how much there is to enumerate, refusing what `check_collision_identity` refuses.
 
     Parameters
     ----------
     n : int
         Users, at least 1.
     m : int
-        Shuffled messages of each, at least 1.
+        Messages of each, all of them shuffled, at least 1.
+    q : int
+        Order of the group, at least 2.
     shuffler : {"parallel", "single"}
         A permutation of the users for each message, or one of all slots.
 
     Returns
     -------
     int
-        (n!)^m or (mn)!, at most `MAX_PERMUTATIONS`.
+        Pairs of a permutation and a tuple of shares, (n!)^m q^(mn) or (mn)! q^(mn).
 
     Examples
     --------
-    >>> permutation_count(3, 2), permutation_count(3, 2, shuffler="single")
-    (36, 720)
+    >>> case_count(3, 2, 2), case_count(3, 2, 2, shuffler="single")
+    (2304, 46080)
     """
-    users, messages, kind = _checked(n, m, shuffler)
-    return _order(users, messages, kind)
+    users, messages, order, kind = _checked_group(n, m, q, shuffler)
+    return _order(users, messages, kind) * int(order ** (messages * users))
 
 
 # The permutations

@@ -127,7 +127,7 @@ class PlantedTally:
 
         For a single k of c or more. From the drawn graphs with k components (Clopper and Pearson).
         """
-        k = integer("k", k, low=self.parts)
+        k = integer("k", k, low=self.parts, high=self.n)
         found = clopper_pearson(self.counts.get(k, 0), self.trials, confidence)
         return self._scaled(found, self.divisions(k))
 

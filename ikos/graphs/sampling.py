@@ -9,7 +9,6 @@ and only so many are under way at once.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
@@ -38,6 +37,7 @@ MAX_COUNTS = 1 << 30
 """Most graphs in one call of `component_counts`, which returns a number for each."""
 
 _SLOTS_IN_BATCH = 1 << 20
+_WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
 
 _T = TypeVar("_T")
 
@@ -149,7 +149,7 @@ def spread(
         for batch in numbered:
             yield work(*batch)
         return
-    workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    workers = getattr(executor, "_max_workers", None) or _WORKERS
     under_way: deque[Future[_T]] = deque()
     try:
         for batch in numbered:

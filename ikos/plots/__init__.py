@@ -1,7 +1,8 @@
-"""Plots: how many messages each analysis asks for, as curves and as figures.
+"""Plots: how many messages each analysis asks for, and how many components share graphs have.
 
 `curves` computes with the library's calculators alone; `drawing` turns curves into matplotlib
-figures, and is the one module that needs it (the extra ``plot``); `files` writes whole files.
+figures, `components` checks of the component bounds: these need matplotlib (the extra ``plot``).
+`style` is what figures have in common; `files` writes whole files.
 """
 
 from ikos.plots.curves import (

@@ -1,4 +1,4 @@
-"""Figures of the curves, with matplotlib; colours that also the colour-blind tell apart."""
+"""Figures of the curves, with matplotlib."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ikos.plots.curves import Curve
+from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
 
 try:
     from matplotlib.axes import Axes
@@ -24,7 +25,6 @@ except ImportError:
 
 __all__ = [
     "COLOURS",
-    "GREY",
     "Figure",
     "apart",
     "break_axis",
@@ -33,20 +33,17 @@ __all__ = [
     "legend_order",
     "log_messages",
     "messages_figure",
-    "power_of_ten",
     "users_axis",
 ]
 
-# Okabe and Ito, https://jfly.uni-koeln.de/color/
 COLOURS = {
-    "exact": "#0072B2",
-    "balle2020": "#D55E00",
-    "ishai2006": "#009E73",
-    "ghazi2020": "#CC79A7",
-    "attack": "#000000",
-    "floor": "#5A5A5A",
+    "exact": BLUE,
+    "balle2020": VERMILLION,
+    "ishai2006": GREEN,
+    "ghazi2020": PURPLE,
+    "attack": BLACK,
+    "floor": GREY,
 }
-GREY = "#5A5A5A"
 
 _DASHES: dict[tuple[str, bool], Any] = {
     ("parallel", True): "-",
@@ -121,10 +118,7 @@ def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in exponents if k % every == 0]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: power_of_ten(n)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(which="major", color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=9)
+    plain(axes)
 
 
 _DIGITS: tuple[tuple[float, ...], ...] = (
@@ -169,20 +163,6 @@ def _grouped(value: float) -> str:
 
 def _messages_formatter() -> FuncFormatter:
     return FuncFormatter(lambda m, _: _grouped(m))
-
-
-def power_of_ten(value: float) -> str:
-    """Return a number of users for an axis or a title: small ones and others in full.
-
-    Examples
-    --------
-    >>> power_of_ten(100), power_of_ten(10**6), power_of_ten(1234567)
-    ('100', '$10^{6}$', '1,234,567')
-    """
-    exponent = round(math.log10(value)) if value >= 1 else 0
-    if exponent >= 4 and value == 10**exponent:
-        return f"$10^{{{exponent}}}$"
-    return f"{value:,.0f}"
 
 
 def legend_order(curves: Sequence[Curve], users: int | None = None) -> list[Curve]:
