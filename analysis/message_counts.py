@@ -42,7 +42,6 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.plots import Curve, grid, save, secure_curves, written_whole
 from ikos.plots.drawing import (
     COLOURS,
-    GREY,
     Figure,
     apart,
     break_axis,
@@ -50,9 +49,9 @@ from ikos.plots.drawing import (
     label,
     legend_order,
     log_messages,
-    power_of_ten,
     users_axis,
 )
+from ikos.plots.style import GREY, power_of_ten
 from ikos.randomness import RandomSource
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom
