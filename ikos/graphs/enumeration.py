@@ -58,6 +58,8 @@ MAX_MESSAGES = 64
 _TOGETHER = 1 << 18
 """How many numbers are handled in one call."""
 
+_KINDS = {"parallel": "parallel shufflers", "single": "a single shuffler"}
+
 Integers = NDArray[np.int64]
 Step = Callable[[int], None]
 
@@ -103,15 +105,15 @@ def _limit_sizes(
     _limited("n", n, lambda k: few(k, m, shuffler), f"with {_each(m)} and {limits}")
 
 
-_KINDS = {"parallel": "parallel shufflers", "single": "a single shuffler"}
-
-
 def _each(m: int) -> str:
     return f"{m} message{'s' if m > 1 else ''} of each"
 
 
 def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
-    """Check that the tuples of shares are few enough, too."""
+    """Check that the tuples of shares are few enough, too.
+
+    Cases are pairs of a tuple and a permutation, or of a tuple and an input.
+    """
     users, messages, kind = _checked(n, m, shuffler)
     order = integer("q", q, low=2)
     what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
@@ -305,7 +307,7 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
     """Return P[V(X) = V'(X)] for independent views of the same uniform X, by enumeration.
 
     The law of the view is counted for each input. By Lemma C.2 of BBGN20 the result is that of
-    `collision_probability`, with which it shares no step but the list of permutations.
+    `collision_probability`, with which it shares only how permutations and tuples are listed.
 
     Parameters
     ----------
