@@ -15,7 +15,7 @@ from ikos.graphs.models import multigraph, sample_targets
 from ikos.graphs.parts import parts_bound
 from ikos.graphs.rare_events import PlantedTally, rare_components
 from ikos.graphs.sampling import Interrupted, Tally, component_counts, tally_components
-from ikos.graphs.sweep import Slack, Sweep, sweep
+from ikos.graphs.sweeps import Slack, Sweep, sweep
 
 __all__ = [
     "ComponentCheck",

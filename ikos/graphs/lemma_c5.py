@@ -5,7 +5,7 @@ For n >= 19 users and m >= 3 shuffled messages of each,
     P[C = c] <= (1.5^(c-1) / c!) (e/n)^((m-1)(c-1)),
 
 and if also q <= (n/e)^(m-1) / 2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps;
-the documentation has one that holds (How many messages, "Lemma C.5"), and `ikos.graphs.sweep`
+the documentation has one that holds (How many messages, "Lemma C.5"), and `ikos.graphs.sweeps`
 compares the lemma with the exact law. `ikos.graphs.parts` has the sharper bound behind that proof,
 for all four models and any number of users.
 """

@@ -1,0 +1,219 @@
+"""Lemma C.5 and the bound by ordered partitions: formulas, conditions, and the sweep over both."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from exact.share_graph import SETTINGS
+from flint import arb, ctx
+from gmpy2 import mpfr
+
+from ikos.counts.share_graph import ShareGraph
+from ikos.graphs import (
+    Sweep,
+    component_bound,
+    exact_component_law,
+    excess_bound,
+    lemma_c5,
+    parts,
+    parts_bound,
+    sweep,
+)
+
+
+def ball_bound(n: int, m: int, c: int) -> Any:
+    """Return Lemma C.5's bound in ball arithmetic."""
+    ctx.prec = 400
+    ratio = arb(1).exp() / n
+    return (arb(3) / 2) ** (c - 1) * ratio ** ((m - 1) * (c - 1)) / math.factorial(c)
+
+
+@pytest.mark.parametrize("n", [19, 20, 300, 10**6, 10**12])
+@pytest.mark.parametrize("m", [3, 4, 10])
+@pytest.mark.parametrize("c", [1, 2, 3, 7])
+def test_lemma_is_rounded_up_by_at_most_a_step(n: int, m: int, c: int) -> None:
+    value, true = component_bound(n, m, c), ball_bound(n, m, c)
+    assert arb(value) >= true
+    assert value == 5e-324 or arb(math.nextafter(value, 0)) < true
+
+
+def test_lemma_at_one_component_is_one() -> None:
+    assert component_bound(19, 3, 1) == 1.0
+
+
+@pytest.mark.parametrize(("n", "m", "q"), [(19, 3, 2), (100, 4, 2**8), (10**6, 5, 2**64)])
+def test_excess_bound_is_rounded_up_by_at_most_a_step(n: int, m: int, q: int) -> None:
+    ctx.prec = 400
+    true = q * (arb(1).exp() / n) ** (m - 1)
+    value = excess_bound(n, m, q)
+    assert arb(math.nextafter(value, 0)) < true <= arb(value)
+
+
+def test_excess_bound_stops_where_the_lemma_does() -> None:
+    """At (n/e)^(m-1)/2: for n = 100, m = 3 that is 676.67."""
+    assert excess_bound(100, 3, 676) < 0.5
+    with pytest.raises(ValueError, match=r"q must be at most .* = 676.676 .*, got 677"):
+        excess_bound(100, 3, 677)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((18, 3, 2), "n must be at least 19 .*got 18.*parts_bound"),
+        ((19, 2, 2), "m must be at least 3 .*got 2"),
+        ((0, 3, 2), "n must be at least 1, got 0"),
+        ((19, 3, 0), "c must be at least 1, got 0"),
+        ((19, 3, 20), "c must be at most 19, got 20"),
+    ],
+)
+def test_lemma_is_refused_outside_of_its_conditions(
+    arguments: tuple[int, int, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        component_bound(*arguments)
+    with pytest.raises(TypeError, match=r"n must be an integer, got float 19\.5"):
+        component_bound(19.5, 3, 2)  # type: ignore[arg-type]
+
+
+def test_excess_bound_is_refused_outside_of_its_conditions() -> None:
+    with pytest.raises(ValueError, match="n must be at least 19"):
+        excess_bound(18, 3, 2)
+    with pytest.raises(ValueError, match="q must be at least 2, got 1"):
+        excess_bound(19, 3, 1)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize("hiding", [2, 3, 4])
+def test_parts_bound_is_above_the_law_and_not_far(shuffler: str, clear: bool, hiding: int) -> None:
+    """For every n to 24 and every c, against rationals; at most five times above at c = 2."""
+    m = hiding if clear else hiding + 1
+    for n in range(2, 25):
+        law = exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
+        for c, chance in enumerate(law, 1):
+            bound = parts_bound(n, m, c, shuffler=shuffler, clear_share=clear)
+            assert chance <= Fraction(bound)
+            if c == 2:
+                assert bound <= 5 * chance
+
+
+def test_parts_bound_by_hand() -> None:
+    """kappa is 3/2 for three messages that hide, and h_3(10) = (8!/10!)^2."""
+    exact = Fraction(3, 2) ** 2 * Fraction(1, 90) ** 2 / 2
+    value = parts_bound(10, 3, 3)
+    assert Fraction(math.nextafter(value, 0)) < exact <= Fraction(value)
+
+
+@pytest.mark.parametrize(("n", "m"), [(10**9, 3), (10**50, 4), (19, 1000)])
+def test_parts_bound_implies_the_lemma(n: int, m: int) -> None:
+    for c in (2, 3, 10):
+        assert parts_bound(n, m, c) <= component_bound(n, m, c)
+
+
+@pytest.mark.parametrize(("m", "clear"), [(1, True), (2, False), (1, False)])
+def test_parts_bound_needs_two_messages_that_hide(m: int, clear: bool) -> None:
+    with pytest.raises(ValueError, match=f"m must be at least {2 if clear else 3} .*got {m}"):
+        parts_bound(10, m, 2, clear_share=clear)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_falling_bounds_are_the_bounds_rounded_down(shuffler: str, clear: bool) -> None:
+    graph = ShareGraph(4, shuffler, clear)
+    for n in (2, 19, 40):
+        values = parts.falling_bounds(n, graph, n)
+        for c, value in enumerate(values, 1):
+            bound = parts_bound(n, 4, c, shuffler=shuffler, clear_share=clear)
+            assert value <= bound
+            assert value >= mpfr(bound) * (1 - 1e-15) or bound == 1.0
+    for c, value in enumerate(lemma_c5.falling_bounds(30, 4, 30), 1):
+        assert value <= mpfr(component_bound(30, 4, c))
+        assert value >= mpfr(component_bound(30, 4, c)) * (1 - 1e-15)
+
+
+# The sweep
+
+
+def test_sweep_compares_every_triple() -> None:
+    found = sweep((19, 23), (3, 4))
+    assert found.compared == 2 * sum(range(19, 24))
+    assert found.users == (19, 23)
+    assert [slack.m for slack in found.smallest] == [3, 4]
+
+
+def test_sweep_reports_the_smallest_factor() -> None:
+    """Against rationals: the smallest of bound over truth, c >= 2, rounded down."""
+    found = sweep((19, 22), (3, 3))
+    factors = {}
+    for n in range(19, 23):
+        for c, chance in enumerate(exact_component_law(n, 3), 1):
+            if c > 1:
+                ratio = ball_bound(n, 3, c) * chance.denominator / chance.numerator
+                factors[n, c] = ratio
+    least = min(factors, key=lambda key: float(factors[key].mid()))
+    assert (found.tightest.n, found.tightest.c) == least
+    assert arb(found.tightest.factor) <= factors[least]
+    assert arb(found.tightest.factor) >= factors[least] * (1 - arb(1e-12))
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_sweep_of_parts_holds_in_every_model(shuffler: str, clear: bool) -> None:
+    first = 2 if clear else 3
+    found = sweep((2, 30), (first, first + 2), bound="parts", shuffler=shuffler, clear_share=clear)
+    assert found.holds
+    assert found.tightest.factor >= 1
+
+
+def test_sweep_finds_a_bound_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 1/c! e^(c-1) in place of 1.5^(c-1)/c! e^(2(c-1)) the lemma would be false."""
+    right = lemma_c5.falling_bounds
+
+    def wrong(n: int, m: int, most: int) -> list[mpfr]:
+        return [value / 6 ** (c - 1) for c, value in enumerate(right(n, m, most), 1)]
+
+    monkeypatch.setattr(lemma_c5, "falling_bounds", wrong)
+    found = sweep((19, 21), (3, 3))
+    assert not found.holds
+    assert found.violations[0].factor < 1
+    assert found.tightest in found.violations
+
+
+def test_sweep_tells_its_progress() -> None:
+    seen: list[tuple[int, int]] = []
+    sweep((19, 21), (3, 4), progress=lambda done, whole: seen.append((done, whole)))
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1][0] == seen[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (((18, 20),), {}, "n must be at least 19 for Lemma C.5"),
+        (((19, 20), (2, 3)), {}, "m must be at least 3 for Lemma C.5"),
+        (((20, 19),), {}, "users must be at least 20, got 19"),
+        (((19, 5000),), {}, "users must be at most 2048, got 5000"),
+        (((19, 20),), {"shuffler": "single"}, "bound must be 'parts'"),
+        (((19, 20),), {"clear_share": False}, "bound must be 'parts'"),
+        (((19, 20),), {"bound": "c5"}, "bound must be one of 'lemma_c5', 'parts', got 'c5'"),
+        (((2, 20), (1, 3)), {"bound": "parts"}, "m must be at least 2"),
+    ],
+)
+def test_sweep_refuses(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sweep(*arguments, **options)
+
+
+def test_sweep_refuses_what_is_no_range() -> None:
+    with pytest.raises(TypeError, match="users must be two integers, got 19"):
+        sweep(19)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_lemma_holds_for_19_to_300_users_and_3_to_10_messages() -> None:
+    """Every c; the smallest factor by which it holds is at n = 19, c = 2, for every m."""
+    found: Sweep = sweep((19, 300), (3, 10))
+    assert found.holds
+    assert found.compared == 8 * sum(range(19, 301))
+    assert {(slack.n, slack.c) for slack in found.smallest} == {(19, 2)}
+    assert 5.4977 < found.tightest.factor < 5.4978
