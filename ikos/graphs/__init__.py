@@ -1,4 +1,10 @@
-"""The random graphs behind the bounds: sample them, know their law, check the bounds against it."""
+"""The random graphs behind the bounds: sample them, know their law, check the bounds against it.
+
+``models`` has the graphs, as arrays and for networkx, ``components`` counts in them, ``sampling``
+draws many, ``rare_events`` those that are hardly ever seen. ``component_law`` is exact,
+``enumeration`` counts all permutations at tiny sizes, ``lemma_c5`` and ``parts`` are bounds.
+``check`` puts these side by side; ``sweeps`` compares bounds with the law over whole ranges.
+"""
 
 from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
 from ikos.graphs.component_law import (
@@ -10,6 +16,13 @@ from ikos.graphs.component_law import (
     exact_component_law,
 )
 from ikos.graphs.components import Components, component_labels, count_components
+from ikos.graphs.enumeration import (
+    CollisionIdentity,
+    check_collision_identity,
+    collision_probability,
+    enumerated_component_law,
+    view_agreement,
+)
 from ikos.graphs.lemma_c5 import component_bound, excess_bound
 from ikos.graphs.models import multigraph, sample_targets
 from ikos.graphs.parts import parts_bound
@@ -18,6 +31,7 @@ from ikos.graphs.sampling import Interrupted, Tally, component_counts, tally_com
 from ikos.graphs.sweeps import Slack, Sweep, sweep
 
 __all__ = [
+    "CollisionIdentity",
     "ComponentCheck",
     "ComponentRow",
     "Components",
@@ -28,7 +42,9 @@ __all__ = [
     "Slack",
     "Sweep",
     "Tally",
+    "check_collision_identity",
     "check_components",
+    "collision_probability",
     "component_bound",
     "component_counts",
     "component_labels",
@@ -36,6 +52,7 @@ __all__ = [
     "component_pmf",
     "count_components",
     "enclosed_law",
+    "enumerated_component_law",
     "exact_component_law",
     "excess_bound",
     "multigraph",
@@ -44,4 +61,5 @@ __all__ = [
     "sample_targets",
     "sweep",
     "tally_components",
+    "view_agreement",
 ]

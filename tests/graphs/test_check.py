@@ -1,0 +1,284 @@
+"""The checker: what it puts side by side, what its verdict says, and that it can say no."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.share_graph import SETTINGS
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+
+from ikos.confidence import clopper_pearson
+from ikos.graphs import (
+    ComponentCheck,
+    Interrupted,
+    check_components,
+    component_bound,
+    component_moment,
+    enclosed_law,
+    excess_bound,
+    lemma_c5,
+    models,
+    parts,
+    parts_bound,
+    sampling,
+    tally_components,
+)
+from ikos.testing import DeterministicRandom
+
+
+def check(n: int = 20, m: int = 3, trials: int = 20_000, **options: Any) -> ComponentCheck:
+    return check_components(n, m, trials, rng=DeterministicRandom(61), **options)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_rows_hold_the_law_the_bounds_and_the_samples(shuffler: str, clear: bool) -> None:
+    setting: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    found = check(q=16, largest=5, confidence=0.9, planted=500, **setting)
+    law = enclosed_law(20, 3, 5, **setting)
+    assert [row.exact for row in found.rows] == list(law)
+    stated = shuffler == "parallel" and clear
+    for c, row in enumerate(found.rows, 1):
+        assert row.c == c
+        assert row.lemma == (component_bound(20, 3, c) if stated else None)
+        assert row.bound == parts_bound(20, 3, c, **setting)
+        assert row.slack is not None
+        assert row.slack <= row.bound / float(law[c - 1]) * (1 + 1e-12)
+        assert row.slack >= row.bound / float(law[c - 1]) * (1 - 1e-12)
+        assert row.seen == found.tally[c]
+        assert row.sampled == clopper_pearson(row.seen, 20_000, 0.9)
+        assert (row.planted is None) == (c == 1)
+    assert [tally.parts for tally in found.planted] == [2, 3, 4, 5]
+    assert all(tally.trials == 500 for tally in found.planted)
+    assert found.excess is not None
+    assert mpfr(found.excess) >= component_moment(20, 3, 16, **setting).excess
+    assert found.excess_bound == (excess_bound(20, 3, 16) if stated else None)
+    assert found.holds
+    assert found.bounded
+    assert found.agrees
+    assert found.contradicted == ()
+
+
+def test_samples_are_those_of_the_sampler() -> None:
+    """The same seed gives the tally that the sampler gives, on any executor."""
+    found = check()
+    assert found.tally == tally_components(20, 3, 20_000, rng=DeterministicRandom(61))
+    with ThreadPoolExecutor(2) as threads:
+        assert check(executor=threads) == found
+
+
+def test_verdict_says_what_was_and_was_not_seen() -> None:
+    bounds, samples, unseen, planted = check().verdict
+    assert bounds.startswith(
+        "Proved for c = 1 to 6: the exact law is below the bounds, by a factor"
+    )
+    assert samples == "20,000 sampled graphs agree with the exact law."
+    assert unseen.startswith("Not seen: 3 components or more. The sample says P[C >= 3] < 0.00019")
+    assert "P[C = 3] is 3.53e-06: one in 2.8e+05 graphs." in unseen
+    assert "agree with the exact law down to P[C >= 6] = 2.6e-15." in planted
+
+
+def test_what_the_verdict_calls_unseen_holds() -> None:
+    """The upper limit is that of Clopper and Pearson, rounded up."""
+    found = check()
+    high = found.tally.tail(3).high
+    assert 0.00018 < high <= 0.00019
+    assert found.unseen == 3
+    assert found.tally.at_least(3) == 0
+
+
+def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = lemma_c5.falling_bounds
+
+    def wrong(n: int, m: int, most: int) -> list[mpfr]:
+        return [value / 6 ** (c - 1) for c, value in enumerate(right(n, m, most), 1)]
+
+    monkeypatch.setattr(lemma_c5, "falling_bounds", wrong)
+    found = check(trials=100)
+    assert found.bounded is False
+    assert not found.holds
+    assert found.verdict[0] == "VIOLATED: the exact law is above a bound, at c = 2."
+
+
+def test_a_moment_above_its_bound_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lemma_c5, "excess_bound", lambda n, m, q: 1e-3)
+    found = check(trials=100, q=16)
+    assert found.bounded is False
+    assert found.verdict[0] == "VIOLATED: the exact law is above a bound, at E[q^C]."
+
+
+def without_fixed_points(
+    n: int, m: int, trials: int = 1, *, shuffler: str = "parallel", rng: Any = None
+) -> NDArray[np.int32]:
+    """Draw permutations until none has a fixed point."""
+    accepted = []
+    while len(accepted) < trials:
+        graph = models.sample_targets(n, m, shuffler=shuffler, rng=rng)[0]
+        if (graph != np.arange(n)[:, None]).all():
+            accepted.append(graph)
+    return np.array(accepted)
+
+
+def one_permutation_twice(
+    n: int, m: int, trials: int = 1, *, shuffler: str = "parallel", rng: Any = None
+) -> NDArray[np.int32]:
+    graphs = models.sample_targets(n, m, trials, shuffler=shuffler, rng=rng)
+    graphs[:, :, 1] = graphs[:, :, 0]
+    return graphs
+
+
+@pytest.mark.parametrize("wrong", [without_fixed_points, one_permutation_twice])
+def test_samples_of_a_wrong_model_contradict_the_law(
+    monkeypatch: pytest.MonkeyPatch, wrong: Any
+) -> None:
+    monkeypatch.setattr(sampling, "sample_targets", wrong)
+    found = check(n=5, m=2, trials=10_000)
+    assert found.agrees is False
+    assert not found.holds
+    assert found.verdict[1].startswith("CONTRADICTED: 10,000 sampled graphs")
+    assert found.bounded
+
+
+def test_wrong_importance_samples_contradict_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ikos.graphs import rare_events
+
+    monkeypatch.setattr(rare_events, "sample_targets", one_permutation_twice)
+    found = check(n=6, m=2, planted=20_000, trials=100)
+    assert found.agrees is False
+    assert not found.holds
+    assert found.verdict[-1].startswith("CONTRADICTED: 20,000 importance samples")
+
+
+def test_rare_counts_that_are_seen_contradict_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single graph of 300 components where it has probability 1e-5000 is enough."""
+
+    def broken(
+        n: int, m: int, trials: int = 1, *, shuffler: str = "parallel", rng: Any = None
+    ) -> NDArray[np.int32]:
+        graphs = models.sample_targets(n, m, trials, shuffler=shuffler, rng=rng)
+        graphs[0] = np.arange(n)[:, None]
+        return graphs
+
+    monkeypatch.setattr(sampling, "sample_targets", broken)
+    found = check(n=300, m=10, trials=1000, planted=0)
+    assert found.fit is not None
+    assert found.fit < 1e-50
+    assert not found.holds
+
+
+def test_beyond_the_exact_law() -> None:
+    found = check(n=5000, m=4, trials=50, q=2**16, planted=20)
+    assert all(row.exact is None and row.slack is None for row in found.rows)
+    assert found.bounded is None
+    assert found.agrees is None
+    assert found.holds
+    assert found.excess is not None
+    assert found.excess_bound is not None
+    assert found.excess == pytest.approx((2**16 - 1) * 5000.0**-3, rel=1e-6)
+    assert len(found.planted) == 1
+    bounds, samples, unseen, planted = found.verdict
+    assert "Not proved here" in bounds
+    assert "nowhere above" in bounds
+    assert "no exact law" in samples
+    assert "P[C = 2] is proved below" in unseen
+    assert planted.startswith("20 importance samples: P[C >= 2] = 8e-12, in [")
+
+
+def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tiny(n: int, m: int, c: int, **options: Any) -> float:
+        del n, m, options
+        return 1e-30 if c > 1 else 1.0
+
+    monkeypatch.setattr(parts, "parts_bound", tiny)
+    found = check(n=5000, m=4, trials=5, planted=20)
+    assert found.contradicted == (2,)
+    assert not found.holds
+    assert "are above the bounds" in found.verdict[0]
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "clear"), [(1, 3, True), (1, 1, False), (2, 1, True), (5, 2, False), (5, 1, False)]
+)
+def test_small_and_unbounded_settings(n: int, m: int, clear: bool) -> None:
+    found = check(n=n, m=m, trials=500, clear_share=clear)
+    assert found.holds
+    assert found.agrees
+    assert len(found.rows) == min(n, 6)
+    assert all(isinstance(line, str) and line for line in found.verdict)
+    if n == 1:
+        assert found.verdict[-1] == "No number of components was too rare to be seen."
+
+
+def test_few_samples_of_a_rare_event_do_not_contradict() -> None:
+    """False alarms: 200 seeds of small samples, none below 1e-9."""
+    for seed in range(200):
+        found = check_components(6, 2, 30, planted=30, rng=DeterministicRandom(seed))
+        assert found.agrees
+
+
+def test_interruption_checks_what_was_done() -> None:
+    def stop(done: int, trials: int) -> None:
+        if done > trials // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        check(trials=200_000, progress=stop)
+    partial = caught.value.partial
+    assert isinstance(partial, ComponentCheck)
+    assert partial.tally.trials == caught.value.done > 100_000
+    assert partial.planted == ()
+    assert partial.holds
+
+
+def test_interruption_of_importance_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ikos.graphs import rare_events
+
+    right = rare_events._planted
+
+    def stop(*batch: Any) -> Any:
+        if batch[3] == 4:
+            raise KeyboardInterrupt
+        return right(*batch)
+
+    monkeypatch.setattr(rare_events, "_planted", stop)
+    with pytest.raises(Interrupted) as caught:
+        check(trials=1000)
+    partial = caught.value.partial
+    assert isinstance(partial, ComponentCheck)
+    assert [tally.parts for tally in partial.planted] == [2, 3]
+    assert partial.tally.trials == 1000
+
+
+def test_interruption_before_anything_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*batch: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sampling, "_tallied", stop)
+    with pytest.raises(Interrupted) as caught:
+        check()
+    assert caught.value.partial is None
+    assert caught.value.done == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((0, 3, 10), {}, "n must be at least 1, got 0"),
+        ((20, 0, 10), {}, "m must be at least 1, got 0"),
+        ((20, 3, 0), {}, "trials must be at least 1, got 0"),
+        ((20, 3, 10), {"q": 1}, "q must be at least 2, got 1"),
+        ((20, 3, 10), {"largest": 0}, "largest must be at least 1, got 0"),
+        ((20, 3, 10), {"largest": 21}, "largest must be at most 20, got 21"),
+        ((20, 3, 10), {"planted": -1}, "planted must be at least 0, got -1"),
+        ((20, 1, 10), {"planted": 5}, "planted must be 0 where fewer than two messages hide"),
+        ((20, 3, 10), {"confidence": 1}, "confidence must be less than 1, got 1"),
+        ((20, 3, 10), {"backend": "igraph"}, "backend must be one of 'scipy', 'networkx'"),
+        ((20, 3, 10), {"shuffler": "both"}, "shuffler must be one of"),
+    ],
+)
+def test_refusals(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_components(*arguments, **options)
