@@ -18,11 +18,8 @@ attack on made-up inputs, so that nobody's privacy rests on it.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,16 +27,27 @@ from typing import Any
 import click
 import gmpy2
 
+from analysis.output import (
+    csv_text,
+    filled,
+    markdown,
+    output_option,
+    plain_number,
+    quick_option,
+    save_figure,
+    seed_option,
+    steps,
+    write_text,
+)
 from ikos import MessageCount, message_count, private_message_count
 from ikos.attacks import Advantage, measure_advantage
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.cli.output import print_text, progress
 from ikos.counts.directed import UP, float_up, rounding
 from ikos.counts.floor import counting_floor
 from ikos.counts.recursion import rational_split
 from ikos.counts.share_graph import ShareGraph
-from ikos.plots import Curve, grid, save, secure_curves, written_whole
+from ikos.plots import Curve, grid, secure_curves
 from ikos.plots.drawing import (
     COLOURS,
     Figure,
@@ -193,32 +201,6 @@ def _total(rows: Iterable[Row], analysis: str, shuffler: str, clear: bool) -> st
     return "–"
 
 
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    body = [list(header), ["--:"] * len(header), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*body, strict=True)]
-    lines = []
-    for row in body:
-        cells = (
-            cell.rjust(width, "-" if cell == "--:" else " ")
-            for cell, width in zip(row, widths, strict=True)
-        )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
-    return text.getvalue()
-
-
-def _plain(n: int) -> str:
-    exponent = len(str(n)) - 1
-    return f"10^{exponent}" if exponent >= 4 and n == 10**exponent else f"{n:,}"
-
-
 _SECURE_NOTE = """\
 Messages of each user for a secure sum, the clear share included. *floor*: no analysis of any
 setting can get below, by counting (for a single shuffler and no clear share, where it is lowest).
@@ -251,13 +233,13 @@ def _tables() -> Iterator[tuple[str, str]]:
         ("ishai2006", "single", False),
     ]
     header = ["σ", "q", "n", "floor", "exact p+", "exact p", "exact s+", "exact s"]
-    table = _markdown(
+    table = markdown(
         [*header, *(name for name, *_ in others)],
         (
             [
                 str(sigma),
                 f"2^{bits}",
-                _plain(n),
+                plain_number(n),
                 _total(rows, "floor", "single", False),
                 *(_total(rows, *column) for column in (*exact, *others)),
             ]
@@ -268,7 +250,7 @@ def _tables() -> Iterator[tuple[str, str]]:
     columns = ["sigma", "log2_q", "n", "analysis", "shuffler", "clear", "shuffled", "total"]
     yield (
         "message-counts.csv",
-        _csv(
+        csv_text(
             [*columns, "sigma_proved"],
             (
                 (sigma, bits, n, *row.cells, row.count and row.count.sigma)
@@ -289,7 +271,7 @@ def _private_tables() -> Iterator[tuple[str, str]]:
         assert count.delta is not None
         assert count.noise_epsilon is not None
         return [
-            _plain(n),
+            plain_number(n),
             f"10^-{digits}",
             f"2^{rows[0].q.bit_length() - 1}",
             _total(rows, "balle2020", "parallel", True),
@@ -299,12 +281,12 @@ def _private_tables() -> Iterator[tuple[str, str]]:
         ]
 
     header = ["n", "δ", "q", "Lemma 5.2, Eq. 4", "exact p+", "exact p", "exact s+", "exact s"]
-    table = _markdown([*header, "noise ε", "δ proved"], (shown(*cell) for cell in cells))
+    table = markdown([*header, "noise ε", "δ proved"], (shown(*cell) for cell in cells))
     yield "private-message-counts.md", f"{_PRIVATE_NOTE}\n{table}"
     columns = ["epsilon", "delta", "n", "log2_q", "analysis", "shuffler", "clear", "shuffled"]
     yield (
         "private-message-counts.csv",
-        _csv(
+        csv_text(
             [*columns, "total", "delta_proved", "noise_epsilon", "sigma_proved"],
             (
                 (1, f"1e-{digits}", n, row.q.bit_length() - 1, *row.cells, *row.proved)
@@ -465,7 +447,7 @@ def _weight(n: int, m: int) -> int:
 
 def _advantage_csv(results: Iterable[Measured]) -> str:
     columns = ["n", "q", "m", "trials", "correct", "estimate", "lower", "upper", "confidence"]
-    return _csv(
+    return csv_text(
         [*columns, "proved_bound", "sqrt_q_over_n_to_m"],
         (
             [*(getattr(result.found, name) for name in columns), result.bound, result.found.scale]
@@ -587,38 +569,17 @@ Examples
 """
 
 
-class Folder(click.Path):
-    """A folder that is named: an empty text, as of a variable that is not set, is none."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
-        if value == "":
-            self.fail("must name a folder, got ''", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 @click.command(
     cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.option(
-    "--output",
-    required=True,
-    type=Folder(file_okay=False, path_type=Path),
-    help="The folder to write into; made where it is missing.",
-)
+@output_option
 @click.option(
     "--trials",
     type=click.IntRange(min=100),
     help="Simulated views for each measured point  [default: 200000; 2000 with --quick].",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Of the experiments; the same seed gives the same files.",
-)
-@click.option("--quick", is_flag=True, help="Coarse curves and few trials: to see that it runs.")
+@seed_option
+@quick_option
 def command(output: Path, trials: int | None, seed: int, quick: bool) -> None:
     """Compute all tables and figures about the number of messages.
 
@@ -627,51 +588,18 @@ def command(output: Path, trials: int | None, seed: int, quick: bool) -> None:
     """
     if trials is None:
         trials = 2000 if quick else 200_000
-    try:
-        output.mkdir(parents=True, exist_ok=True)
+    with filled(output):
         for name, text in _tables():
-            _write(output / name, text)
-        with _steps("counting messages", len(SIGMAS) * len(MODULI_BITS)) as step:
+            write_text(output / name, text)
+        with steps("counting messages", len(SIGMAS) * len(MODULI_BITS)) as step:
             users = grid(10, 10**9, 4 if quick else 30)
             figure = counts_figure(users, step)
-        _save(output, "message-counts", figure)
+        save_figure(output, "message-counts", figure)
         weight = sum(_weight(n, m) for n, _, messages in EXPERIMENTS for m in messages)
-        with _steps("attacking", weight) as step:
+        with steps("attacking", weight) as step:
             results = measure(trials, DeterministicRandom(seed), step)
-        _write(output / "attack-advantage.csv", _advantage_csv(results))
-        _save(output, "attack-advantage", advantage_figure(results))
-    except OSError as error:
-        reason = (error.strerror or "output error").lower()
-        raise click.UsageError(
-            f"cannot write {error.filename or str(output)!r}: {reason}"
-        ) from None
-
-
-@contextmanager
-def _steps(what: str, whole: int) -> Iterator[Callable[..., None]]:
-    """Give a function to be called after each step, with its weight."""
-    done = 0
-    with progress(what) as shown:
-
-        def step(weight: int = 1) -> None:
-            nonlocal done
-            done += weight
-            if shown is not None:
-                shown(done, whole)
-
-        yield step
-
-
-def _write(path: Path, text: str) -> None:
-    with written_whole(path) as file:
-        file.write(text.encode())
-    print_text([str(path)])
-
-
-def _save(folder: Path, name: str, figure: Figure) -> None:
-    for suffix in (".svg", ".png"):
-        save(figure, folder / (name + suffix))
-        print_text([str(folder / (name + suffix))])
+        write_text(output / "attack-advantage.csv", _advantage_csv(results))
+        save_figure(output, "attack-advantage", advantage_figure(results))
 
 
 if __name__ == "__main__":
