@@ -8,14 +8,24 @@ is trusted to add the noise.
 - `message_count`, `security_level`, `private_message_count`: how many messages are enough.
 - `SecureSum`, `PrivateSum`: run the protocols.
 - `ikos.statistics`: means, variances, counts and histograms built from them.
+- `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
 """
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ikos import noise, statistics
 from ikos.counts import MessageCount, message_count, private_message_count, security_level
 from ikos.results import Guarantee, SumResult
 from ikos.shuffling import View
 from ikos.summation import PrivateSum, SecureSum
+
+if TYPE_CHECKING:
+    from ikos import graphs
 
 __version__ = "0.1.0"
 
@@ -27,9 +37,17 @@ __all__ = [
     "SumResult",
     "View",
     "__version__",
+    "graphs",
     "message_count",
     "noise",
     "private_message_count",
     "security_level",
     "statistics",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import ``ikos.graphs`` when it is first used: it takes longer than all the rest."""
+    if name == "graphs":
+        return importlib.import_module("ikos.graphs")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import beta
+from scipy.special import betainccinv, betaincinv
 
 from ikos._validation import integer, number
 from ikos.results import Interval
@@ -52,8 +52,8 @@ def clopper_pearson(
     trials = integer("trials", trials, low=1)
     successes = integer("successes", successes, low=0, high=trials)
     tail = float((1 - number("confidence", confidence, above=0, below=1)) / 2)
-    low = float(beta.ppf(tail, successes, trials - successes + 1)) if successes else 0.0
-    high = float(beta.isf(tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
+    high = float(betainccinv(successes + 1, trials - successes, tail)) if successes < trials else 1.0
     return Interval(low * (1 - _SLACK), min(1.0, high * (1 + _SLACK)))
 
 
