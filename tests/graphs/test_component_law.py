@@ -1,0 +1,434 @@
+"""The law of the number of components: enumerations, generating functions and closed forms.
+
+The exact law is compared as rationals with the enumeration of all permutations, the enclosures
+with rationals, and floating point with both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from exact.share_graph import SETTINGS, all_graphs, component_counts, sizes_law
+from gmpy2 import mpfr, mpq
+
+from ikos.graphs import (
+    Enclosure,
+    Moment,
+    component_moment,
+    component_pmf,
+    enclosed_law,
+    exact_component_law,
+)
+from ikos.graphs.component_law import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
+from ikos.graphs.models import share_graph
+
+TIGHT = mpq(1, 2**200)
+
+# The least value that component_pmf promises to know, and how well
+LEAST, RELATIVE = 1e-290, 1e-9
+
+models = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+
+CYCLES = [("parallel", True, 1), ("single", True, 1), ("parallel", False, 2), ("single", False, 2)]
+"""The models in which every vertex has two edges, and differences lose a digit with each user."""
+
+
+def check_encloses(found: Enclosure, true: mpq) -> None:
+    """Strictly: exact rationals are compared. No wider than 2^-200 of the value either."""
+    assert gmpy2.is_finite(found.low)
+    assert gmpy2.is_finite(found.high)
+    low, high = mpq(found.low), mpq(found.high)
+    assert low <= true <= high
+    assert high - low <= TIGHT * true
+
+
+def check_close(pmf: Any, true: Iterable[Any]) -> None:
+    """Assert what component_pmf promises of each entry."""
+    for p, exactly in zip(pmf.tolist(), true, strict=True):
+        if exactly > LEAST:
+            assert abs(mpq(p) - mpq(exactly)) <= RELATIVE * mpq(exactly)
+        else:
+            assert 0 <= p <= 2 * LEAST
+
+
+# Enumerations
+
+
+TINY = [
+    *((n, 1, *setting) for n in (1, 2, 3, 4, 5) for setting in SETTINGS),
+    *((n, 2, *setting) for n in (1, 2, 3) for setting in SETTINGS),
+    *((n, 3, *setting) for n in (1, 2) for setting in SETTINGS),
+    *((n, m, "parallel", clear) for n, m in ((4, 2), (3, 3), (3, 4)) for clear in (True, False)),
+]
+
+
+@pytest.mark.parametrize(("n", "m", "shuffler", "clear"), TINY)
+def test_rationals_are_the_enumeration_of_all_permutations(
+    n: int, m: int, shuffler: str, clear: bool
+) -> None:
+    graphs = all_graphs(n, m, shuffler, clear)
+    total = math.factorial(n) ** m if shuffler == "parallel" else math.factorial(n * m)
+    assert sum(graphs.values()) == total
+    counts: Counter[int] = Counter()
+    for partition, times in graphs.items():
+        counts[len(set(partition))] += times
+    law = exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
+    assert law == tuple(Fraction(counts[c], total) for c in range(1, n + 1))
+    assert all(isinstance(p, Fraction) for p in law)
+
+
+@models
+@pytest.mark.parametrize(("n", "m"), [(4, 2), (3, 3), (5, 2), (4, 3), (6, 2), (8, 1)])
+def test_rationals_are_the_law_of_slots_sent_one_by_one(
+    n: int, m: int, shuffler: str, clear: bool
+) -> None:
+    counted = sizes_law(n, m, shuffler, clear)
+    law = exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
+    assert law == tuple(counted.count_is(c) for c in range(1, n + 1))
+
+
+@models
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 20])
+def test_rationals_are_the_generating_function_and_add_up_to_one(
+    m: int, shuffler: str, clear: bool
+) -> None:
+    true = component_counts(30, m, shuffler, clear)
+    for n in (1, 2, 3, 7, 16, 30):
+        law = exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
+        assert len(law) == n
+        assert sum(law) == 1
+        assert list(map(mpq, law)) == true[n][1:]
+
+
+def test_rationals_reach_their_largest_size() -> None:
+    law = exact_component_law(MAX_RATIONAL_USERS, 2, clear_share=False)
+    assert law == tuple(
+        Fraction(int(p.numerator), int(p.denominator)) for p in cycle_law(MAX_RATIONAL_USERS, 1)
+    )
+
+
+# Closed forms
+
+
+def cycle_law(n: int, step: int) -> list[mpq]:
+    """Return the law of C where every vertex has two edges: n steps, each of which may close one.
+
+    Follow the edges, naming none in advance. With r users left the walk comes back to where it
+    began with probability 1/r, or 1/(2r - 1) if all free ends are alike.
+    """
+    row = [mpq(1)]
+    for j in range(n):
+        close = mpq(1, 1 + step * j)
+        row = [
+            (row[c] * (1 - close) if c < len(row) else 0) + (row[c - 1] * close if c else 0)
+            for c in range(len(row) + 1)
+        ]
+    return row[1:]
+
+
+def stirling(n: int) -> list[int]:
+    """Return the numbers of permutations of n with 1, ..., n cycles."""
+    row = [1]
+    for k in range(n):
+        row = [(row[c - 1] if c else 0) + (k * row[c] if c <= k else 0) for c in range(k + 2)]
+    return row[1:]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 60])
+def test_one_message_makes_the_cycles_of_a_permutation(n: int) -> None:
+    law = [Fraction(count, math.factorial(n)) for count in stirling(n)]
+    assert sum(law) == 1
+    for shuffler in ("parallel", "single"):
+        assert exact_component_law(n, 1, shuffler=shuffler) == tuple(law)
+    assert exact_component_law(n, 2, clear_share=False) == tuple(law)
+
+
+@models
+def test_one_message_and_no_clear_share_make_pairs(shuffler: str, clear: bool) -> None:
+    if clear:
+        return
+    for n in (1, 2, 5, 100):
+        law = exact_component_law(n, 1, shuffler=shuffler, clear_share=False)
+        assert law == (0,) * (n - 1) + (1,)
+        pmf = component_pmf(n, 1, shuffler=shuffler, clear_share=False)
+        assert pmf[-1] == pytest.approx(1, rel=1e-12)
+        assert not pmf[:-1].any()
+
+
+@models
+@pytest.mark.parametrize(("n", "most"), [(30, 30), (500, 3)])
+def test_enclosures_of_pairs_are_tight(shuffler: str, clear: bool, n: int, most: int) -> None:
+    """One message and no clear share: C = n for certain, also where differences lose digits."""
+    if clear:
+        return
+    for c, found in enumerate(enclosed_law(n, 1, most, shuffler=shuffler, clear_share=False), 1):
+        assert found.low <= int(c == n) <= found.high
+        assert mpq(found.high) - mpq(found.low) <= TIGHT
+    moment = component_moment(n, 1, 2**64, shuffler=shuffler, clear_share=False)
+    true = mpq(2) ** (64 * (n - 1))
+    assert true - 1 <= mpq(moment.excess) <= (true - 1) * (1 + TIGHT)
+    assert true <= mpq(moment.divergence) <= true * (1 + TIGHT)
+
+
+def no_edges(n: int, m: int, shuffler: str, clear: bool) -> mpq:
+    """Return P[C = n] from the permutations that join no two users.
+
+    With a clear share they keep each slot with its user; without one they may move all slots of a
+    user to the same other.
+    """
+    names = 1 if clear else math.factorial(n)
+    if shuffler == "parallel":
+        return mpq(names, math.factorial(n) ** m)
+    return mpq(names * math.factorial(m) ** n, math.factorial(m * n))
+
+
+@models
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (2, 2), (5, 3), (40, 2), (130, 3)])
+def test_the_graph_without_edges_has_its_closed_form(
+    n: int, m: int, shuffler: str, clear: bool
+) -> None:
+    true = no_edges(n, m, shuffler, clear)
+    check_encloses(enclosed_law(n, m, n, shuffler=shuffler, clear_share=clear)[-1], true)
+    if n <= MAX_RATIONAL_USERS:
+        assert mpq(exact_component_law(n, m, shuffler=shuffler, clear_share=clear)[-1]) == true
+
+
+# Enclosures
+
+
+@models
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+def test_enclosures_enclose_the_rationals(m: int, shuffler: str, clear: bool) -> None:
+    """For every number of users up to 30, and every c."""
+    true = component_counts(30, m, shuffler, clear)
+    columns = list(laws(30, share_graph(30, m, shuffler, clear), 30))
+    assert len(columns) == 30
+    for c, column in enumerate(columns, 1):
+        assert len(column) == 31
+        for k, found in enumerate(column):
+            assert (found is None) == (k < c)
+            if found is None:
+                continue
+            if true[k][c] == 0:  # only without any hiding message
+                assert found.low <= 0 <= found.high <= mpfr(2) ** -200
+            else:
+                check_encloses(found, true[k][c])
+    for most in (1, 7, 30):
+        law = enclosed_law(30, m, most, shuffler=shuffler, clear_share=clear)
+        assert list(law) == [column[30] for column in columns[:most]]
+
+
+def test_an_enclosure_is_shown_by_its_upper_end() -> None:
+    low, high = mpfr("0.25"), mpfr("0.2500001")
+    found = Enclosure(low, high)
+    assert float(found) == float(high)
+    assert str(found) == "0.25"
+    assert str(enclosed_law(100, 10, 100)[-1]).endswith("e-1580")
+
+
+# Floating point
+
+
+@models
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 30])
+def test_floats_are_as_close_to_the_rationals_as_promised(
+    m: int, shuffler: str, clear: bool
+) -> None:
+    true = component_counts(30, m, shuffler, clear)
+    for n in (1, 2, 3, 5, 8, 13, 21, 30):
+        pmf = component_pmf(n, m, shuffler=shuffler, clear_share=clear)
+        assert pmf.shape == (n,)
+        assert pmf.dtype == np.float64
+        check_close(pmf, true[n][1:])
+        assert abs(pmf.sum() - 1) <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("shuffler", "clear", "m"),
+    [
+        ("parallel", True, 10),
+        ("single", False, 3),
+        *(pytest.param(*setting, 5, marks=pytest.mark.slow) for setting in SETTINGS),
+    ],
+)
+def test_floats_and_moments_agree_with_enclosures_at_three_hundred_users(
+    m: int, shuffler: str, clear: bool
+) -> None:
+    law = enclosed_law(300, m, 300, shuffler=shuffler, clear_share=clear)
+    low, high = ([mpq(p) for p in side] for side in zip(*map(ends, law), strict=True))
+    assert all(p <= r <= p * (1 + TIGHT) for p, r in zip(low, high, strict=True))
+    assert sum(low) <= 1 <= sum(high)
+    pmf = component_pmf(300, m, shuffler=shuffler, clear_share=clear)
+    assert high[-1] < LEAST < low[1]  # some fit a double, some do not
+    check_close(pmf, high)
+    assert abs(pmf.sum() - 1) <= 1e-12
+    for q in (2, 2**64, 2**1000):
+        moment = component_moment(300, m, q, shuffler=shuffler, clear_share=clear)
+        powers = [q**c for c in range(300)]
+        assert dot(powers[1:], low[1:]) <= mpq(moment.divergence)
+        assert mpq(moment.divergence) <= dot(powers[1:], high[1:]) * (1 + TIGHT)
+        less = [power - 1 for power in powers]
+        assert dot(less, low) <= mpq(moment.excess) <= dot(less, high) * (1 + TIGHT)
+
+
+def ends(found: Enclosure) -> tuple[mpfr, mpfr]:
+    return found.low, found.high
+
+
+def dot(weights: list[int], values: list[mpq]) -> mpq:
+    return sum((w * p for w, p in zip(weights, values, strict=True)), mpq(0))
+
+
+def rounded_cycle_law(n: int, step: int) -> list[mpfr]:
+    """Return `cycle_law` to 400 digits: sums of positive terms, which lose none."""
+    row = [mpfr(1)]
+    with gmpy2.context(precision=400):
+        for j in range(n):
+            moved = [p * (step * j) for p in row]
+            moved.append(mpfr(0))
+            for c, p in enumerate(row, 1):
+                moved[c] += p
+            row = [p / (1 + step * j) for p in moved]
+    return row[1:]
+
+
+@pytest.mark.parametrize(("shuffler", "clear", "m"), CYCLES)
+@pytest.mark.parametrize("n", [600, pytest.param(MAX_LAW_USERS, marks=pytest.mark.slow)])
+def test_cycles_are_computed_without_loss(shuffler: str, clear: bool, m: int, n: int) -> None:
+    """Differences 1 - ... double their errors with every user: 256 digits are gone at 300."""
+    true = rounded_cycle_law(n, 1 if clear or shuffler == "parallel" else 2)
+    pmf = component_pmf(n, m, shuffler=shuffler, clear_share=clear)
+    check_close(pmf, true)
+    assert abs(pmf.sum() - 1) <= 1e-12
+    for found, p in zip(
+        enclosed_law(n, m, 4, shuffler=shuffler, clear_share=clear), true[:4], strict=True
+    ):
+        assert mpq(found.low) <= mpq(p) * (1 + mpq(1, 2**380))
+        assert mpq(found.high) >= mpq(p) * (1 - mpq(1, 2**380))
+        assert mpq(found.high) - mpq(found.low) <= TIGHT * mpq(p)
+
+
+def test_the_two_closed_forms_of_cycles_are_the_enumeration() -> None:
+    for shuffler, clear, m in CYCLES:
+        step = 1 if clear or shuffler == "parallel" else 2
+        law = cycle_law(4, step)
+        assert law == [sizes_law(4, m, shuffler, clear).count_is(c) for c in range(1, 5)]
+        for p, rounded in zip(law, rounded_cycle_law(4, step), strict=True):
+            assert abs(mpq(rounded) - p) <= mpq(1, 2**380)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shuffler", "clear", "m"),
+    [(*setting, m) for setting, m in zip(SETTINGS, (2, 9, 3, 4), strict=True)],
+)
+def test_floats_agree_with_enclosures_at_the_most_users(m: int, shuffler: str, clear: bool) -> None:
+    law = enclosed_law(MAX_LAW_USERS, m, 6, shuffler=shuffler, clear_share=clear)
+    pmf = component_pmf(MAX_LAW_USERS, m, shuffler=shuffler, clear_share=clear)
+    assert pmf.shape == (MAX_LAW_USERS,)
+    check_close(pmf[:6], [found.high for found in law])
+    for low, high in map(ends, law):
+        assert mpq(low) <= mpq(high) <= mpq(low) * (1 + TIGHT)
+    assert abs(pmf.sum() - 1) <= 1e-12
+
+
+# Moments
+
+
+def check_moment(moment: Moment, law: Callable[[int], mpq], q: int) -> None:
+    """Assert that both are rounded up and tight, against P[C = c] on as many users."""
+    powers = [mpq(q) ** (c - 1) * law(c) for c in range(1, moment.n + 1)]
+    for found, true in (
+        (moment.excess, sum(powers, mpq(0)) - 1),
+        (moment.divergence, sum(powers[1:], mpq(0))),
+    ):
+        assert true <= mpq(found) <= true * (1 + TIGHT)
+
+
+@models
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+@pytest.mark.parametrize("q", [2, 3, 2**64, 2**1000])
+def test_moments_are_sums_over_the_rational_law(m: int, shuffler: str, clear: bool, q: int) -> None:
+    true = component_counts(30, m, shuffler, clear)
+    for n in (1, 2, 3, 11, 30):
+        moment = component_moment(n, m, q, shuffler=shuffler, clear_share=clear)
+        assert (moment.n, moment.m, moment.q) == (n, m, q)
+        check_moment(moment, true[n].__getitem__, q)
+
+
+def test_nobody_is_left_over_with_one_user() -> None:
+    moment = component_moment(1, 3, 2**64)
+    assert moment.excess == moment.divergence == 0
+    assert component_pmf(1, 3).tolist() == [1.0]
+    assert exact_component_law(1, 3) == (1,)
+
+
+# What is refused
+
+
+LAWS: list[Callable[..., Any]] = [
+    component_pmf,
+    exact_component_law,
+    lambda n, m, **model: enclosed_law(n, m, 1, **model),
+    lambda n, m, **model: component_moment(n, m, 2, **model),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=["pmf", "exact", "enclosed", "moment"])
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": -3}, ValueError, "n must be at least 1, got -3"),
+        ({"n": True}, TypeError, "n must be an integer, got the boolean True"),
+        ({"n": 3.0}, TypeError, "n must be an integer, got float 3.0"),
+        ({"n": "3"}, TypeError, "n must be an integer, got str '3'"),
+        ({"n": None}, TypeError, "n must be an integer, got NoneType None"),
+        ({"m": 0}, ValueError, "m must be at least 1, got 0"),
+        ({"m": False}, TypeError, "m must be an integer, got the boolean False"),
+        ({"m": 2.5}, TypeError, "m must be an integer, got float 2.5"),
+        ({"m": 2**30}, ValueError, r"n \* m must be at most 1073741824, got 5 \* 1073741824"),
+        ({"m": 2**31}, ValueError, "m must be at most 1073741824, got 2147483648"),
+        ({"shuffler": "both"}, ValueError, "shuffler must be one of .* got 'both'"),
+        ({"shuffler": 1}, TypeError, "shuffler must be a string, got int 1"),
+        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
+    ],
+)
+def test_laws_refuse_what_is_no_model(
+    law: Callable[..., Any], arguments: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        law(**{"n": 5, "m": 2, **arguments})
+
+
+@pytest.mark.parametrize("n", [MAX_LAW_USERS + 1, 10**6, 10**100])
+def test_laws_refuse_more_users_than_they_can_do(n: int) -> None:
+    assert MAX_LAW_USERS == 2048
+    for law in (LAWS[0], LAWS[2], LAWS[3]):
+        with pytest.raises(ValueError, match=f"n must be at most 2048 .* got {n}"):
+            law(n, 3)
+    with pytest.raises(ValueError, match=rf"n must be at most 128 for rationals, got {n}"):
+        exact_component_law(n, 3)
+    with pytest.raises(ValueError, match="n must be at most 128 for rationals, got 129"):
+        exact_component_law(129, 1)
+
+
+@pytest.mark.parametrize(("most", "shown"), [(0, "at least 1, got 0"), (6, "at most 5, got 6")])
+def test_enclosures_refuse_components_that_cannot_be(most: int, shown: str) -> None:
+    with pytest.raises(ValueError, match=f"most must be {shown}"):
+        enclosed_law(5, 2, most)
+
+
+@pytest.mark.parametrize(
+    ("q", "kind"), [(1, ValueError), (0, ValueError), (2.0, TypeError), (True, TypeError)]
+)
+def test_moments_refuse_what_is_no_order_of_a_group(q: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=f"q must be .*{q}"):
+        component_moment(5, 2, q)
