@@ -1,0 +1,196 @@
+"""Components of sampled graphs: the fast path, the reference, and both against brute force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from exact.share_graph import SETTINGS, components
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import ikos.graphs.components
+from ikos.graphs import component_labels, count_components, multigraph, sample_targets
+from ikos.graphs.components import BACKENDS
+from ikos.testing import DeterministicRandom
+
+
+def true_labels(graph: NDArray[np.int32], clear: bool) -> list[int]:
+    """Return the components of the users, or of their left copies, numbered by first users."""
+    n, m = graph.shape
+    right = 0 if clear else n
+    edges = ((i, right + int(graph[i, h])) for i in range(n) for h in range(m))
+    names = components(n if clear else 2 * n, edges)[:n]
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return [number[name] for name in names]
+
+
+def check_graph_by_graph(targets: NDArray[np.int32], clear: bool) -> None:
+    """Compare both backends with networkx, one graph at a time, and with naive relabelling."""
+    found = [count_components(targets, clear_share=clear, backend=name) for name in BACKENDS]
+    labels = [component_labels(targets, clear_share=clear, backend=name) for name in BACKENDS]
+    for t, graph in enumerate(targets):
+        parts = list(nx.connected_components(multigraph(graph, clear_share=clear)))
+        copies = 1 if clear else 2
+        assert all(len(part) % copies == 0 for part in parts)
+        sizes = [len(part) // copies for part in parts]
+        for counts in found:
+            assert counts.counts[t] == len(sizes)
+            assert counts.largest[t] == max(sizes)
+            assert counts.smallest[t] == min(sizes)
+            assert counts.alone[t] == sizes.count(1)
+        true = true_labels(graph, clear)
+        for rows in labels:
+            assert rows[t].tolist() == true
+        assert sorted(sizes) == sorted(np.bincount(true).tolist())
+    for counts in found:
+        for values in (counts.counts, counts.largest, counts.smallest, counts.alone):
+            assert values.shape == (len(targets),)
+            assert values.dtype == np.int64
+    for rows in labels:
+        assert rows.shape == targets.shape[:2]
+        assert rows.dtype == np.int32
+
+
+@given(
+    n=st.integers(1, 60),
+    m=st.integers(1, 4),
+    trials=st.integers(1, 3),
+    setting=st.sampled_from(SETTINGS),
+    seed=st.integers(0, 2**20),
+)
+def test_backends_and_brute_force_agree_on_every_graph(
+    n: int, m: int, trials: int, setting: tuple[str, bool], seed: int
+) -> None:
+    shuffler, clear = setting
+    targets = sample_targets(n, m, trials, shuffler=shuffler, rng=DeterministicRandom(seed))
+    check_graph_by_graph(targets, clear)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize("m", [1, 2])
+def test_backends_and_brute_force_agree_where_components_are_many(
+    shuffler: str, clear: bool, m: int
+) -> None:
+    """Graphs of few users, and all sizes up to 20, in one call for each."""
+    for n in range(1, 21):
+        rng = DeterministicRandom(500 + n)
+        check_graph_by_graph(sample_targets(n, m, 8, shuffler=shuffler, rng=rng), clear)
+
+
+def blocks_of_cycles(sizes: list[int]) -> NDArray[np.int32]:
+    """Return one permutation whose cycles have these lengths, in this order."""
+    targets: list[int] = []
+    for size in sizes:
+        first = len(targets)
+        targets += [*range(first + 1, first + size), first]
+    return np.array(targets, dtype=np.int32)[:, None]
+
+
+def test_components_of_graphs_that_are_written_down() -> None:
+    targets = blocks_of_cycles([3, 1, 4, 1])
+    found = count_components(targets)
+    assert found.counts.tolist() == [4]
+    assert found.largest.tolist() == [4]
+    assert found.smallest.tolist() == [1]
+    assert found.alone.tolist() == [2]
+    assert component_labels(targets).tolist() == [[0, 0, 0, 1, 2, 2, 2, 2, 3]]
+    # left copies alone are joined to nobody by one edge each
+    assert count_components(targets, clear_share=False).counts.tolist() == [9]
+    # the second message stays: left copy i meets right copies i and i + 1
+    twice = np.concatenate((targets, np.arange(9, dtype=np.int32)[:, None]), axis=1)
+    assert count_components(twice, clear_share=False).counts.tolist() == [4]
+    assert component_labels(twice, clear_share=False).tolist() == [[0, 0, 0, 1, 2, 2, 2, 2, 3]]
+
+
+def test_labels_number_components_by_their_first_users() -> None:
+    targets = np.array([3, 2, 1, 0, 4], dtype=np.int32)[:, None]
+    for backend in BACKENDS:
+        labels = component_labels(targets, backend=backend)
+        assert labels.tolist() == [[0, 1, 1, 0, 2]]
+
+
+def test_edges_have_no_direction_and_copies_two_sides() -> None:
+    """A cycle of four users is one component; its left and right copies make four pairs."""
+    cycle = blocks_of_cycles([4])
+    there_and_back = np.concatenate((cycle, np.argsort(cycle, axis=0)), axis=1)
+    for backend in BACKENDS:
+        for targets, clear, c in (
+            (cycle, True, 1),
+            (cycle, False, 4),
+            (there_and_back, True, 1),
+            (there_and_back, False, 2),  # left copies of even users, and of odd ones
+        ):
+            found = count_components(targets, clear_share=clear, backend=backend)
+            assert found.counts.tolist() == [c]
+            assert found.largest.tolist() == found.smallest.tolist() == [4 // c]
+
+
+@pytest.mark.parametrize("together", [1, 7, 8, 16, 50, 1 << 21])
+@pytest.mark.parametrize("clear", [True, False])
+def test_blocks_of_graphs_begin_and_end_anywhere(
+    monkeypatch: pytest.MonkeyPatch, together: int, clear: bool
+) -> None:
+    """Eleven graphs of eight slots in blocks of 1, 2, 6 or all, the last one cut short."""
+    targets = sample_targets(4, 2, 11, rng=DeterministicRandom(501))
+    monkeypatch.setattr(ikos.graphs.components, "_SLOTS_TOGETHER", together)
+    check_graph_by_graph(targets, clear)
+
+
+def test_graphs_of_one_block_do_not_touch() -> None:
+    """Users alone in every graph, and all together in every graph."""
+    trials, n = 300, 5
+    alone = np.broadcast_to(np.arange(n, dtype=np.int32)[:, None], (trials, n, 1))
+    for clear in (True, False):
+        found = count_components(alone, clear_share=clear)
+        assert (found.counts == n).all()
+        assert (found.alone == n).all()
+        assert (found.largest == 1).all()
+    one = np.broadcast_to(blocks_of_cycles([n]), (trials, n, 1))
+    found = count_components(one)
+    assert (found.counts == 1).all()
+    assert (found.largest == n).all()
+    assert (found.smallest == n).all()
+    assert (found.alone == 0).all()
+    assert (component_labels(one) == 0).all()
+
+
+def test_arrays_that_are_not_contiguous_are_read_as_they_are() -> None:
+    targets = sample_targets(6, 3, 10, rng=DeterministicRandom(502))
+    swapped = np.asfortranarray(targets)
+    mirrored = targets[::-1, :, ::-1]
+    same = count_components(targets).counts
+    assert count_components(swapped).counts.tolist() == same.tolist()
+    assert count_components(mirrored).counts.tolist() == same[::-1].tolist()
+    assert component_labels(mirrored).tolist() == component_labels(targets)[::-1].tolist()
+
+
+def test_targets_are_left_as_they_were() -> None:
+    targets = sample_targets(6, 3, 10, rng=DeterministicRandom(503))
+    before = targets.copy()
+    for clear in (True, False):
+        for backend in BACKENDS:
+            count_components(targets, clear_share=clear, backend=backend)
+            component_labels(targets, clear_share=clear, backend=backend)
+    assert (targets == before).all()
+
+
+@pytest.mark.parametrize("find", [count_components, component_labels])
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"backend": "cuda"}, ValueError, "backend must be one of 'scipy', 'networkx', got 'cuda'"),
+        ({"backend": None}, TypeError, "backend must be a string, got NoneType None"),
+        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
+    ],
+)
+def test_unknown_ways_of_counting_are_refused(
+    find: Any, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        find([[1], [0]], **options)
+    with pytest.raises(ValueError, match="targets must name each user 1 times"):
+        find([[0], [0]])

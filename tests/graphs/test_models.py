@@ -1,0 +1,333 @@
+"""Share graphs as arrays and as multigraphs: their law, and how they are read.
+
+Statistical tests have a proved false-alarm rate of at most 1e-9 each (see `statistical`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from exact.share_graph import all_slot_permutations
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from statistical import FALSE_ALARM, outcome_p_value
+
+from ikos.graphs import count_components, multigraph, sample_targets
+from ikos.graphs.models import MAX_SLOTS
+from ikos.randomness import RandomSource, SecureRandom
+from ikos.testing import DeterministicRandom
+
+Sampler = Callable[..., NDArray[np.int32]]
+
+# The law of the arrays
+
+
+def targets_law(n: int, m: int, shuffler: str) -> dict[tuple[int, ...], Fraction]:
+    """Return the law of the array by enumeration; slot h n + i is user i's h-th, whoever counts."""
+    counts: Counter[tuple[int, ...]] = Counter()
+    for slots in all_slot_permutations(n, m, shuffler):
+        counts[tuple(slots[h * n + i] % n for i in range(n) for h in range(m))] += 1
+    total = sum(counts.values())
+    return {targets: Fraction(count, total) for targets, count in counts.items()}
+
+
+TINY = [
+    ("parallel", 3, 2, 36),
+    ("parallel", 2, 3, 8),
+    ("parallel", 4, 1, 24),
+    ("single", 2, 2, 6),
+    ("single", 3, 2, 90),
+    ("single", 2, 3, 20),
+    ("single", 4, 1, 24),
+]
+
+
+def check_targets_are_uniform(
+    sample: Sampler, shuffler: str, n: int, m: int, rng: RandomSource
+) -> None:
+    law = targets_law(n, m, shuffler)
+    graphs = sample(n, m, 20_000, shuffler=shuffler, rng=rng).reshape(-1, n * m)
+    assert outcome_p_value(map(tuple, graphs.tolist()), law) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("shuffler", "n", "m", "outcomes"), TINY)
+@pytest.mark.parametrize("source", [SecureRandom, lambda: DeterministicRandom(400)])
+def test_graphs_fit_the_law_of_all_permutations(
+    shuffler: str, n: int, m: int, outcomes: int, source: Callable[[], RandomSource]
+) -> None:
+    law = targets_law(n, m, shuffler)
+    assert len(law) == outcomes
+    assert set(law.values()) == {Fraction(1, outcomes)}
+    check_targets_are_uniform(sample_targets, shuffler, n, m, source())
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_graphs_of_one_call_are_independent(shuffler: str) -> None:
+    """Pairs of neighbours, and the first and the last of three."""
+    one = targets_law(2, 2, shuffler)
+    law = {(a, b): p * r for (a, p), (b, r) in product(one.items(), repeat=2)}
+    graphs = sample_targets(2, 2, 30_000, shuffler=shuffler, rng=DeterministicRandom(401))
+    rows = list(map(tuple, graphs.reshape(-1, 3, 4).tolist()))
+    for i, j in ((0, 1), (1, 2), (0, 2)):
+        drawn = ((tuple(triple[i]), tuple(triple[j])) for triple in rows)
+        assert outcome_p_value(drawn, law) > FALSE_ALARM
+
+
+def test_graphs_of_two_calls_are_independent() -> None:
+    one = targets_law(2, 1, "parallel")
+    law = {(a, b): p * r for (a, p), (b, r) in product(one.items(), repeat=2)}
+    rng = DeterministicRandom(402)
+    drawn = [tuple(sample_targets(2, 1, rng=rng).ravel().tolist()) for _ in range(6000)]
+    assert outcome_p_value(zip(drawn[::2], drawn[1::2], strict=True), law) > FALSE_ALARM
+
+
+def not_transposed(
+    n: int, m: int, trials: int, *, shuffler: str, rng: RandomSource
+) -> NDArray[Any]:
+    """Reads rows of permutations as rows of users."""
+    return rng.permutations(trials * m, n).reshape(trials, n, m)
+
+
+def across_graphs(n: int, m: int, trials: int, *, shuffler: str, rng: RandomSource) -> NDArray[Any]:
+    """Hands each permutation on to the next graph too."""
+    rows = rng.permutations(trials + m - 1, n)
+    return np.stack([rows[h : h + trials] for h in range(m)], axis=2)
+
+
+def same_permutation(
+    n: int, m: int, trials: int, *, shuffler: str, rng: RandomSource
+) -> NDArray[Any]:
+    return np.repeat(rng.permutations(trials, n)[:, :, None], m, axis=2)
+
+
+def sorted_slots(n: int, m: int, trials: int, *, shuffler: str, rng: RandomSource) -> NDArray[Any]:
+    """Forgets which slot of a user went where."""
+    return np.sort(sample_targets(n, m, trials, shuffler=shuffler, rng=rng), axis=2)
+
+
+def parallel_only(n: int, m: int, trials: int, *, shuffler: str, rng: RandomSource) -> NDArray[Any]:
+    return sample_targets(n, m, trials, shuffler="parallel", rng=rng)
+
+
+def slots_for_users(
+    n: int, m: int, trials: int, *, shuffler: str, rng: RandomSource
+) -> NDArray[Any]:
+    """Numbers slots by users in rows, and by messages in the division."""
+    return rng.permutations(trials, n * m).reshape(trials, n, m) % m
+
+
+@pytest.mark.parametrize(
+    ("mutant", "shuffler", "n", "m"),
+    [
+        (not_transposed, "parallel", 3, 2),
+        (same_permutation, "parallel", 3, 2),
+        (not_transposed, "single", 3, 2),
+        (sorted_slots, "single", 3, 2),
+        (sorted_slots, "parallel", 3, 2),
+        (parallel_only, "single", 3, 2),
+        (slots_for_users, "single", 3, 2),
+    ],
+)
+def test_wrong_graphs_are_caught(mutant: Sampler, shuffler: str, n: int, m: int) -> None:
+    with pytest.raises(AssertionError):
+        check_targets_are_uniform(mutant, shuffler, n, m, DeterministicRandom(400))
+
+
+def test_graphs_that_share_a_permutation_are_caught() -> None:
+    """Each has the right law; two together do not."""
+    check_targets_are_uniform(across_graphs, "parallel", 3, 2, DeterministicRandom(403))
+    one = targets_law(2, 2, "parallel")
+    law = {(a, b): p * r for (a, p), (b, r) in product(one.items(), repeat=2)}
+    graphs = across_graphs(2, 2, 20_000, shuffler="parallel", rng=DeterministicRandom(403))
+    rows = list(map(tuple, graphs.reshape(-1, 4).tolist()))
+    assert outcome_p_value(zip(rows[::2], rows[1::2], strict=True), law) < FALSE_ALARM
+
+
+@given(
+    n=st.integers(1, 40),
+    m=st.integers(1, 5),
+    trials=st.integers(1, 4),
+    shuffler=st.sampled_from(["parallel", "single"]),
+    seed=st.integers(0, 2**20),
+)
+def test_arrays_have_the_promised_form(
+    n: int, m: int, trials: int, shuffler: str, seed: int
+) -> None:
+    targets = sample_targets(n, m, trials, shuffler=shuffler, rng=DeterministicRandom(seed))
+    assert targets.shape == (trials, n, m)
+    assert targets.dtype == np.int32
+    assert targets.flags.c_contiguous
+    for graph in targets:
+        assert (np.bincount(graph.ravel(), minlength=n) == m).all()
+        if shuffler == "parallel":
+            assert (np.sort(graph, axis=0) == np.arange(n)[:, None]).all()
+    again = sample_targets(n, m, trials, shuffler=shuffler, rng=DeterministicRandom(seed))
+    assert (targets == again).all()
+
+
+def test_large_graphs_are_permutations_too() -> None:
+    """Beyond 65 536 users or slots permutations are drawn one by one."""
+    targets = sample_targets(70_000, 2, 2, rng=DeterministicRandom(404))
+    assert (np.sort(targets, axis=1) == np.arange(70_000)[:, None]).all()
+    assert (targets[0] != targets[1]).mean() > 0.99
+    single = sample_targets(40_000, 2, 2, shuffler="single", rng=DeterministicRandom(404))
+    for graph in single:
+        assert (np.bincount(graph.ravel()) == 2).all()
+        assert len(np.unique(graph[:, 0])) < 40_000
+
+
+def test_secure_graphs_differ_from_call_to_call() -> None:
+    """They agree with probability 1/50!."""
+    assert (sample_targets(50, 1) != sample_targets(50, 1)).any()
+
+
+# Multigraphs
+
+
+@given(
+    n=st.integers(1, 15),
+    m=st.integers(1, 4),
+    shuffler=st.sampled_from(["parallel", "single"]),
+    seed=st.integers(0, 2**20),
+)
+def test_multigraphs_keep_every_edge(n: int, m: int, shuffler: str, seed: int) -> None:
+    targets = sample_targets(n, m, shuffler=shuffler, rng=DeterministicRandom(seed))[0]
+    edges = {(i, h): int(targets[i, h]) for i in range(n) for h in range(m)}
+
+    graph = multigraph(targets)
+    assert isinstance(graph, nx.MultiGraph)
+    assert not graph.is_directed()
+    assert sorted(graph) == list(range(n))
+    assert graph.number_of_edges() == n * m
+    assert {degree for _, degree in graph.degree()} == {2 * m}
+    assert Counter(
+        (frozenset((a, b)), message) for a, b, message in graph.edges(data="message")
+    ) == Counter((frozenset((i, to)), h) for (i, h), to in edges.items())
+
+    bipartite = multigraph(targets, clear_share=False)
+    assert bipartite.number_of_nodes() == 2 * n
+    assert bipartite.number_of_edges() == n * m
+    assert {degree for _, degree in bipartite.degree()} == {m}
+    assert dict(bipartite.nodes(data="bipartite")) == {
+        **{("left", i): 0 for i in range(n)},
+        **{("right", i): 1 for i in range(n)},
+    }
+    assert nx.is_bipartite(bipartite)
+    assert Counter(
+        (frozenset((a, b)), message) for a, b, message in bipartite.edges(data="message")
+    ) == Counter((frozenset((("left", i), ("right", to))), h) for (i, h), to in edges.items())
+
+
+def test_multigraphs_keep_loops_and_repeats() -> None:
+    targets = [[0, 0, 1], [1, 0, 1], [2, 2, 2]]
+    graph = multigraph(targets)
+    assert nx.number_of_selfloops(graph) == 2 + 2 + 3
+    assert graph.number_of_edges(0, 1) == 2
+    assert graph.number_of_edges(2, 2) == 3
+    assert sorted(data["message"] for data in graph[2][2].values()) == [0, 1, 2]
+    bipartite = multigraph(targets, clear_share=False)
+    assert nx.number_of_selfloops(bipartite) == 0
+    assert bipartite.number_of_edges(("left", 0), ("right", 0)) == 2
+    assert bipartite.number_of_edges(("left", 0), ("right", 1)) == 1
+    assert not bipartite.has_edge(("left", 0), ("left", 1))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": -1}, ValueError, "n must be at least 1, got -1"),
+        ({"n": True}, TypeError, "n must be an integer, got the boolean True"),
+        ({"n": 3.0}, TypeError, "n must be an integer, got float 3.0"),
+        ({"n": "3"}, TypeError, "n must be an integer, got str '3'"),
+        ({"n": 2**31}, ValueError, "n must be at most 1073741824, got 2147483648"),
+        ({"m": 0}, ValueError, "m must be at least 1, got 0"),
+        ({"m": False}, TypeError, "m must be an integer, got the boolean False"),
+        ({"m": 1.5}, TypeError, "m must be an integer, got float 1.5"),
+        ({"m": None}, TypeError, "m must be an integer, got NoneType None"),
+        (
+            {"n": 2**15 + 1, "m": 2**15},
+            ValueError,
+            r"n \* m must be at most 1073741824, got 32769 \* 32768",
+        ),
+        ({"trials": 0}, ValueError, "trials must be at least 1, got 0"),
+        ({"trials": True}, TypeError, "trials must be an integer, got the boolean True"),
+        ({"trials": 10.0}, TypeError, "trials must be an integer, got float 10.0"),
+        ({"shuffler": "none"}, ValueError, "shuffler must be one of 'parallel', 'single', got"),
+        ({"shuffler": None}, TypeError, "shuffler must be a string, got NoneType None"),
+        ({"rng": 7}, TypeError, "rng must be None .* got int"),
+        ({"rng": np.random.default_rng(1)}, TypeError, "rng must be None .* got Generator"),
+    ],
+)
+def test_samples_of_no_model_are_refused(
+    arguments: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        sample_targets(**{"n": 4, "m": 2, **arguments})
+
+
+READERS: list[Callable[..., Any]] = [multigraph, count_components]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize(
+    ("targets", "kind", "message"),
+    [
+        ([[0], [0]], ValueError, "targets must name each user 1 times"),
+        ([[0, 1], [0, 0]], ValueError, "targets must name each user 2 times in each graph"),
+        ([[1], [2]], ValueError, "targets must be users 0 to 1, got 1 to 2"),
+        ([[-1], [0]], ValueError, "targets must be users 0 to 1, got -1 to 0"),
+        ([[2**40], [0]], ValueError, "targets must be users 0 to 1, got 0 to 1099511627776"),
+        ([[1.0], [0.0]], TypeError, "targets must hold integers, got an array of float64"),
+        ([[True], [False]], TypeError, "targets must hold integers, got an array of bool"),
+        ([["1"], ["0"]], TypeError, "targets must hold integers, got an array of <U1"),
+        ([0, 1], ValueError, r"targets must have shape .*, got \(2,\)"),
+        (np.zeros((0, 2), int), ValueError, r"targets must have shape .*, got \(.*0, 2\)"),
+        (np.zeros((2, 0), int), ValueError, r"targets must have shape .*, got \(.*2, 0\)"),
+        (np.zeros((1, 1, 1, 1), int), ValueError, r"targets must have shape .*\(1, 1, 1, 1\)"),
+    ],
+)
+def test_what_no_permutation_leads_to_is_refused(
+    read: Callable[..., Any], targets: Any, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        read(targets)
+
+
+def test_a_graph_of_many_that_no_permutation_leads_to_is_refused() -> None:
+    """User 0 is named once too often in one graph, and once too little in the other."""
+    good = [[[1], [0]], [[0], [1]]]
+    assert count_components(good).counts.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="targets must name each user 1 times in each graph"):
+        count_components([[[0], [0]], [[1], [1]]])
+    with pytest.raises(ValueError, match=r"targets must have shape \(n, m\), got \(2, 2, 1\)"):
+        multigraph(good)
+
+
+def test_targets_beyond_32_bits_are_refused() -> None:
+    flat = np.broadcast_to(np.int32(0), (2**15 + 1, 2**15))
+    with pytest.raises(ValueError, match=rf"n \* m must be at most {MAX_SLOTS}, got 32769 \* "):
+        count_components(flat)
+
+
+@pytest.mark.parametrize("clear", [0, 1, None, "yes"])
+def test_the_clear_share_is_there_or_not(clear: Any) -> None:
+    for read in READERS:
+        with pytest.raises(TypeError, match=f"clear_share must be True or False, got .*{clear}"):
+            read([[1], [0]], clear_share=clear)
+
+
+def test_any_integers_are_targets() -> None:
+    for kind in (np.int8, np.uint8, np.uint64, np.int64):
+        assert count_components(np.array([[1, 0], [0, 1]], dtype=kind)).counts.tolist() == [1]
