@@ -52,8 +52,9 @@ def clopper_pearson(
     trials = integer("trials", trials, low=1)
     successes = integer("successes", successes, low=0, high=trials)
     tail = float((1 - number("confidence", confidence, above=0, below=1)) / 2)
-    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
-    high = float(betainccinv(successes + 1, trials - successes, tail)) if successes < trials else 1.0
+    failures = trials - successes
+    low = float(betaincinv(successes, failures + 1, tail)) if successes else 0.0
+    high = float(betainccinv(successes + 1, failures, tail)) if failures else 1.0
     return Interval(low * (1 - _SLACK), min(1.0, high * (1 + _SLACK)))
 
 
