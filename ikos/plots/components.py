@@ -1,0 +1,325 @@
+"""A check of the component bounds as a figure: the exact law, its bounds, and samples of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gmpy2
+from gmpy2 import mpfr
+
+from ikos.confidence import clopper_pearson
+from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
+from ikos.results import at_least
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+except ImportError:
+    raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
+
+if TYPE_CHECKING:
+    from ikos.graphs import ComponentCheck
+
+__all__ = ["components_figure"]
+
+# hollow markers leave to be seen what lies beneath them
+_HOLLOW = {"markerfacecolor": "none"}
+_CURVES: dict[str, dict[str, Any]] = {
+    "lemma": {"color": VERMILLION, "marker": "s", "linestyle": (0, (4, 1.5)), "markersize": 7}
+    | _HOLLOW,
+    "bound": {"color": GREEN, "marker": "^", "linestyle": (0, (1, 1.2)), "markersize": 8} | _HOLLOW,
+    "exact": {"color": BLUE, "marker": "o", "linestyle": "-", "markersize": 4.5},
+}
+_SAMPLES: dict[str, dict[str, Any]] = {
+    "sampled": {"color": BLACK, "marker": "x", "markersize": 7.5},
+    "planted": {"color": PURPLE, "marker": "D", "markersize": 8.5} | _HOLLOW,
+}
+_ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.4), (0, -2), (0, 0)]
+"""From a bar at an upper limit downwards."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What samples say of P[C = c]: decimal logarithms; None for zero."""
+
+    c: int
+    low: float | None
+    middle: float | None
+    high: float
+
+
+def _log10(value: float | mpfr) -> float | None:
+    """Return a decimal logarithm, also of numbers far below the smallest float."""
+    return float(gmpy2.log10(mpfr(value))) if value > 0 else None
+
+
+def components_figure(check: ComponentCheck) -> Figure:
+    """Return a figure of P[C = c] against c, on a logarithmic axis without a lower end.
+
+    Beneath it, where the exact law is known, the importance samples in proportion to that: their
+    intervals are too narrow for the large axis.
+
+    Parameters
+    ----------
+    check : ComponentCheck
+        What `ikos.graphs.check_components` returns.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> from ikos.graphs import check_components
+    >>> from ikos.testing import DeterministicRandom
+    >>> check = check_components(20, 3, 1000, rng=DeterministicRandom(1))
+    >>> figure = components_figure(check)
+    >>> [text.get_text().partition(",")[0] for text in figure.legends[0].get_texts()]
+    ['Lemma C.5 of BBGN20', 'bound of this library', 'exact law', '1', 'seen in none of 1', '2']
+    """
+    curves, samples = _curves(check), _samples(check)
+    figure = Figure(figsize=(10.5, 5.2), dpi=150)
+    figure.text(0.015, 0.985, "Components of share graphs", size=12, weight="bold", va="top")
+    figure.text(0.015, 0.935, _setting(check), size=10.5, va="top")
+    ratios = bool(samples["planted"]) and "exact" in curves
+    axes = figure.add_axes((0.09, 0.37, 0.495, 0.505) if ratios else (0.09, 0.12, 0.495, 0.755))
+    many = len(check.rows)
+    for name, points in curves.items():
+        _draw_curve(axes, name, points, many)
+    for name, seen in samples.items():
+        _draw_samples(axes, name, seen, many)
+    _probabilities(axes, curves, samples)
+    _components(axes, many)
+    last = axes
+    if ratios:
+        axes.tick_params(labelbottom=False)
+        last = figure.add_axes((0.09, 0.12, 0.495, 0.2))
+        _draw_ratios(last, dict(curves["exact"]), samples["planted"], many)
+        _components(last, many)
+    last.set_xlabel("number of components c", fontsize=10)
+    _legend(figure, check, axes)
+    return figure
+
+
+# What is drawn
+
+
+def _curves(check: ComponentCheck) -> dict[str, list[tuple[int, float]]]:
+    """Return the points of each curve, c and log10; the highest curve first."""
+    from ikos.graphs import lemma_c5, parts
+
+    n, m, rows = check.n, check.graph.m, check.rows
+    # the rows hold floats, which end at 1e-308
+    values: dict[str, Sequence[mpfr]] = {}
+    if rows[0].lemma is not None:
+        values["lemma"] = lemma_c5.falling_bounds(n, m, len(rows))
+    if rows[0].bound is not None:
+        values["bound"] = parts.falling_bounds(n, check.graph, len(rows))
+    values["exact"] = [row.exact.high for row in rows if row.exact is not None]
+    curves = {}
+    for name, bounds in values.items():
+        logs = [(c, _log10(min(bound, mpfr(1)))) for c, bound in enumerate(bounds, 1)]
+        curves[name] = [(c, log) for c, log in logs if log is not None]
+    return {name: points for name, points in curves.items() if points}
+
+
+def _samples(check: ComponentCheck) -> dict[str, list[_Seen]]:
+    """Return what each kind of samples says."""
+    trials = check.tally.trials
+    sampled = [
+        _Seen(
+            row.c, _log10(row.sampled.low), _log10(row.seen / trials), math.log10(row.sampled.high)
+        )
+        for row in check.rows
+    ]
+    planted = []
+    for tally in check.planted:
+        c = tally.parts
+        seen = tally.counts.get(c, 0)
+        found = clopper_pearson(seen, tally.trials, check.confidence)
+        scale = _log10(tally.expected.high)
+        assert scale is not None  # two messages hide, or none are planted
+        low, middle = _log10(found.low), _log10(seen / tally.trials)
+        planted.append(
+            _Seen(
+                c,
+                None if low is None else scale + low,
+                None if middle is None else scale + middle,
+                min(0.0, scale + math.log10(found.high)),
+            )
+        )
+    return {"sampled": sampled, "planted": planted}
+
+
+# How it is drawn
+
+
+def _scaled(style: dict[str, Any], rows: int) -> dict[str, Any]:
+    """Return a style with markers small enough for so many of them."""
+    return style | {"markersize": style["markersize"] * min(1.0, math.sqrt(14 / rows))}
+
+
+def _draw_curve(axes: Axes, name: str, points: Sequence[tuple[int, float]], rows: int) -> None:
+    places, heights = zip(*points, strict=True)
+    axes.plot(places, heights, linewidth=1.3, gid=name, **_scaled(_CURVES[name], rows))
+
+
+def _draw_samples(axes: Axes, name: str, seen: Sequence[_Seen], rows: int) -> None:
+    style = _scaled(_SAMPLES[name], rows)
+    some = [
+        (point.c, point.low, point.middle, point.high)
+        for point in seen
+        if point.low is not None and point.middle is not None
+    ]
+    none = [(point.c, point.high) for point in seen if point.low is None]
+    if some:
+        places, lows, middles, highs = zip(*some, strict=True)
+        axes.vlines(
+            places,
+            lows,
+            highs,
+            color=style["color"],
+            linewidth=1.6,
+            zorder=4,
+            gid=f"{name}-intervals",
+        )
+        axes.plot(places, middles, linestyle="none", zorder=5, gid=name, **style)
+    if none:
+        arrows = _scaled({"markersize": 15} | _HOLLOW, rows)
+        axes.plot(
+            *zip(*none, strict=True),
+            marker=_ARROW,
+            color=style["color"],
+            linestyle="none",
+            zorder=4,
+            gid=f"{name}-limits",
+            **arrows,
+        )
+
+
+def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Seen], rows: int) -> None:
+    """Draw the intervals of the importance samples, divided by the exact law."""
+    ends = [
+        [
+            0.0 if value is None else 10 ** (value - exact[point.c])
+            for value in (point.low, point.middle, point.high)
+        ]
+        for point in seen
+    ]
+    places = [point.c for point in seen]
+    low, middle, high = zip(*ends, strict=True)
+    style = _scaled(_SAMPLES["planted"], rows)
+    axes.axhline(1, color=BLUE, linewidth=1.3, gid="exact-ratio")
+    axes.vlines(places, low, high, color=style["color"], linewidth=1.6, gid="ratio-intervals")
+    axes.plot(places, middle, linestyle="none", gid="ratio", zorder=5, **style)
+    bottom, top = min(1.0, *low), max(1.0, *high)
+    room = 0.15 * max(1e-9, top - bottom)
+    axes.set_ylim(bottom - room, top + room)
+    ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(max(0.0, bottom), top)
+    axes.yaxis.set_major_locator(FixedLocator([float(tick) for tick in ticks]))
+    axes.set_ylim(bottom - room, top + room)
+    digits = max(0, math.ceil(-math.log10(ticks[1] - ticks[0]) - 1e-6))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.{digits}f}"))
+    axes.set_ylabel("÷ exact law", fontsize=10)
+
+
+def _components(axes: Axes, rows: int) -> None:
+    """Scale the axis of the components."""
+    axes.set_xlim(0.5, rows + 0.5)
+    every = next(step for step in (1, 2, 5, 10) if rows <= 14 * step or step == 10)
+    axes.xaxis.set_major_locator(
+        FixedLocator([1, *range(every if every > 1 else 2, rows + 1, every)])
+    )
+    plain(axes)
+
+
+def _probabilities(
+    axes: Axes, curves: dict[str, list[tuple[int, float]]], samples: dict[str, list[_Seen]]
+) -> None:
+    """Scale the axis of the logarithms, and write powers of ten beside it."""
+    heights = [log for points in curves.values() for _, log in points]
+    for seen in samples.values():
+        heights += [end for point in seen for end in (point.low, point.high) if end is not None]
+    # an arrow hangs from its limit, and takes some of the height
+    span = max(1.0, -min(heights))
+    bottom = -1.13 * span
+    axes.set_ylim(bottom, 0.05 * span)
+    ticks = MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, 0.0)
+    axes.yaxis.set_major_locator(FixedLocator([float(k) for k in ticks if bottom <= k <= 0]))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda k, _: f"$10^{{{k:.0f}}}$" if round(k) else "1")
+    )
+    if span <= 6:
+        digits = [
+            k + math.log10(digit) for k in range(math.floor(bottom), 0) for digit in range(2, 10)
+        ]
+        axes.yaxis.set_minor_locator(FixedLocator([tick for tick in digits if tick >= bottom]))
+    axes.set_ylabel("P[C = c]", fontsize=10)
+
+
+# Words
+
+
+def _setting(check: ComponentCheck) -> str:
+    graph = check.graph
+    shufflers = "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
+    return (
+        f"n = {power_of_ten(check.n)} user{'s' * (check.n > 1)}, "
+        f"m = {graph.m:,} shuffled message{'s' * (graph.m > 1)} of each, {shufflers}, "
+        f"{'a' if graph.clear_share else 'no'} clear share"
+    )
+
+
+def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
+    percent = f"{100 * check.confidence:.6g} %"
+    words = {
+        "lemma": "Lemma C.5 of BBGN20, an upper bound",
+        "bound": "bound of this library, for any n",
+        "exact": "exact law",
+        "sampled": f"{check.tally.trials:,} sampled graphs,\n{percent} interval for each c",
+        "sampled-limits": f"seen in none of {check.tally.trials:,}:\n"
+        f"upper end of the {percent} interval",
+    }
+    if check.planted:
+        many = f"{check.planted[0].trials:,} importance samples"
+        which = "each c" if len(check.planted) > 1 else f"c = {check.planted[0].parts}"
+        words["planted"] = f"{many} for {which},\n{percent} interval"
+        words["planted-limits"] = f"no such graph in {many}:\nupper end of the interval"
+    drawn = {line.get_gid(): line for line in axes.get_lines()}
+    names = [name for name in words if name in drawn]
+    figure.legend(
+        [drawn[name] for name in names],
+        [words[name] for name in names],
+        loc="upper left",
+        bbox_to_anchor=(0.6, 0.895),
+        frameon=False,
+        fontsize=9.5,
+        alignment="left",
+        handlelength=2.6,
+        labelspacing=0.9,
+    )
+    figure.text(
+        0.61, 0.03, "\n".join(_notes(check)), fontsize=8, color=GREY, va="bottom", linespacing=1.35
+    )
+
+
+def _notes(check: ComponentCheck) -> list[str]:
+    notes = []
+    zero = [row.c for row in check.rows if row.exact is not None and not row.exact.high]
+    if zero:
+        span = f"c = {zero[0]}" if len(zero) == 1 else f"c = {zero[0]} to {zero[-1]}"
+        notes.append(f"The exact law is 0 for {span}.")
+    if check.rows[0].exact is None:
+        notes.append("The exact law is not computed for so many users.")
+    if check.rows[0].bound is None:
+        notes.append("No bound is stated where fewer than two messages hide.")
+    c = check.unseen
+    if c <= check.n:
+        tail = at_least(check.tally.tail(c, check.confidence).high, 2)
+        notes.append(f"The sample saw no graph of {c:,} or more components:")
+        notes.append(f"it says P[C ≥ {c:,}] < {tail}, and no more.")
+    return notes
