@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,6 +34,11 @@ from ikos.cli.types import NAME
 from ikos.graphs import Slack, Sweep, sweep
 from ikos.graphs.sweeps import BOUNDS
 from ikos.results import at_most
+
+if TYPE_CHECKING:
+    Base = click.ParamType[tuple[int, int]]
+else:
+    Base = click.ParamType  # not subscriptable in older versions
 
 __all__ = ["MESSAGES", "NAMES", "PROGRAM", "USERS", "Range", "command", "factor_text"]
 
@@ -58,7 +63,7 @@ Examples
 _OPTIONS = {"n": "--users", "m": "--messages", "bound": "--bound"}
 
 
-class Range(click.ParamType):
+class Range(Base):
     """A range of positive integers, LOW:HIGH with both ends, or one number."""
 
     name = "low:high"
