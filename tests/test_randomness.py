@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import multiprocessing
 import os
 import pickle
@@ -15,14 +16,14 @@ import sys
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from exact.enumeration import exact_law, words
+from exact.enumeration import Words, exact_law, words
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 from statistical import FALSE_ALARM, outcome_p_value, p_value_bound, uniform_p_value
@@ -295,6 +296,174 @@ def test_long_permutation_moves_indices_uniformly() -> None:
 def test_permutation_refuses_a_negative_length() -> None:
     with pytest.raises(ValueError, match="n must be at least 0, got -1"):
         SecureRandom().permutation(-1)
+
+
+# Many permutations at once
+
+
+class TiesInRows(ShortKeys):
+    """Rows with ties are kept, in the order of the indices."""
+
+    def _sorted_rows(self, out: NDArray[np.int32]) -> None:
+        keys = np.zeros(out.shape, dtype=np.uint64)
+        self.fill(keys)
+        out[:] = np.argsort(keys, axis=1, kind="stable")
+
+
+class RowWords(Words):
+    """The same words, for arrays of rows."""
+
+    def fill(self, out: NDArray[Any]) -> None:
+        flat = np.empty(out.size, dtype=out.dtype)
+        super().fill(flat)
+        out[:] = flat.reshape(out.shape)
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "bits", "draws"), [(1, 2, 1, 4), (1, 3, 2, 2), (2, 2, 1, 3), (3, 2, 1, 2)]
+)
+@pytest.mark.parametrize("short", [256, 1], ids=["32 bits", "64 bits"])
+def test_rows_with_ties_are_exactly_uniform_by_enumeration_of_the_keys(
+    monkeypatch: pytest.MonkeyPatch, count: int, n: int, bits: int, draws: int, short: int
+) -> None:
+    """However many draws the ties take, all combinations of orders are equally likely."""
+    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    for rounds in range(1, draws + 1):
+        law, unfinished = exact_law(
+            lambda rng: tuple(map(tuple, rng.permutations(count, n).tolist())),
+            lambda path, least, rounds=rounds: RowWords(path, least, bits, rounds, True),  # type: ignore[misc]
+        )
+        assert sorted(law) == sorted(product(permutations(range(n)), repeat=count))
+        assert len(set(law.values())) == 1
+        tied = 1 - Fraction(math.perm(2**bits, n), 2 ** (bits * n))
+        assert 1 - unfinished == (1 - tied**rounds) ** count
+
+
+def check_rows_are_uniform(rng: RandomSource, n: int) -> None:
+    """Each row, and each two rows that follow each other."""
+    orders = {order: i for i, order in enumerate(permutations(range(n)))}
+    rows = [orders[tuple(row)] for row in rng.permutations(24_000, n).tolist()]
+    assert uniform_p_value(rows, len(orders)) > FALSE_ALARM
+    pairs = np.array(rows[::2]) * len(orders) + np.array(rows[1::2])
+    assert uniform_p_value(pairs, len(orders) ** 2) > FALSE_ALARM
+
+
+KINDS = [(256, 1 << 16), (2, 1 << 16), (1, 2)]
+"""Longest rows whose keys have 32 and 64 bits: all rows of the first kind, or the second, or so
+long that they are permuted one by one."""
+
+
+@pytest.mark.parametrize(("short", "long"), KINDS)
+@pytest.mark.parametrize("source", [SecureRandom, lambda: DeterministicRandom(32)])
+@pytest.mark.parametrize("n", [3, 4])
+def test_rows_fit_the_uniform_law_on_all_orders(
+    monkeypatch: pytest.MonkeyPatch,
+    source: Callable[[], RandomSource],
+    n: int,
+    short: int,
+    long: int,
+) -> None:
+    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    monkeypatch.setattr(ikos.randomness, "_LONG_ROW", long)
+    check_rows_are_uniform(source(), n)
+
+
+@pytest.mark.parametrize(("short", "long"), KINDS[:2])
+def test_rows_with_ties_fit_the_uniform_law_and_are_caught_if_ties_are_left(
+    monkeypatch: pytest.MonkeyPatch, short: int, long: int
+) -> None:
+    """Keys of three bits: 59 rows of 100 have ties."""
+    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    check_rows_are_uniform(ShortKeys(33), 4)
+    with pytest.raises(AssertionError):
+        check_rows_are_uniform(TiesInRows(33), 4)
+
+
+class ForcedTies(DeterministicRandom):
+    """Keys given in advance for the first draw, then the stream's; notes what was asked for."""
+
+    def __init__(self, keys: list[list[int]]) -> None:
+        super().__init__(34)
+        self.keys = keys
+        self.shapes: list[tuple[int, ...]] = []
+
+    def fill(self, out: NDArray[Any]) -> None:
+        super().fill(out)
+        self.shapes.append(out.shape)
+        if len(self.shapes) == 1:
+            top = 8 * out.dtype.itemsize - 8
+            out[:] = np.array(self.keys, dtype=out.dtype) << out.dtype.type(top)
+
+
+@pytest.mark.parametrize("short", [256, 1])
+def test_rows_with_ties_are_drawn_again_and_others_kept(
+    monkeypatch: pytest.MonkeyPatch, short: int
+) -> None:
+    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    keys = [[9, 5, 7, 1], [3, 3, 2, 8], [1, 2, 3, 4], [6, 6, 6, 6], [0, 255, 254, 0]]
+    redrawn = set()
+    for seed in range(40):
+        rng = ForcedTies(keys)
+        rng.bytes(1 + seed)
+        rows = [tuple(row) for row in rng.permutations(5, 4).tolist()]
+        assert rows[0] == (3, 1, 2, 0)
+        assert rows[2] == (0, 1, 2, 3)
+        assert rng.shapes == [(5, 4), (3, 4)]
+        assert all(sorted(row) == [0, 1, 2, 3] for row in rows)
+        redrawn.update(rows[k] for k in (1, 3, 4))
+    # 120 uniform orders of 24; fewer than 18 different ones with probability below 1e-9
+    assert len(redrawn) >= 18
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 255, 256, 257, 65_535, 65_536, 65_537, 70_000])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_rows_hold_each_index_once(n: int, count: int) -> None:
+    """The kinds of keys change at 256 and 65 536."""
+    rows = DeterministicRandom(35).permutations(count, n)
+    assert rows.shape == (count, n)
+    assert rows.dtype == np.int32
+    assert (np.sort(rows, axis=1) == np.arange(n)).all()
+    if n > 100 and count > 1:
+        assert (rows[0] != rows[1]).any()
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 300])
+def test_long_rows_move_every_index_uniformly(n: int) -> None:
+    """Where the first, a middle and the last index go; on both sides of the change of keys."""
+    rows = DeterministicRandom(36).permutations(5000, n)
+    for index in (0, n // 2, n - 1):
+        where = np.argmax(rows == index, axis=1)
+        assert uniform_p_value(where, n) > FALSE_ALARM
+        assert uniform_p_value(rows[:, index], n) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("together", [1, 5, 8, 20, 23])
+def test_rows_are_sorted_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(ikos.randomness, "_ROWS_TOGETHER", together)
+    rows = DeterministicRandom(37).permutations(601, 4)
+    assert (np.sort(rows, axis=1) == np.arange(4)).all()
+    if together == 8:
+        check_rows_are_uniform(DeterministicRandom(37), 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ((-1, 3), ValueError, "count must be at least 0, got -1"),
+        ((True, 3), TypeError, "count must be an integer, got the boolean True"),
+        ((2.0, 3), TypeError, "count must be an integer, got float 2.0"),
+        ((2, -1), ValueError, "n must be at least 0, got -1"),
+        ((2, 2**31), ValueError, "n must be at most 2147483647, got 2147483648"),
+        ((2, "3"), TypeError, "n must be an integer, got str '3'"),
+    ],
+)
+def test_rows_of_no_size_are_refused(
+    arguments: tuple[Any, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        SecureRandom().permutations(*arguments)
 
 
 # Raw words
@@ -719,3 +888,84 @@ def test_orders_of_two_permutations_in_a_row_are_independent() -> None:
         for _ in range(8000)
     )
     assert outcome_p_value(drawn, law) > FALSE_ALARM
+
+
+# Families of sources
+
+
+def test_families_are_reproducible_and_pinned() -> None:
+    """Source k is keyed by SHA-512 of a label, of 64 bytes of its parent, and of k."""
+    root = DeterministicRandom(7).bytes(64)
+    for k in (0, 1, 255, 256, 2**40):
+        label = b"ikos.randomness.streams" + root + k.to_bytes(16, "big")
+        inner = hashlib.sha512(label).digest()
+        key = hashlib.sha512(inner + (1).to_bytes(8, "big")).digest()
+        expected = counter_mode(key[:32], key[32:48], 64)
+        for _ in range(2):
+            assert DeterministicRandom(7).streams()(k).bytes(64) == expected
+
+
+def test_sources_of_a_family_differ_from_each_other_and_from_their_parent() -> None:
+    parent = DeterministicRandom(40)
+    family, again = parent.streams(), parent.streams()
+    ahead = DeterministicRandom(40)
+    pieces = [family(k).bytes(32) for k in range(300)]
+    pieces += [again(k).bytes(32) for k in range(300)]
+    pieces += [parent.bytes(32), *(ahead.bytes(32) for _ in range(6))]
+    pieces += [family(1).streams()(k).bytes(32) for k in range(3)]
+    pieces += [DeterministicRandom(seed).streams()(0).bytes(32) for seed in (0, 1, 41)]
+    # the parent goes on where two roots of 64 bytes ended
+    assert pieces[600] == pieces[605]
+    assert len(set(pieces)) == len(pieces) - 1
+
+
+def test_a_family_depends_on_what_was_drawn_before() -> None:
+    fresh, used = DeterministicRandom(41), DeterministicRandom(41)
+    used.bytes(1)
+    assert fresh.streams()(0).bytes(16) != used.streams()(0).bytes(16)
+
+
+def test_a_source_of_a_family_does_not_depend_on_the_others() -> None:
+    family = DeterministicRandom(42).streams()
+    backwards = [family(k).bytes(100) for k in reversed(range(5))][::-1]
+    other = DeterministicRandom(42).streams()
+    assert backwards == [other(k).bytes(100) for k in range(5)]
+
+
+def test_sources_of_a_family_are_independent() -> None:
+    """Pairs of elements from neighbouring sources, at the same place of each."""
+    family = DeterministicRandom(43).streams()
+    drawn = np.array([family(k).uniform(6, 10) for k in range(4000)], dtype=np.int64)
+    pairs = drawn[::2] * 6 + drawn[1::2]
+    assert uniform_p_value(pairs.ravel(), 36) > FALSE_ALARM
+
+
+def test_families_are_pickled() -> None:
+    family = DeterministicRandom(44).streams()
+    twin = pickle.loads(pickle.dumps(family))
+    assert twin(3).bytes(32) == family(3).bytes(32)
+    assert isinstance(twin(3), RandomSource)
+
+
+def test_no_key_of_a_secure_family_leaves_its_process() -> None:
+    """A pickle is the same bytes for every family, so that it holds nothing of any."""
+    rng = SecureRandom()
+    families = [rng.streams(), rng.streams(), SecureRandom().streams(), secure(None).streams()]
+    rng.bytes(100)
+    families.append(rng.streams())
+    assert len({pickle.dumps(family) for family in families}) == 1
+    twin = pickle.loads(pickle.dumps(families[0]))
+    drawn = [family(k).bytes(32) for family in (*families, twin) for k in (0, 0, 1)]
+    assert len(set(drawn)) == len(drawn)
+    assert all(type(family(0)) is SecureRandom for family in (*families, twin))
+
+
+class LeakyFamily(SecureRandom):
+    """Derives its sources from a secret that goes where they go."""
+
+    def streams(self) -> Callable[[int], RandomSource]:
+        return RandomSource.streams(self)
+
+
+def test_a_family_that_carries_its_secret_is_caught() -> None:
+    assert len({pickle.dumps(LeakyFamily().streams()) for _ in range(2)}) == 2

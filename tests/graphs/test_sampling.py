@@ -378,7 +378,7 @@ def test_dask_gives_what_one_core_gives(small_batches: None, processes: bool) ->
     with dask(processes) as executor:
         assert wanted(executor=executor) == wanted()
         assert component_counts(50, 1, 30, executor=executor).shape == (30,)
-    assert threading.active_count() <= threads + 8  # Dask keeps pools for good
+    assert threading.active_count() <= threads + 2  # Dask keeps pools for good
 
 
 def test_batches_of_one_call_are_the_same_family_whatever_their_number(
@@ -634,10 +634,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
 @pytest.mark.slow
-def test_ten_million_users_fit_into_four_gibibytes() -> None:
+def test_ten_million_users_fit_into_two_gibibytes() -> None:
     """There is more than one component with probability about n^(1 - m), 1e-21."""
     done = subprocess.run([sys.executable, "-c", LARGE], check=True, capture_output=True, text=True)
-    assert 2**28 < int(done.stdout) < 2**32
+    assert 2**28 < int(done.stdout) < 2**31
 
 
 # What is refused
