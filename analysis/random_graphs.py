@@ -107,8 +107,8 @@ MOMENT = (16, (2, 3, 4, 5, 6))
 
 DRAWN = (
     ("graph-connected", 12, 3, True, 1),
-    ("graph-components", 14, 1, True, 3),
-    ("graph-bipartite", 9, 2, False, 4),
+    ("graph-components", 12, 2, True, 2759),
+    ("graph-bipartite", 10, 2, False, 0),
 )
 """Name, users, messages, clear share and seed of the graphs that are drawn."""
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import Any
 
 import networkx as nx
@@ -327,16 +327,16 @@ def _draw_edges(
     for one, other, message in graph.edges(data="message"):
         key = (one, other) if place[one].tolist() <= place[other].tolist() else (other, one)
         together.setdefault(key, []).append((one, other, message))
-    centres = {
-        part: np.mean([point for vertex, point in place.items() if owners[vertex] == part], axis=0)
-        for part in range(len(looks))
+    free = {
+        one: _free_angle([place[to] - place[one] for to in graph[one] if to != one])
+        for one, other in together
+        if one == other
     }
     for (one, other), bundle in together.items():
-        part = owners[one]
-        look = looks[part]
+        look = looks[owners[one]]
         for i, (sender, receiver, message) in enumerate(bundle):
             if one == other:
-                path = _loop(place[one], place[one] - centres[part], i, len(bundle))
+                path = _loop(place[one], free[one], i, len(bundle))
             else:
                 path = _arc(place[one], place[other], i - (len(bundle) - 1) / 2)
             axes.add_patch(
@@ -362,9 +362,18 @@ def _arc(start: Point, end: Point, rank: float) -> Path:
     return Path([start, middle, end], [Path.MOVETO, Path.CURVE3, Path.CURVE3])
 
 
-def _loop(at: Point, outwards: Point, rank: int, many: int) -> Path:
-    """Return a loop at a user, away from the component's centre; several fan out."""
-    angle = math.atan2(outwards[1], outwards[0]) if float(np.linalg.norm(outwards)) else math.pi / 2
+def _free_angle(towards: Sequence[Point]) -> float:
+    """Return the middle of the widest angle between a user's neighbours; upwards without any."""
+    if not towards:
+        return math.pi / 2
+    angles = sorted(math.atan2(y, x) for x, y in towards)
+    gaps = [after - angle for angle, after in pairwise([*angles, angles[0] + 2 * math.pi])]
+    widest = max(range(len(gaps)), key=gaps.__getitem__)
+    return angles[widest] + gaps[widest] / 2
+
+
+def _loop(at: Point, angle: float, rank: int, many: int) -> Path:
+    """Return a loop at a user, in a direction where there is room; several fan out."""
     angle += (rank - (many - 1) / 2) * min(1.1, 2 * math.pi / many)
     half = min(0.5, 0.9 * math.pi / max(many, 2))
     legs = [at + 1.15 * np.array([math.cos(a), math.sin(a)]) for a in (angle - half, angle + half)]
