@@ -2,8 +2,8 @@
 
 Results go to standard output, all at once at the end, so that nothing is half-printed; warnings,
 errors and progress to standard error. A mistake is answered by one line,
-``ikos COMMAND: error: ...``, and exit status 2; an interruption by status 130. Each command takes
-``--json`` and documents the object that it prints in its module.
+``ikos COMMAND: error: ...``, and exit status 2; an interruption by status 130; a check that fails
+by status 1. Each command takes ``--json`` and documents the object that it prints in its module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ikos.cli.output import discard_output
 
 __all__ = ["execute", "main"]
 
-COMMANDS = ("sum", "messages", "demo")
+COMMANDS = ("sum", "messages", "graphs", "demo")
 """Each a module of this package with a click command called ``command``."""
 
 

@@ -12,12 +12,13 @@ __all__ = ["Command", "Interrupted", "Quiet", "in_options", "one_line", "problem
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
 
-_OPTIONS = {"n": "--users", "q": "--modulus", "lower": "--lower", "upper": "--upper"}
+_OPTIONS = {"n": "--users", "m": "--messages", "q": "--modulus"}
 _OPTIONS |= {
     name: "--" + name.replace("_", "-")
     for name in (
-        "analysis", "column", "confidence", "corrupt_shufflers", "delimiter", "delta", "epsilon",
-        "messages", "min_honest", "modulus", "precision", "reserve", "shuffler", "sigma", "users",
+        "analysis", "backend", "column", "confidence", "corrupt_shufflers", "delimiter", "delta",
+        "epsilon", "largest", "lower", "messages", "min_honest", "modulus", "planted", "precision",
+        "reserve", "seed", "shuffler", "sigma", "trials", "upper", "users", "workers",
     )
 }  # fmt: skip
 
@@ -61,6 +62,7 @@ def problem(error: BaseException) -> str:
 def in_options(message: str) -> str:
     """Return a message of the library with its parameters named as options."""
     message = re.sub(r"^(\w+)(?= must )", lambda match: _OPTIONS.get(match[1], match[1]), message)
+    message = re.sub(r"^n \* m(?= must )", "--users * --messages", message)
     message = re.sub(
         r"\bclear_share=(True|False)",
         lambda match: "--clear-share" if match[1] == "True" else "--no-clear-share",

@@ -5,6 +5,7 @@ What is out of range is refused in the library's words: ``--option must be ..., 
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -276,7 +277,8 @@ class PlotFile(Base):
         try:
             if str(value).endswith(os.sep):
                 raise IsADirectoryError
-            destination(path)
+            if not os.access(destination(path).parent, os.W_OK):
+                raise PermissionError(errno.EACCES, "Permission denied")
         except IsADirectoryError:
             self.fail(f"{shown} is a folder", param, ctx)
         except OSError as error:
