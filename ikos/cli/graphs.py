@@ -32,6 +32,7 @@ Examples
   ikos graphs --users 100 --messages 3 --trials 100000
   ikos graphs --users 30 --messages 2 --trials 10000 --shuffler single \\
       --no-clear-share --seed 1 --json
+
 \b
 Exit status
   0 nothing contradicts anything; 1 a bound does not hold, or the samples

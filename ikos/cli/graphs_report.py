@@ -271,13 +271,21 @@ def _planted(tally: PlantedTally, confidence: float) -> tuple[mpfr, mpfr]:
 
 
 def _about_moment(check: ComponentCheck, q: int) -> str:
+    from ikos.graphs import component_moment
+
     order = power_text(q)
     if check.excess is None:
         text = f"E[q^C]/q - 1 is not computed here for q = {order}"
-    elif math.isinf(check.excess):
-        text = f"E[q^C]/q - 1 is not known to be below 1.7e308 for q = {order}"
-    else:
+    elif math.isfinite(check.excess):
         text = f"E[q^C]/q - 1 is at most {at_least(check.excess, 3)} for q = {order}"
+    elif check.rows[0].exact is not None:
+        graph = check.graph
+        moment = component_moment(
+            check.n, graph.m, q, shuffler=graph.shuffler, clear_share=graph.clear_share
+        )
+        text = f"E[q^C]/q - 1 is at most {moment.excess:.2Ue} for q = {order}"
+    else:
+        text = f"E[q^C]/q - 1 is not known to be below 1.7e308 for q = {order}"
     if check.excess_bound is not None:
         return f"{text}; Lemma C.5 bounds it by {at_least(check.excess_bound, 3)}."
     if check.rows[0].lemma is not None:
