@@ -113,6 +113,25 @@ def test_labels_number_components_by_their_first_users() -> None:
         assert labels.tolist() == [[0, 1, 1, 0, 2]]
 
 
+def test_labels_do_not_depend_on_the_names_that_a_search_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As from a search that begins anywhere, and goes on anywhere."""
+    find = ikos.graphs.components._LABELS["scipy"]
+
+    def renamed(targets: NDArray[np.int32], clear: bool) -> NDArray[np.int32]:
+        labels = find(targets, clear)
+        order = DeterministicRandom(504).permutation(int(labels.max()) + 1)
+        renamed: NDArray[np.int32] = order.astype(np.int32)[labels]
+        return renamed
+
+    monkeypatch.setitem(ikos.graphs.components._LABELS, "scipy", renamed)
+    targets = blocks_of_cycles([2, 1, 3, 1, 1, 2, 4])
+    expected = [0, 0, 1, 2, 2, 2, 3, 4, 5, 5, 6, 6, 6, 6]
+    assert component_labels(targets).tolist() == [expected]
+    check_graph_by_graph(np.stack([targets, targets[::-1]]), True)
+
+
 def test_edges_have_no_direction_and_copies_two_sides() -> None:
     """A cycle of four users is one component; its left and right copies make four pairs."""
     cycle = blocks_of_cycles([4])

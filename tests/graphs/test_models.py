@@ -286,6 +286,7 @@ READERS: list[Callable[..., Any]] = [multigraph, count_components]
     [
         ([[0], [0]], ValueError, "targets must name each user 1 times"),
         ([[0, 1], [0, 0]], ValueError, "targets must name each user 2 times in each graph"),
+        ([[0], [1], [1]], ValueError, "targets must name each user 1 times"),
         ([[1], [2]], ValueError, "targets must be users 0 to 1, got 1 to 2"),
         ([[-1], [0]], ValueError, "targets must be users 0 to 1, got -1 to 0"),
         ([[2**40], [0]], ValueError, "targets must be users 0 to 1, got 0 to 1099511627776"),

@@ -265,6 +265,14 @@ def test_tallies_are_of_the_same_graphs_as_counts(
     assert tally.probability(2) != tally.probability(2, 0.5)
 
 
+def test_tallies_are_in_ascending_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a number of components is met after a larger one."""
+    monkeypatch.setattr(sampling, "_SLOTS_IN_BATCH", 1)
+    counts = component_counts(10, 1, 50, rng=DeterministicRandom(611)).tolist()
+    tally = tally_components(10, 1, 50, rng=DeterministicRandom(611))
+    assert list(dict.fromkeys(counts)) != list(tally.counts) == sorted(set(counts))
+
+
 def test_users_alone_are_counted_once_for_each_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """The batches' own streams, drawn once more; and some graphs have several users alone."""
     monkeypatch.setattr(sampling, "_SLOTS_IN_BATCH", 4 * 2 * 100)
