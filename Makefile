@@ -36,8 +36,9 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-figures: .venv/installed-plot ## tables and figures on message counts, in build/figures
+figures: .venv/installed-plot ## tables and figures on message counts and share graphs, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
+	$(BIN)/python -m analysis.random_graphs --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

@@ -202,7 +202,7 @@ _BOUNDS_NOTE = """\
 The smallest factor between a bound and P[C = c], rounded down, over every n from {low} to {high}
 and every c from 2 to n, and at which (n, c). *Lemma C.5*: BBGN20, for p+. *parts*:
 `ikos.graphs.parts_bound` for p parallel shufflers, s a single one, + with a clear share. In each
-column {compared:,} triples (n, m, c) were compared, by directed rounding.
+column {compared:,} triples (n, m, c) were compared in directed rounding, those of c = 1 included.
 """
 
 
