@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["components_figure"]
 
 # hollow markers leave to be seen what lies beneath them
-_HOLLOW = {"markerfacecolor": "none"}
+_HOLLOW: dict[str, Any] = {"markerfacecolor": "none"}
 _CURVES: dict[str, dict[str, Any]] = {
     "lemma": {"color": VERMILLION, "marker": "s", "linestyle": (0, (4, 1.5)), "markersize": 7}
     | _HOLLOW,
@@ -189,7 +189,7 @@ def _draw_samples(axes: Axes, name: str, seen: Sequence[_Seen], rows: int) -> No
         )
         axes.plot(places, middles, linestyle="none", zorder=5, gid=name, **style)
     if none:
-        arrows = _scaled({"markersize": 15} | _HOLLOW, rows)
+        size = 15 if rows <= 20 else 10
         axes.plot(
             *zip(*none, strict=True),
             marker=_ARROW,
@@ -197,7 +197,9 @@ def _draw_samples(axes: Axes, name: str, seen: Sequence[_Seen], rows: int) -> No
             linestyle="none",
             zorder=4,
             gid=f"{name}-limits",
-            **arrows,
+            markersize=size,
+            markeredgewidth=size / 15,
+            **_HOLLOW,
         )
 
 
