@@ -12,7 +12,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number
+from ikos._validation import choice, integer, number
 from ikos.confidence import p_value_bound
 from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.largest_component import applies, largest_component
@@ -25,9 +25,10 @@ from ikos.graphs.component_law import (
     component_pmf,
     enclosed_law,
 )
+from ikos.graphs.components import BACKENDS
 from ikos.graphs.models import share_graph
 from ikos.graphs.rare_events import PlantedTally, rare_components
-from ikos.graphs.sampling import Interrupted, Tally, tally_components
+from ikos.graphs.sampling import MAX_TRIALS, Interrupted, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most
 
@@ -224,7 +225,7 @@ def check_components(
     executor : concurrent.futures.Executor, optional
         Where to sample. Results do not depend on it.
     progress : callable, optional
-        Called with the number of sampled graphs and of all.
+        Called with the number of graphs done and of all, importance samples included.
 
     Returns
     -------
@@ -248,15 +249,16 @@ def check_components(
     """
     graph = share_graph(n, m, shuffler, clear_share)
     users = int(n)
-    trials = integer("trials", trials, low=1)
+    trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
     rows = min(users, _ROWS)
     if largest is not None:
         rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
+    named = choice("backend", backend, BACKENDS)
     each = max(10, min(_PLANTED, _SLOTS_PLANTED // (users * graph.m)))
     if planted is not None:
-        each = integer("planted", planted, low=0)
+        each = integer("planted", planted, low=0, high=MAX_TRIALS)
     if graph.hiding < 2:
         if planted:
             raise ValueError(
@@ -264,27 +266,34 @@ def check_components(
                 "many components are common there"
             )
         each = 0
-    setting = _Setting(users, graph, order, rows, level)
-    options: dict[str, Any] = setting.model | {"rng": secure(rng), "executor": executor}
+    last = 0 if not each else rows if users <= MAX_LAW_USERS else min(rows, 2)
+    whole = trials + each * max(0, last - 1)
+
+    def shown(before: int) -> Callable[[int, int], None] | None:
+        return None if progress is None else lambda done, _: progress(before + done, whole)
+
+    # first, so that what is sampled can be compared at once when it is interrupted
+    known = _known(_Setting(users, graph, order, rows, level), planted=last > 1)
+    options = known.setting.model | {"rng": secure(rng), "executor": executor}
     try:
         tally = tally_components(
-            users, graph.m, trials, backend=backend, progress=progress, **options
+            users, graph.m, trials, backend=named, progress=shown(0), **options
         )
     except Interrupted as stop:
         if stop.partial is not None:
-            stop.partial = _compared(setting, stop.partial, ())
+            stop.partial = _compared(known, stop.partial, ())
         raise
     rare: list[PlantedTally] = []
-    last = 0 if not each else rows if users <= MAX_LAW_USERS else min(rows, 2)
     try:
         for c in range(2, last + 1):
+            before = trials + each * (c - 2)
             # one by one: what is done is kept at Ctrl-C
-            rare.append(  # noqa: PERF401
-                rare_components(users, graph.m, each, at_least=c, **options)
+            rare.append(
+                rare_components(users, graph.m, each, at_least=c, progress=shown(before), **options)
             )
     except KeyboardInterrupt:
-        raise Interrupted(_compared(setting, tally, tuple(rare)), trials, trials) from None
-    return _compared(setting, tally, tuple(rare))
+        raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials) from None
+    return _compared(known, tally, tuple(rare))
 
 
 @dataclass(frozen=True)
@@ -302,30 +311,45 @@ class _Setting:
         return {"shuffler": self.graph.shuffler, "clear_share": self.graph.clear_share}
 
 
-def _compared(setting: _Setting, tally: Tally, rare: tuple[PlantedTally, ...]) -> ComponentCheck:
-    n, graph, q = setting.n, setting.graph, setting.q
-    law: tuple[Enclosure, ...] = ()
-    fit = planted_fit = None
-    if n <= MAX_LAW_USERS:
-        reach = min(n, setting.rows + (_BEYOND if rare else 0))
-        law = enclosed_law(n, graph.m, reach, **setting.model)
-        fit = _fit(tally, component_pmf(n, graph.m, **setting.model))
-        if rare:
-            fits = [_planted_fit(planted, law) for planted in rare]
-            planted_fit = min(1.0, min(fits) * len(fits))
-    excess, excess_bound = (None, None) if q is None else _moments(setting, q)
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known before anything is sampled; nothing of the law beyond its reach."""
+
+    setting: _Setting
+    law: tuple[Enclosure, ...]
+    pmf: NDArray[np.float64] | None
+    excess: float | None
+    excess_bound: float | None
+
+
+def _known(setting: _Setting, *, planted: bool) -> _Known:
+    n, m = setting.n, setting.graph.m
+    moments = (None, None) if setting.q is None else _moments(setting, setting.q)
+    if n > MAX_LAW_USERS:
+        return _Known(setting, (), None, *moments)
+    reach = min(n, setting.rows + (_BEYOND if planted else 0))
+    law = enclosed_law(n, m, reach, **setting.model)
+    return _Known(setting, law, component_pmf(n, m, **setting.model), *moments)
+
+
+def _compared(known: _Known, tally: Tally, rare: tuple[PlantedTally, ...]) -> ComponentCheck:
+    setting = known.setting
+    planted_fit = None
+    if known.law and rare:
+        fits = [_planted_fit(planted, known.law) for planted in rare]
+        planted_fit = min(1.0, min(fits) * len(fits))
     return ComponentCheck(
-        n,
-        graph,
-        q,
+        setting.n,
+        setting.graph,
+        setting.q,
         setting.confidence,
-        tuple(_rows(setting, law, tally, rare)),
+        tuple(_rows(setting, known.law, tally, rare)),
         tally,
         rare,
-        fit,
+        None if known.pmf is None else _fit(tally, known.pmf),
         planted_fit,
-        excess,
-        excess_bound,
+        known.excess,
+        known.excess_bound,
     )
 
 
@@ -431,12 +455,12 @@ def _about_bounds(check: ComponentCheck) -> str:
 
 
 def _about_samples(check: ComponentCheck) -> str:
-    many = f"{check.tally.trials:,} sampled graphs"
+    many = f"a sample of {_graphs(check.tally.trials)}"
     if check.fit is None:
-        return f"{many}: there is no exact law to compare them with."
+        return f"For {many} there is no exact law to compare it with."
     if check.fit >= FALSE_ALARM:
-        return f"{many} agree with the exact law."
-    return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
+        return f"{many.capitalize()} agrees with the exact law."
+    return f"CONTRADICTED: {many} is farther from the exact law than chance explains."
 
 
 def _about_the_unseen(check: ComponentCheck) -> str:
@@ -459,10 +483,14 @@ def _about_the_unseen(check: ComponentCheck) -> str:
 
 def _about_planted(check: ComponentCheck) -> str:
     last = check.planted[-1]
-    many = f"{last.trials:,} importance samples"
-    reach = f"P[C >= {last.parts}] = {last.estimate:.3g}"
+    many = f"importance samples of {_graphs(last.trials)}"
+    reach = f"P[C >= {last.parts}] = {last.estimated:.3g}"
     if check.planted_fit is None:
-        return f"{many}: {reach}, in {last.interval(check.confidence)}."
+        return f"{many.capitalize()} say {reach}, in {last.interval(check.confidence)}."
     if check.planted_fit >= FALSE_ALARM:
-        return f"{many} for each c agree with the exact law down to {reach}."
+        return f"{many.capitalize()} for each c agree with the exact law down to {reach}."
     return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
+
+
+def _graphs(many: int) -> str:
+    return "1 graph" if many == 1 else f"{many:,} graphs"

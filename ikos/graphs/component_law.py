@@ -170,7 +170,7 @@ def laws(n: int, graph: ShareGraph, most: int) -> Iterator[list[Enclosure | None
             lower = [p / w for p, w in zip(down, moments.weight, strict=True)]
         with rounding(UP):
             up = _next(rooted_up, up, c)
-            upper = [p / w for p, w in zip(up, moments.weight_down, strict=True)]
+            upper = [min(p / w, 1) for p, w in zip(up, moments.weight_down, strict=True)]
         yield [
             Enclosure(low, high) if k >= c else None
             for k, (low, high) in enumerate(zip(lower, upper, strict=True))

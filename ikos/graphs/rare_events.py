@@ -109,7 +109,13 @@ class PlantedTally:
     @property
     def estimate(self) -> float:
         """Unbiased estimate of P[C >= c]."""
-        return float(self.expected.high * gmpy2.mpq(self._total() / self.trials))
+        return float(self.estimated)
+
+    @property
+    def estimated(self) -> mpfr:
+        """The same without underflow."""
+        with rounding(UP):
+            return self.expected.high * gmpy2.mpq(self._total() / self.trials)
 
     @property
     def standard_error(self) -> float:

@@ -253,7 +253,7 @@ def test_progress(run, monkeypatch):
 
     monkeypatch.setattr(program, "progress", shown)
     run("graphs", *SMALL)
-    assert seen[-1] == ("sampling graphs", 2000, 2000)
+    assert seen[-1] == ("sampling graphs", 12_000, 12_000)
 
 
 def test_without_a_seed_graphs_differ(run):

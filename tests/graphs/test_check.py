@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_verdict_says_what_was_and_was_not_seen() -> None:
     assert bounds.startswith(
         "Proved for c = 1 to 6: the exact law is below the bounds, by a factor"
     )
-    assert samples == "20,000 sampled graphs agree with the exact law."
+    assert samples == "A sample of 20,000 graphs agrees with the exact law."
     assert unseen.startswith("Not seen: 3 components or more. The sample says P[C >= 3] < 0.00019")
     assert "P[C = 3] is 3.53e-06: one in 2.8e+05 graphs." in unseen
     assert "agree with the exact law down to P[C >= 6] = 2.6e-15." in planted
@@ -138,7 +139,7 @@ def test_samples_of_a_wrong_model_contradict_the_law(
     found = check(n=5, m=2, trials=10_000)
     assert found.agrees is False
     assert not found.holds
-    assert found.verdict[1].startswith("CONTRADICTED: 10,000 sampled graphs")
+    assert found.verdict[1].startswith("CONTRADICTED: a sample of 10,000 graphs")
     assert found.bounded
 
 
@@ -149,7 +150,7 @@ def test_wrong_importance_samples_contradict_the_law(monkeypatch: pytest.MonkeyP
     found = check(n=6, m=2, planted=20_000, trials=100)
     assert found.agrees is False
     assert not found.holds
-    assert found.verdict[-1].startswith("CONTRADICTED: 20,000 importance samples")
+    assert found.verdict[-1].startswith("CONTRADICTED: importance samples of 20,000 graphs")
 
 
 def test_rare_counts_that_are_seen_contradict_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +185,7 @@ def test_beyond_the_exact_law() -> None:
     assert "nowhere above" in bounds
     assert "no exact law" in samples
     assert "P[C = 2] is proved below" in unseen
-    assert planted.startswith("20 importance samples: P[C >= 2] = 8e-12, in [")
+    assert planted.startswith("Importance samples of 20 graphs say P[C >= 2] = 8e-12, in [")
 
 
 def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +251,34 @@ def test_interruption_of_importance_samples(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(partial, ComponentCheck)
     assert [tally.parts for tally in partial.planted] == [2, 3]
     assert partial.tally.trials == 1000
+
+
+def test_a_law_that_is_one_to_all_digits_is_not_above_its_bound() -> None:
+    """P[C >= 2] is 1e-105 here: the enclosure of P[C = 1] must not end above 1."""
+    found = check(n=60, m=60, trials=5, planted=5)
+    assert found.bounded
+    assert found.holds
+    assert found.rows[0].slack == 1.0
+    assert found.verdict[1].startswith("A sample of 5 graphs agrees")
+
+
+def test_no_enclosure_ends_above_one() -> None:
+    assert enclosed_law(60, 60, 1)[0].high == 1
+    assert enclosed_law(1, 3, 1)[0].high == 1
+
+
+def test_the_verdict_does_not_underflow() -> None:
+    found = check(n=100, m=60, trials=1, planted=2, largest=4)
+    assert found.verdict[1] == "A sample of 1 graph agrees with the exact law."
+    assert re.search(r"P\[C >= 4\] = \d\.\d+e-3\d\d\.", found.verdict[-1])
+
+
+def test_progress_counts_importance_samples() -> None:
+    seen: list[tuple[int, int]] = []
+    check(trials=50_000, planted=100, progress=lambda done, whole: seen.append((done, whole)))
+    assert {whole for _, whole in seen} == {50_500}
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1][0] == 50_500
 
 
 def test_interruption_before_anything_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
