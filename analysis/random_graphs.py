@@ -21,6 +21,7 @@ and nobody's privacy rests on it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ from ikos.graphs.lemma_c5 import covers
 from ikos.plots.components import components_figure
 from ikos.plots.share_graphs import excess_curve, excess_figure, graph_figure
 from ikos.randomness import RandomSource
-from ikos.results import Interval, at_least, at_most
+from ikos.results import at_least
 from ikos.testing import DeterministicRandom
 
 __all__ = [
@@ -297,38 +298,38 @@ def _rare_trials(trials: int, n: int, m: int) -> tuple[int, int]:
 
 
 def _tail(n: int, m: int, c: int) -> mpfr | None:
-    """Return P[C >= c] rounded up: three terms exactly, the others by a bound."""
+    """Return P[C >= c] rounded up: six terms exactly, the others by a bound."""
     if n > MAX_LAW_USERS:
         return None
-    last = min(n, c + 2)
+    last = min(n, c + 5)
     law = enclosed_law(n, m, last)
     with rounding(UP):
         total = sum((entry.high for entry in law[c - 1 :]), mpfr(0))
-        # each bound is at most kappa/5 < 1/2 of the one before
+        # each bound is at most kappa/7 < 1/2 of the one before
         return total if last == n else total + 2 * mpfr(parts_bound(n, m, last + 1))
 
 
 _RARE_NOTE = """\
 P[C >= c] for n users with m messages of each, parallel shufflers and a clear share. *seen*: how
 many of so many sampled graphs had c components or more, and what that proves with 95 % confidence
-(Clopper and Pearson). *estimate*: by importance sampling, from so many *graphs*, with its 95 %
-interval. *exact* is rounded up; a dash: more users than the exact law is computed for.
+(Clopper and Pearson). *estimate*: by importance sampling, from so many *graphs*, and its 95 %
+*interval*. *exact* is rounded up; a dash: more users than the exact law is computed for.
 """
 
 
 def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
     found = list(found)
-    header = ["n", "m", "c", "seen", "hence P <", "graphs", "estimate", "95 % interval", "exact"]
+    header = ["n", "m", "c", "seen", "hence P <", "graphs", "estimate", "interval", "exact"]
     rows = [
         [
             plain_number(rare.planted.n),
             str(rare.planted.graph.m),
             str(rare.c),
-            f"{rare.tally.at_least(rare.c):,} of {rare.tally.trials:,}",
+            f"{rare.tally.at_least(rare.c):,} of {plain_number(rare.tally.trials)}",
             at_least(rare.tally.tail(rare.c).high, 2),
-            f"{rare.planted.trials:,}",
+            plain_number(rare.planted.trials),
             f"{rare.planted.estimate:.4g}",
-            _interval(rare.planted.interval()),
+            _relative(rare.planted),
             "–" if rare.exact is None else at_least(float(rare.exact), 4),
         ]
         for rare in found
@@ -358,8 +359,11 @@ def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _interval(interval: Interval) -> str:
-    return f"[{at_most(interval.low, 4)}, {at_least(interval.high, 4)}]"
+def _relative(tally: PlantedTally) -> str:
+    """Return the interval as percentages above and below the estimate, rounded outwards."""
+    low, high = (100 * (end / tally.estimate - 1) for end in tally.interval())
+    down = math.ceil(-100 * low) / 100
+    return f"−{down:.2f} %, +{math.ceil(100 * high) / 100:.2f} %"
 
 
 # The program
