@@ -523,7 +523,7 @@ def excess_curve(
     --------
     >>> curve = excess_curve([10, 1000], 3, 16)
     >>> [f"{value:.3g}" for value in curve.exact]
-    ['0.228', '1.5e-05']
+    ['0.175', '1.5e-05']
     >>> [f"{value:.3g}" for value in curve.leading], curve.bound[0]
     (['0.15', '1.5e-05'], None)
     """
