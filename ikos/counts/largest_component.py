@@ -47,17 +47,12 @@ def applies(n: int, graph: ShareGraph) -> bool:
     return graph.hiding >= 2 and 4 * n >= (CUTOFFS[0] + 2) ** 2
 
 
-def kappa(graph: ShareGraph) -> mpfr:
-    """Return kappa, rounded up."""
-    if graph.hiding == 2:
-        return _up(mpq(21, 10))
-    with rounding(UP):
+def kappa(graph: ShareGraph, direction: int = UP) -> mpfr:
+    """Return kappa, rounded in a direction."""
+    with rounding(direction):
+        if graph.hiding == 2:
+            return mpfr(mpq(21, 10))
         return 1 + mpfr(mpq(2, 3)) ** (graph.hiding - 3) / 2
-
-
-def _up(value: mpq) -> mpfr:
-    with rounding(UP):
-        return mpfr(value)
 
 
 @dataclass(frozen=True)

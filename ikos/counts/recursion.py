@@ -96,7 +96,7 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
                 split_down = _fold(rooted_down, down, k, low=1, high=k) / k / up[k]
                 connected_down.append(max(mpfr(0), 1 - split_up))
             with rounding(UP):
-                connected.append(1 - split_down)
+                connected.append(min(1 - split_down, one))
         with rounding(DOWN):
             rooted_down.append(k * connected_down[k] * down[k])
         with rounding(UP):

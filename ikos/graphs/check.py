@@ -6,14 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number
-from ikos.confidence import p_value_bound
+from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.share_graph import ShareGraph
@@ -163,14 +165,17 @@ class ComponentCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the bounds, and the samples not the exact law."""
+        """Whether nothing contradicts the bounds, and the samples not the exact law.
+
+        Also where nothing is known that could: ``verdict`` says what was compared.
+        """
         if self.bounded is None and self.agrees is None:
             return not self.contradicted
         return self.bounded is not False and self.agrees is not False
 
     @property
     def unseen(self) -> int:
-        """The smallest c that no sampled graph reached."""
+        """The smallest c that no sampled graph reached; n + 1 where one had n components."""
         return max(self.tally.counts) + 1
 
     @property
@@ -245,13 +250,14 @@ def check_components(
     >>> check.holds, check.bounded, check.agrees
     (True, True, True)
     >>> print(check.verdict[0])
-    Proved for c = 1 to 6: the exact law is below the bounds, by a factor of 1.4 or more.
+    Proved for c = 1 to 6: the exact law is below the bounds, for c >= 2 by a factor of 1.4 or more.
     """
     graph = share_graph(n, m, shuffler, clear_share)
     users = int(n)
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
+    clopper_pearson(0, 1, level)  # refuses what is too near to 1
     rows = min(users, _ROWS)
     if largest is not None:
         rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
@@ -387,7 +393,8 @@ def _moments(setting: _Setting, q: int) -> tuple[float | None, float | None]:
     n, graph = setting.n, setting.graph
     excess = bound = None
     if n <= MAX_LAW_USERS:
-        excess = float_up(component_moment(n, graph.m, q, **setting.model).excess)
+        with contextlib.suppress(ValueError):  # q is too large to be computed with
+            excess = float_up(component_moment(n, graph.m, q, **setting.model).excess)
     elif applies(n, graph):
         excess = float_up(largest_component(n, q, graph).excess())
     if lemma_c5.covers(n, graph.m, **setting.model):
@@ -415,13 +422,12 @@ def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
     """
     c = tally.parts
     reached = range(c, len(law) + 1)
+    with rounding(DOWN):
+        chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
     with rounding(UP):
-        chances = [
-            float(tally.divisions(k) * law[k - 1].high / tally.expected.low) for k in reached
-        ]
+        rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
     seen = [tally.counts.get(k, 0) for k in reached]
-    rest = max(1.0 - sum(chances), _TINY)
-    return p_value_bound([*seen, tally.trials - sum(seen)], [*chances, rest])
+    return p_value_bound([*seen, tally.trials - sum(seen)], [*map(float, chances), float(rest)])
 
 
 # The verdict
@@ -441,16 +447,19 @@ def _about_bounds(check: ComponentCheck) -> str:
     if check.bounded is None:
         if check.graph.hiding < 2:
             return "Nothing to prove: no bound is stated where fewer than two messages hide."
-        found = "above" if check.contradicted else "nowhere above"
-        return (
-            f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users. The "
-            f"samples' intervals are {found} the bounds for {through}."
+        text = (
+            f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users, and "
+            "the bounds rest on their proof alone."
         )
+        if not check.contradicted:
+            return f"{text} Samples do not contradict them, as far as these reach."
+        places = ", ".join(f"c = {c}" for c in check.contradicted)
+        return f"{text} CONTRADICTED: samples lie above them, at {places}."
     if not check.bounded:
         wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
         return f"VIOLATED: the exact law is above a bound, at {', '.join(wrong) or 'E[q^C]'}."
     slacks = [row.slack for row in check.rows[1:] if row.slack is not None]
-    least = f", by a factor of {at_most(min(slacks), 2)} or more" if slacks else ""
+    least = f", for c >= 2 by a factor of {at_most(min(slacks), 2)} or more" if slacks else ""
     return f"Proved for {through}: the exact law is below the bounds{least}."
 
 
@@ -466,11 +475,11 @@ def _about_samples(check: ComponentCheck) -> str:
 def _about_the_unseen(check: ComponentCheck) -> str:
     c = check.unseen
     if c > check.n:
-        return "No number of components was too rare to be seen."
+        return f"Seen up to C = {check.n}, the most there can be."
     tail = at_least(check.tally.tail(c, check.confidence).high, 2)
     text = (
         f"Not seen: {c} components or more. The sample says P[C >= {c}] < {tail} with "
-        f"{100 * check.confidence:.4g} % confidence, and no more."
+        f"{at_most(100 * Fraction(repr(check.confidence)), 6)} % confidence, and no more."
     )
     row = next((row for row in check.rows if row.c == c), None)
     if row is None:
@@ -478,7 +487,9 @@ def _about_the_unseen(check: ComponentCheck) -> str:
     if row.exact is not None:
         likely = row.exact.high
         return f"{text} P[C = {c}] is {likely:.3g}: one in {1 / likely:.2g} graphs."
-    return text if row.bound is None else f"{text} P[C = {c}] is proved below {row.bound:.3g}."
+    if row.bound is None:
+        return text
+    return f"{text} P[C = {c}] is proved to be at most {at_least(row.bound, 3)}."
 
 
 def _about_planted(check: ComponentCheck) -> str:

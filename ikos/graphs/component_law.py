@@ -12,8 +12,9 @@ and in floating point, for all c at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from operator import mul
@@ -23,7 +24,7 @@ import numpy as np
 from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
-from ikos._validation import integer
+from ikos._validation import integer, quote
 from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.recursion import Moments, enclosed, rational
 from ikos.counts.share_graph import ShareGraph
@@ -45,6 +46,9 @@ MAX_LAW_USERS = 2048
 
 MAX_RATIONAL_USERS = 128
 """Most users for whom it is computed in rationals, whose digits grow with the square of n."""
+
+MAX_EXPONENT = 1 << 29
+"""Binary digits before which all numbers of the exact law must begin."""
 
 _SECOND = 2
 """The order of the group in a recursion of which only the law of the graph is used."""
@@ -80,7 +84,21 @@ def _law_graph(
             f"n must be at most {MAX_LAW_USERS} for the exact law, which takes time in proportion "
             f"to n^3, got {users}; bounds hold for any n"
         )
-    return users, share_graph(users, m, shuffler, clear_share)
+    graph = share_graph(users, m, shuffler, clear_share)
+    check_exponents(users, graph)
+    return users, graph
+
+
+def check_exponents(n: int, graph: ShareGraph, log2_of_more: float = 0.0) -> None:
+    """Refuse weights f_n that are no numbers of MPFR, whose exponents end at 2^30."""
+    if graph.hiding == 0:
+        return
+    digits = float(graph.log_weight(n, UP)) / math.log(2) + log2_of_more
+    if digits > MAX_EXPONENT:
+        raise ValueError(
+            f"m must be smaller for {n} users: the law has numbers below 2^-{MAX_EXPONENT}, "
+            f"got {graph.m}"
+        )
 
 
 def component_pmf(
@@ -108,7 +126,8 @@ def component_pmf(
     Raises
     ------
     ValueError
-        For more users, in place of which `enclosed_law` answers for a few c, and bounds for any.
+        For more users: the bounds hold for any number of them. And for so many messages that the
+        law's numbers begin after 2^29 zeros.
 
     Examples
     --------
@@ -128,7 +147,7 @@ def component_pmf(
     for k in range(1, n + 1):
         chances = np.ldexp(
             above[1 : k + 1] * weight[k - 1 :: -1][:k] / (k * weight[k]),
-            above_power[1 : k + 1] + weight_power[k - 1 :: -1][:k] - weight_power[k],
+            (above_power[1 : k + 1] + weight_power[k - 1 :: -1][:k] - weight_power[k]).astype("i4"),
         )
         law[n - k, 1 : k + 1] = chances @ law[n - k + 1 :, :k]
     pmf: NDArray[np.float64] = law[0, 1:].copy()
@@ -279,7 +298,7 @@ class Moment:
 
     n: int
     m: int
-    q: int
+    q: int = field(repr=False)
     excess: mpfr
     divergence: mpfr
 
@@ -314,5 +333,9 @@ def component_moment(
     """
     n, graph = _law_graph(n, m, shuffler, clear_share)
     q = integer("q", q, low=2)
+    powers = n * q.bit_length()
+    if powers > MAX_EXPONENT:
+        raise ValueError(f"q must be below 2^{MAX_EXPONENT // n} for {n} users, got {quote(q)}")
+    check_exponents(n, graph, powers)
     moments = enclosed(n, q, graph)
     return Moment(n, graph.m, q, moments.excess[n], moments.divergence[n])

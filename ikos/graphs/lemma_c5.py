@@ -15,7 +15,7 @@ from __future__ import annotations
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import integer
+from ikos._validation import integer, quote
 from ikos.counts.directed import DOWN, PRECISION, UP, float_up, rounding
 from ikos.counts.secure import MAX_BITS, MAX_MESSAGES, MAX_USERS
 
@@ -75,9 +75,9 @@ def component_bound(n: int, m: int, c: int) -> float:
     digits = PRECISION + 2 * (users * messages).bit_length()
     with rounding(DOWN, digits):
         ways = gmpy2.lngamma(mpfr(parts + 1))
-        spread = gmpy2.log(mpfr(users)) - 1
+        fall = (messages - 1) * (gmpy2.log(mpfr(users)) - 1)
     with rounding(UP, digits):
-        exponent = (parts - 1) * (gmpy2.log(mpfr(mpq(3, 2))) - (messages - 1) * spread) - ways
+        exponent = (parts - 1) * (gmpy2.log(mpfr(mpq(3, 2))) - fall) - ways
         return float_up(gmpy2.exp(exponent))
 
 
@@ -115,18 +115,20 @@ def excess_bound(n: int, m: int, q: int) -> float:
     with rounding(UP):
         excess = mpfr(order) * (gmpy2.exp(mpfr(1)) / users) ** (messages - 1)
     if not excess <= mpq(1, 2):
-        with rounding(DOWN):
-            most = (users / gmpy2.exp(mpfr(1))) ** (messages - 1) / 2
+        most = order / (2 * excess)
         raise ValueError(
-            f"q must be at most (n/e)^(m-1) / 2 = {most:.6g} for Lemma C.5 of BBGN20, got {order}"
+            f"q must be at most (n/e)^(m-1) / 2 = {most:.6g} for Lemma C.5 of BBGN20, "
+            f"got {quote(order)}"
         )
     return float_up(excess)
 
 
 def falling_bounds(n: int, m: int, most: int) -> list[mpfr]:
     """Return the bound for c = 1..most, rounded down, without underflow."""
+    with rounding(DOWN):
+        e = gmpy2.exp(mpfr(1))
     with rounding(UP):
-        divisor = (n / gmpy2.exp(mpfr(1))) ** (m - 1)
+        divisor = (n / e) ** (m - 1)
     with rounding(DOWN):
         step = mpq(3, 2) / divisor
         bounds = [mpfr(1)]

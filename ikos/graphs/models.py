@@ -27,8 +27,10 @@ from ikos.randomness import RandomSource, secure
 
 __all__ = ["MAX_SLOTS", "checked_targets", "multigraph", "sample_targets", "share_graph"]
 
-MAX_SLOTS = 1 << 30
-"""Most slots of one graph, n m: vertices and edges are 32-bit integers."""
+MAX_SLOTS = (1 << 30) - 1
+"""Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers.
+
+A graph takes about 25 bytes of memory for each slot while its components are counted."""
 
 Targets = NDArray[np.int32]
 
@@ -59,7 +61,7 @@ def sample_targets(
     n : int
         Users, at least 1.
     m : int
-        Shuffled messages of each, at least 1; n m at most 2^30.
+        Shuffled messages of each, at least 1; n m below 2^30.
     trials : int
         Independent graphs, at least 1.
     shuffler : {"parallel", "single"}

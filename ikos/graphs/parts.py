@@ -80,7 +80,7 @@ def parts_bound(
 
 def falling_bounds(n: int, graph: ShareGraph, most: int) -> list[mpfr]:
     """Return the bound for c = 1..most, rounded down, without underflow."""
-    factor = kappa(graph)
+    factor = kappa(graph, DOWN)
     bounds = [mpfr(1)]
     for c in range(2, most + 1):
         with rounding(UP):

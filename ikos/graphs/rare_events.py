@@ -15,7 +15,7 @@ f_(s_1) ... f_(s_c) / f_n over all compositions of n. Every graph with C >= c ca
 
 where the mean is over the drawn graphs. 1 / S(C, c) is 1 unless there are more than c components,
 which is rare: its mean is estimated to a fraction of a per cent by a few thousand graphs, whether
-the event has probability 1e-3 or 1e-300. Both estimates are unbiased, and come with intervals that
+the event has probability 1e-3 or 1e-3000. Both estimates are unbiased, and come with intervals that
 hold at every number of trials. For c = 2, S(C, 2) = 2^(C-1) - 1, and Q_2/2 is the union bound over
 sets of users without an edge to the others.
 """
@@ -42,7 +42,7 @@ from ikos._validation import integer
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.component_law import MAX_LAW_USERS, Enclosure
+from ikos.graphs.component_law import MAX_LAW_USERS, Enclosure, check_exponents
 from ikos.graphs.components import counted
 from ikos.graphs.models import sample_targets, share_graph
 from ikos.graphs.sampling import MAX_TRIALS, Interrupted, batches, spread
@@ -108,12 +108,12 @@ class PlantedTally:
 
     @property
     def estimate(self) -> float:
-        """Unbiased estimate of P[C >= c]."""
+        """Unbiased estimate of P[C >= c]; 0 below 5e-324."""
         return float(self.estimated)
 
     @property
     def estimated(self) -> mpfr:
-        """The same without underflow."""
+        """The same, without underflow."""
         with rounding(UP):
             return self.expected.high * gmpy2.mpq(self._total() / self.trials)
 
@@ -288,8 +288,8 @@ def _planted(
     parts: int,
     number: int,
     trials: int,
-) -> tuple[int, Counter[int]]:
-    """Draw one batch of graphs with parts planted; return its size and the components' tally."""
+) -> Counter[int]:
+    """Draw one batch of graphs with parts planted, and return the components' tally."""
     rng = streams(number)
     sizes = _plan(n, graph, parts).sizes(trials, rng)
     components = np.ones_like(sizes)
@@ -300,7 +300,7 @@ def _planted(
             targets = sample_targets(int(size), graph.m, some, shuffler=graph.shuffler, rng=rng)
             components[here] = counted(targets, graph.clear_share, "scipy").counts
     values, times = np.unique(components.sum(axis=1), return_counts=True)
-    return trials, Counter(dict(zip(values.tolist(), times.tolist(), strict=True)))
+    return Counter(dict(zip(values.tolist(), times.tolist(), strict=True)))
 
 
 def rare_components(
@@ -376,21 +376,23 @@ def rare_components(
             f"at_least must be 2 for more than {MAX_LAW_USERS} users, got {parts} for {users}"
         )
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
+    check_exponents(users, graph)
     plan = _plan(users, graph, parts)
     work = partial(_planted, secure(rng).streams(), users, graph, parts)
     counts: Counter[int] = Counter()
-    done = 0
 
     def tally() -> PlantedTally:
-        return PlantedTally(users, graph, parts, done, dict(sorted(counts.items())), plan.expected)
+        ordered = dict(sorted(counts.items()))
+        return PlantedTally(users, graph, parts, counts.total(), ordered, plan.expected)
 
     try:
         with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
-            for size, some in results:
-                counts.update(some)
-                done += size
+            for some in results:
+                # one assignment for each batch, so that Ctrl-C finds a whole number of them
+                counts = counts + some
                 if progress is not None:
-                    progress(done, trials)
+                    progress(counts.total(), trials)
     except KeyboardInterrupt:
+        done = counts.total()
         raise Interrupted(tally() if done else None, done, trials) from None
     return tally()

@@ -9,11 +9,11 @@ and only so many are under way at once.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -56,10 +56,13 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, partial: Any, done: int, trials: int) -> None:
-        super().__init__(f"interrupted after {done:,} of {trials:,} graphs")
+        super().__init__(partial, done, trials)
         self.partial = partial
         self.done = done
         self.trials = trials
+
+    def __str__(self) -> str:
+        return f"interrupted after {self.done:,} of {self.trials:,} graphs"
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,13 @@ class Tally:
     def __getitem__(self, c: int) -> int:
         """Return how many graphs had c components."""
         return self.counts.get(c, 0)
+
+    def joined(self, trials: int, counts: Mapping[int, int], alone: int) -> Tally:
+        """Return the tally of these graphs and of so many others together."""
+        together = sorted((Counter(self.counts) + Counter(counts)).items())
+        return replace(
+            self, trials=self.trials + trials, counts=dict(together), alone=self.alone + alone
+        )
 
     def at_least(self, c: int) -> int:
         """Return how many graphs had c components or more."""
@@ -124,11 +134,11 @@ def _drawn(
     return found.counts, int(np.count_nonzero(found.alone))
 
 
-def _tallied(*batch: Any) -> tuple[int, list[tuple[int, int]], int]:
+def _tallied(*batch: Any) -> tuple[int, dict[int, int], int]:
     """Draw one batch; return its size, the components' tally, and in how many a user was alone."""
     counts, alone = _drawn(*batch)
     values, times = np.unique(counts, return_counts=True)
-    return counts.size, list(zip(values.tolist(), times.tolist(), strict=True)), alone
+    return counts.size, dict(zip(values.tolist(), times.tolist(), strict=True)), alone
 
 
 def spread(
@@ -155,12 +165,19 @@ def spread(
         for batch in numbered:
             under_way.append(executor.submit(work, *batch))
             if len(under_way) >= 4 * workers:
-                yield under_way.popleft().result()
+                yield _first(under_way)
         while under_way:
-            yield under_way.popleft().result()
+            yield _first(under_way)
     finally:
         for future in under_way:
             future.cancel()
+
+
+def _first(under_way: deque[Future[_T]]) -> _T:
+    """Return the first result; it stays among those to be cancelled while it is waited for."""
+    result = under_way[0].result()
+    under_way.popleft()
+    return result
 
 
 def component_counts(
@@ -182,7 +199,7 @@ def component_counts(
     n : int
         Users, at least 1.
     m : int
-        Shuffled messages of each, at least 1; n m at most 2^30.
+        Shuffled messages of each, at least 1; n m below 2^30.
     trials : int
         Independent graphs, at least 1.
     shuffler : {"parallel", "single"}
@@ -217,19 +234,22 @@ def component_counts(
     array([2, 1, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1])
     """
     trials = integer("trials", trials, low=1, high=MAX_COUNTS)
-    work = _work(_drawn, n, m, shuffler, clear_share, backend, rng)
+    users, graph = int(n), share_graph(n, m, shuffler, clear_share)
+    work = partial(_drawn, secure(rng).streams(), users, graph, _named(backend))
     parts: list[NDArray[np.int64]] = []
-    done = 0
+
+    def done() -> int:
+        return sum(part.size for part in parts)
+
     try:
-        with closing(spread(work, batches(trials, n, m), executor)) as results:
+        with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
             for counts, _ in results:
                 parts.append(counts)
-                done += counts.size
                 if progress is not None:
-                    progress(done, trials)
+                    progress(done(), trials)
     except KeyboardInterrupt:
         found = np.concatenate(parts) if parts else None
-        raise Interrupted(found, done, trials) from None
+        raise Interrupted(found, done(), trials) from None
     return np.concatenate(parts)
 
 
@@ -271,37 +291,20 @@ def tally_components(
     (10000, 10000, 0)
     """
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    work = _work(_tallied, n, m, shuffler, clear_share, backend, rng)
-    graph = share_graph(n, m, shuffler, clear_share)
-    counts: dict[int, int] = {}
-    done = alone = 0
-
-    def tally() -> Tally:
-        return Tally(int(n), graph, done, dict(sorted(counts.items())), alone)
-
+    users, graph = int(n), share_graph(n, m, shuffler, clear_share)
+    work = partial(_tallied, secure(rng).streams(), users, graph, _named(backend))
+    tally = Tally(users, graph, 0, {}, 0)
     try:
-        with closing(spread(work, batches(trials, n, m), executor)) as results:
-            for size, values, lonely in results:
-                for c, times in values:
-                    counts[c] = counts.get(c, 0) + times
-                done += size
-                alone += lonely
+        with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
+            for size, counts, alone in results:
+                # one assignment for each batch, so that Ctrl-C finds a whole number of them
+                tally = tally.joined(size, counts, alone)
                 if progress is not None:
-                    progress(done, trials)
+                    progress(tally.trials, trials)
     except KeyboardInterrupt:
-        raise Interrupted(tally() if done else None, done, trials) from None
-    return tally()
+        raise Interrupted(tally if tally.trials else None, tally.trials, trials) from None
+    return tally
 
 
-def _work(
-    function: Callable[..., _T],
-    n: int,
-    m: int,
-    shuffler: str,
-    clear_share: bool,
-    backend: str,
-    rng: RandomSource | None,
-) -> Callable[[int, int], _T]:
-    graph = share_graph(n, m, shuffler, clear_share)
-    named = choice("backend", backend, BACKENDS)
-    return partial(function, secure(rng).streams(), n, graph, named)
+def _named(backend: object) -> str:
+    return choice("backend", backend, BACKENDS)

@@ -134,7 +134,7 @@ def sweep(
     for m in range(first, last + 1):
         graph = ShareGraph(m, shuffler, clear_share)
         bounds = {n: _bounds(bound, n, graph) for n in range(low, high + 1)}
-        slacks = []
+        least: Slack | None = None
         for c, column in enumerate(laws(high, graph, high), 1):
             for n in range(max(low, c), high + 1):
                 entry = column[n]
@@ -145,12 +145,13 @@ def sweep(
                 slack = Slack(n, m, c, float_down(factor))
                 if factor < 1 and len(violations) < 100:
                     violations.append(slack)
-                if c > 1:
-                    slacks.append(slack)
+                if c > 1 and (least is None or slack.factor < least.factor):
+                    least = slack
             done += _products(high, c)
             if progress is not None:
                 progress(done, whole)
-        smallest.append(min(slacks, key=lambda slack: slack.factor))
+        assert least is not None
+        smallest.append(least)
     return Sweep(
         bound,
         shuffler,

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from exact.share_graph import SETTINGS
 from flint import arb, ctx
-from gmpy2 import mpfr
+from gmpy2 import mpfr, mpq
 
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
+    Enclosure,
     Sweep,
     component_bound,
     exact_component_law,
@@ -21,6 +22,7 @@ from ikos.graphs import (
     parts,
     parts_bound,
     sweep,
+    sweeps,
 )
 
 
@@ -118,6 +120,30 @@ def test_parts_bound_needs_two_messages_that_hide(m: int, clear: bool) -> None:
         parts_bound(10, m, 2, clear_share=clear)
 
 
+def test_falling_bounds_are_below_the_true_bounds() -> None:
+    """Strictly, to the last of 256 digits: against rationals and balls of 600."""
+    for shuffler, clear in SETTINGS:
+        for m in (3, 4, 6):
+            graph = ShareGraph(m, shuffler, clear)
+            hiding = m if clear else m - 1
+            kappa = mpq(21, 10) if hiding == 2 else 1 + mpq(2, 3) ** (hiding - 3) / 2
+            for n in (3, 7, 20):
+                true = mpq(1)
+                values = parts.falling_bounds(n, graph, n)
+                for c in range(2, n + 1):
+                    true *= kappa / ((c - 1) * graph.growth_exactly(n - c + 2))
+                    assert values[c - 1] <= true
+                    assert values[c - 1] > true * (1 - mpq(1, 2**200))
+    ctx.prec = 600
+    for n in range(19, 300):
+        ratio = arb(3) / 2 * (arb(1).exp() / n) ** 2
+        for c, value in enumerate(lemma_c5.falling_bounds(n, 3, 4), 1):
+            true = ratio ** (c - 1) / math.factorial(c)
+            ball = arb(str(mpq(value).numerator)) / arb(str(mpq(value).denominator))
+            assert c == 1 or ball < true
+            assert ball > true * (1 - arb(2) ** -200)
+
+
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 def test_falling_bounds_are_the_bounds_rounded_down(shuffler: str, clear: bool) -> None:
     graph = ShareGraph(4, shuffler, clear)
@@ -177,6 +203,40 @@ def test_sweep_finds_a_bound_that_fails(monkeypatch: pytest.MonkeyPatch) -> None
     assert not found.holds
     assert found.violations[0].factor < 1
     assert found.tightest in found.violations
+
+
+def test_sweep_finds_a_bound_that_fails_by_a_hair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is a thousandth too small, at c = 2 or at c = 1."""
+    found = sweep((19, 19), (3, 3))
+    right = lemma_c5.falling_bounds
+    for place, factor in ((2, 0.999 / found.tightest.factor), (1, 0.99)):
+
+        def wrong(n: int, m: int, most: int, place: int = place, by: float = factor) -> list[mpfr]:
+            return [
+                value * by if c == place else value for c, value in enumerate(right(n, m, most), 1)
+            ]
+
+        monkeypatch.setattr(lemma_c5, "falling_bounds", wrong)
+        violations = sweep((19, 19), (3, 3)).violations
+        assert [(slack.n, slack.m, slack.c) for slack in violations] == [(19, 3, place)]
+
+
+def test_sweep_divides_by_the_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law that is not known well enough does not prove a bound."""
+    right = sweeps.laws
+
+    def wide(n: int, graph: ShareGraph, most: int) -> Any:
+        for column in right(n, graph, most):
+            yield [e and Enclosure(e.low, e.high * 100) for e in column]
+
+    monkeypatch.setattr(sweeps, "laws", wide)
+    assert not sweep((19, 20), (3, 3)).holds
+
+
+def test_sweep_of_so_many_messages_that_one_component_is_certain() -> None:
+    assert sweep((19, 40), (60, 62)).holds
+    assert sweep((2, 30), (60, 62), bound="parts").holds
+    assert sweep((2, 30), (60, 62), bound="parts", shuffler="single", clear_share=False).holds
 
 
 def test_sweep_tells_its_progress() -> None:

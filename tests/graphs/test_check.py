@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,21 +15,28 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos.confidence import clopper_pearson
+from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     ComponentCheck,
+    Enclosure,
     Interrupted,
+    PlantedTally,
+    Tally,
     check_components,
     component_bound,
     component_moment,
     enclosed_law,
+    exact_component_law,
     excess_bound,
     lemma_c5,
     models,
     parts,
     parts_bound,
+    rare_components,
     sampling,
     tally_components,
 )
+from ikos.graphs import check as checking
 from ikos.testing import DeterministicRandom
 
 
@@ -74,7 +83,7 @@ def test_samples_are_those_of_the_sampler() -> None:
 def test_verdict_says_what_was_and_was_not_seen() -> None:
     bounds, samples, unseen, planted = check().verdict
     assert bounds.startswith(
-        "Proved for c = 1 to 6: the exact law is below the bounds, by a factor"
+        "Proved for c = 1 to 6: the exact law is below the bounds, for c >= 2 by"
     )
     assert samples == "A sample of 20,000 graphs agrees with the exact law."
     assert unseen.startswith("Not seen: 3 components or more. The sample says P[C >= 3] < 0.00019")
@@ -182,9 +191,9 @@ def test_beyond_the_exact_law() -> None:
     assert len(found.planted) == 1
     bounds, samples, unseen, planted = found.verdict
     assert "Not proved here" in bounds
-    assert "nowhere above" in bounds
+    assert bounds.endswith("Samples do not contradict them, as far as these reach.")
     assert "no exact law" in samples
-    assert "P[C = 2] is proved below" in unseen
+    assert "P[C = 2] is proved to be at most" in unseen
     assert planted.startswith("Importance samples of 20 graphs say P[C >= 2] = 8e-12, in [")
 
 
@@ -197,7 +206,7 @@ def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.Monke
     found = check(n=5000, m=4, trials=5, planted=20)
     assert found.contradicted == (2,)
     assert not found.holds
-    assert "are above the bounds" in found.verdict[0]
+    assert found.verdict[0].endswith("CONTRADICTED: samples lie above them, at c = 2.")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +219,7 @@ def test_small_and_unbounded_settings(n: int, m: int, clear: bool) -> None:
     assert len(found.rows) == min(n, 6)
     assert all(isinstance(line, str) and line for line in found.verdict)
     if n == 1:
-        assert found.verdict[-1] == "No number of components was too rare to be seen."
+        assert found.verdict[-1] == "Seen up to C = 1, the most there can be."
 
 
 def test_few_samples_of_a_rare_event_do_not_contradict() -> None:
@@ -292,6 +301,106 @@ def test_interruption_before_anything_was_done(monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.done == 0
 
 
+# The tests of fit, by hand
+
+
+def bound_of(counts: list[int], chances: list[Fraction]) -> float:
+    """Return Agrawal's bound for so many counts and probabilities, by its formula."""
+    trials = sum(counts)
+    seen = [(k, float(p)) for k, p in zip(counts, chances, strict=True)]
+    t = sum(k * math.log(k / (trials * p)) for k, p in seen if k)
+    degrees = len(counts) - 1
+    return min(1.0, math.exp(degrees * (1 + math.log(t / degrees)) - t)) if t > degrees else 1.0
+
+
+def test_the_fit_has_the_cells_that_the_law_says() -> None:
+    """Cells of their own for all that 1e-3 graphs or more are expected of, one for the rest."""
+    law = exact_component_law(5, 2)
+    pmf = np.array([float(p) for p in law])
+    tally = Tally(5, ShareGraph(2, "parallel", True), 40, {1: 20, 2: 10, 4: 10}, 0)
+    assert (pmf * 40 >= 1e-3).all()
+    expected = bound_of([20, 10, 0, 10, 0, 0], [*law, Fraction(1, 10**300)])
+    assert 0 < expected < 1e-4
+    assert checking._fit(tally, pmf) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_fit_pools_what_is_rare() -> None:
+    law = exact_component_law(6, 3)
+    pmf = np.array([float(p) for p in law])
+    tally = Tally(6, ShareGraph(3, "parallel", True), 1000, {1: 990, 3: 3, 5: 7}, 0)
+    assert [p * 1000 >= 1e-3 for p in pmf] == [True, True, True, True, False, False]
+    expected = bound_of([990, 0, 3, 0, 7], [*law[:4], law[4] + law[5]])
+    assert checking._fit(tally, pmf) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_fit_of_planted_graphs_by_hand() -> None:
+    """Cells for 2, 3, ... to the last known c, and one for the rest, which is the true rest."""
+    law = exact_component_law(14, 3)
+    graph = ShareGraph(3, "parallel", True)
+    expected = rare_components(14, 3, 1, rng=DeterministicRandom(1)).expected
+    stirling = [2 ** (k - 1) - 1 for k in range(1, 15)]
+    total = sum((s * p for s, p in zip(stirling, law, strict=True)), Fraction(0))
+    chances = [s * p / total for s, p in zip(stirling, law, strict=True)]
+    counts = {2: 900, 3: 60, 4: 30, 7: 9, 9: 1}
+    tally = PlantedTally(14, graph, 2, 1000, counts, expected)
+    cells = [counts.get(k, 0) for k in range(2, 9)]
+    right = bound_of([*cells, 1], [*chances[1:8], sum(chances[8:], Fraction(0))])
+    found = checking._planted_fit(tally, enclosed_law(14, 3, 8))
+    assert found == pytest.approx(right, rel=1e-9)
+
+
+def test_several_importance_samples_are_corrected_for_their_number() -> None:
+    found = check(n=6, m=2, trials=10, planted=300, largest=5)
+    fits = [checking._planted_fit(tally, enclosed_law(6, 2, 6)) for tally in found.planted]
+    assert found.planted_fit == min(1.0, 4 * min(fits))
+    half = [PlantedTally(6, t.graph, t.parts, 40, {6: 40}, t.expected) for t in found.planted]
+    known = checking._known(checking._Setting(6, found.graph, None, 5, 0.95), planted=True)
+    fits = [checking._planted_fit(tally, known.law) for tally in half]
+    assert 0 < min(fits) < 1e-3
+    assert checking._compared(known, found.tally, tuple(half)).planted_fit == min(
+        1.0, 4 * min(fits)
+    )
+
+
+def test_the_false_alarm_rate_is_what_is_said() -> None:
+    assert checking.FALSE_ALARM == 1e-9
+
+
+def test_slack_is_of_the_upper_end_of_an_enclosure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law that is not known well enough does not prove a bound."""
+
+    def wide(n: int, m: int, most: int, **model: Any) -> tuple[Enclosure, ...]:
+        return tuple(Enclosure(e.low, e.high * 100) for e in enclosed_law(n, m, most, **model))
+
+    monkeypatch.setattr(checking, "enclosed_law", wide)
+    assert check(trials=10, planted=0).bounded is False
+
+
+def test_the_verdict_says_the_confidence_that_was_asked_for() -> None:
+    lines = [check(confidence=level).verdict[2] for level in (0.9, 0.999999)]
+    assert "P[C >= 3] < 0.00015 with 90 % confidence" in lines[0]
+    assert "with 99.9999 % confidence" in lines[1]
+
+
+@pytest.mark.parametrize(("m", "shuffler"), [(50, "parallel"), (60, "single")])
+def test_many_messages(m: int, shuffler: str) -> None:
+    """P[C >= 2] is far below all digits of P[C = 1]."""
+    found = check(n=30, m=m, trials=3, planted=3, shuffler=shuffler, largest=30)
+    assert found.bounded
+    assert found.holds
+
+
+def test_so_many_messages_that_the_law_is_no_number() -> None:
+    with pytest.raises(ValueError, match=r"m must be smaller for 2048 users.*, got 100000"):
+        check(n=2048, m=100_000, trials=1)
+
+
+def test_a_group_that_is_too_large_to_compute_with() -> None:
+    found = check(n=300, trials=2, planted=0, q=2 ** (10**7))
+    assert found.excess is None
+    assert found.holds
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -304,6 +413,8 @@ def test_interruption_before_anything_was_done(monkeypatch: pytest.MonkeyPatch) 
         ((20, 3, 10), {"planted": -1}, "planted must be at least 0, got -1"),
         ((20, 1, 10), {"planted": 5}, "planted must be 0 where fewer than two messages hide"),
         ((20, 3, 10), {"confidence": 1}, "confidence must be less than 1, got 1"),
+        ((20, 3, 10), {"confidence": 1 - 1e-16}, "confidence must be at most 1 - 1e-15"),
+        ((20, 3, 10), {"planted": 2**60}, "planted must be at most 1125899906842624"),
         ((20, 3, 10), {"backend": "igraph"}, "backend must be one of 'scipy', 'networkx'"),
         ((20, 3, 10), {"shuffler": "both"}, "shuffler must be one of"),
     ],

@@ -251,7 +251,7 @@ def test_multigraphs_keep_loops_and_repeats() -> None:
         ({"n": True}, TypeError, "n must be an integer, got the boolean True"),
         ({"n": 3.0}, TypeError, "n must be an integer, got float 3.0"),
         ({"n": "3"}, TypeError, "n must be an integer, got str '3'"),
-        ({"n": 2**31}, ValueError, "n must be at most 1073741824, got 2147483648"),
+        ({"n": 2**31}, ValueError, "n must be at most 1073741823, got 2147483648"),
         ({"m": 0}, ValueError, "m must be at least 1, got 0"),
         ({"m": False}, TypeError, "m must be an integer, got the boolean False"),
         ({"m": 1.5}, TypeError, "m must be an integer, got float 1.5"),
@@ -259,7 +259,7 @@ def test_multigraphs_keep_loops_and_repeats() -> None:
         (
             {"n": 2**15 + 1, "m": 2**15},
             ValueError,
-            r"n \* m must be at most 1073741824, got 32769 \* 32768",
+            r"n \* m must be at most 1073741823, got 32769 \* 32768",
         ),
         ({"trials": 0}, ValueError, "trials must be at least 1, got 0"),
         ({"trials": True}, TypeError, "trials must be an integer, got the boolean True"),

@@ -84,6 +84,19 @@ def test_expected_divisions(n: int, graph: ShareGraph, parts: int) -> None:
     assert found.high - found.low <= exact * mpfr(2) ** -180
 
 
+def test_expected_divisions_of_many_users_include_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the sum stops early: against all of it, with a stop that comes far too early."""
+    graph = ShareGraph(3, "parallel", True)
+    f = weights(40, graph)
+    exact = sum((f[s] * f[40 - s] for s in range(1, 40)), mpq(0)) / f[40] / 2
+    monkeypatch.setattr(rare_events, "_GRID", 0)
+    found = rare_events._Plan(40, graph, 2).expected
+    assert found.low < exact < found.high
+    assert found.high - found.low > exact * mpfr(2) ** -40
+
+
 @pytest.mark.parametrize(("n", "graph", "parts"), CASES)
 def test_estimator_is_unbiased_by_the_identity(n: int, graph: ShareGraph, parts: int) -> None:
     """sum_k S(k, c) P[C = k] = Q_c / c!: the drawn law adds up to one."""

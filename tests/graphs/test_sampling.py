@@ -665,7 +665,7 @@ def test_ten_million_users_fit_into_two_gibibytes() -> None:
         (
             {"n": 2**29, "m": 3},
             ValueError,
-            r"n \* m must be at most 1073741824, got 536870912 \* 3",
+            r"n \* m must be at most 1073741823, got 536870912 \* 3",
         ),
         ({"trials": 0}, ValueError, "trials must be at least 1, got 0"),
         ({"trials": -5}, ValueError, "trials must be at least 1, got -5"),
