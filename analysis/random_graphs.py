@@ -64,7 +64,8 @@ from ikos.graphs import (
 from ikos.graphs.component_law import MAX_LAW_USERS
 from ikos.graphs.lemma_c5 import covers
 from ikos.plots.components import components_figure
-from ikos.plots.share_graphs import excess_curve, excess_figure, graph_figure
+from ikos.plots.second_moments import excess_curve, excess_figure
+from ikos.plots.share_graphs import graph_figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom

@@ -20,11 +20,8 @@ from ikos.testing import DeterministicRandom
 pytest.importorskip("matplotlib")
 
 from ikos.plots import save
-from ikos.plots.share_graphs import (
-    excess_curve,
-    excess_figure,
-    graph_figure,
-)
+from ikos.plots.second_moments import excess_curve, excess_figure
+from ikos.plots.share_graphs import graph_figure
 
 GRAPHS = [
     (12, 2, 2759, True), (12, 3, 1, True), (14, 1, 3, True), (40, 1, 2, True), (40, 3, 5, True),

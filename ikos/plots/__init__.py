@@ -1,7 +1,8 @@
 """Plots: how many messages each analysis asks for, and how many components share graphs have.
 
 `curves` computes with the library's calculators alone; `drawing` turns curves into matplotlib
-figures, `components` checks of the component bounds: these need matplotlib (the extra ``plot``).
+figures, `components` checks of the component bounds, `share_graphs` graphs, `second_moments` what
+the bounds are for: these four need matplotlib (the extra ``plot``).
 `style` is what figures have in common; `files` writes whole files.
 """
 

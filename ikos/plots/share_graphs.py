@@ -1,8 +1,7 @@
-"""Pictures of share graphs, and of how near E[q^C] is to its least possible value."""
+"""Pictures of share graphs, their components coloured."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +12,16 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer
-from ikos.counts.directed import DOWN
-from ikos.counts.recursion import enclosed
-from ikos.counts.share_graph import ShareGraph
-from ikos.graphs import component_labels, excess_bound, multigraph
-from ikos.graphs.component_law import MAX_LAW_USERS
-from ikos.graphs.lemma_c5 import covers
-from ikos.graphs.models import share_graph
+from ikos._validation import flag
+from ikos.graphs import component_labels, multigraph
 from ikos.plots.style import (
     BLACK,
     BLUE,
+    COLOURS,
     GREEN,
     GREY,
-    ORANGE,
-    PURPLE,
+    MARKERS,
     VERMILLION,
-    plain,
-    power_of_ten,
 )
 
 try:
@@ -39,16 +30,12 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 __all__ = [
     "MAX_DRAWN_SLOTS",
     "MAX_DRAWN_USERS",
-    "ExcessCurve",
-    "excess_curve",
-    "excess_figure",
     "graph_figure",
 ]
 
@@ -58,9 +45,6 @@ MAX_DRAWN_SLOTS = 1000
 
 Point = NDArray[np.float64]
 
-# Six colours and five shapes: the pairs repeat after thirty components.
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, "#56B4E9")
-_MARKERS = ("o", "s", "D", "p", "h")
 _DARK = (BLUE, GREEN, VERMILLION)
 
 _SIZES = {"o": 14.5, "s": 13.5, "D": 13.5, "p": 17.0, "h": 16.0}
@@ -116,7 +100,7 @@ def _looks(labels: NDArray[np.int32]) -> list[_Look]:
     looks = {
         part: _Look(sizes[part], colour, marker if sizes[part] > 1 else "o")
         for part, colour, marker in zip(
-            _by_size(labels), cycle(_COLOURS), cycle(_MARKERS), strict=False
+            _by_size(labels), cycle(COLOURS), cycle(MARKERS), strict=False
         )
     }
     return [looks[part] for part in range(len(sizes))]
@@ -451,258 +435,3 @@ def _size_text(size: int, clear_share: bool) -> str:
 
 def _handle(look: _Look, words: str) -> Line2D:
     return Line2D([], [], linestyle="none", label=words, **look.marking)
-
-
-# How near E[q^C] is to q
-
-
-@dataclass(frozen=True)
-class ExcessCurve:
-    """E[q^C]/q - 1 as a function of the users, with a bound and its leading term.
-
-    Attributes
-    ----------
-    q : int
-        Order of the group.
-    graph : ShareGraph
-        The model: shuffled messages m, shuffler, clear share.
-    users : tuple of int
-        Ascending.
-    exact : tuple of float
-        The excess, rounded up.
-    bound : tuple of float or None
-        Lemma C.5's bound of it, None where that is not stated.
-    leading : tuple of float
-        (q - 1) B(n, 1), where B(n, 1) is the expected number of users alone, n^(1-m) for parallel
-        shufflers and a clear share.
-    """
-
-    q: int
-    graph: ShareGraph
-    users: tuple[int, ...]
-    exact: tuple[float, ...]
-    bound: tuple[float | None, ...]
-    leading: tuple[float, ...]
-
-
-_DASHED: tuple[float, Sequence[float]] = (0, (5, 2))
-_DOTTED: tuple[float, Sequence[float]] = (0, (1, 1.5))
-_LEAST, _MOST = 1e-300, 1e300
-"""Values beyond these are not drawn."""
-
-
-def excess_curve(
-    users: Sequence[int], m: int, q: int, *, shuffler: str = "parallel", clear_share: bool = True
-) -> ExcessCurve:
-    """Compute E[q^C]/q - 1, Lemma C.5's bound of it and its leading term.
-
-    The leading term is (q - 1) P[C = 2] to first order. By the lemma of the documentation (How
-    many messages, "Any number of users"), more than two components are of the order of the square
-    of B(n, 1) and two components of which none is a single user of the order of B(n, 2), which is
-    smaller than B(n, 1) by a factor that falls to 0 with n where two or more messages hide. What
-    is left is one user alone: of probability B(n, 1) to first order, where q^(C-1) - 1 is q - 1.
-
-    Parameters
-    ----------
-    users : sequence of int
-        From 1 to 2048.
-    m : int
-        Shuffled messages of each, at least 1.
-    q : int
-        Order of the group, at least 2.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers.
-
-    Returns
-    -------
-    ExcessCurve
-
-    Examples
-    --------
-    >>> curve = excess_curve([10, 1000], 3, 16)
-    >>> [f"{value:.3g}" for value in curve.exact]
-    ['0.175', '1.5e-05']
-    >>> [f"{value:.3g}" for value in curve.leading], curve.bound[0]
-    (['0.15', '1.5e-05'], None)
-    """
-    order = integer("q", q, low=2)
-    points = tuple(sorted({integer("users", n, low=1, high=MAX_LAW_USERS) for n in users}))
-    if not points:
-        raise ValueError("users must hold at least one number")
-    graph = share_graph(points[-1], m, shuffler, clear_share)
-    excess = enclosed(points[-1], order, graph).excess
-    stated = covers(points[-1], graph.m, shuffler=graph.shuffler, clear_share=graph.clear_share)
-    return ExcessCurve(
-        order,
-        graph,
-        points,
-        tuple(float(excess[n]) for n in points),
-        tuple(_bound(n, graph.m, order) if stated else None for n in points),
-        tuple(float((order - 1) / graph.growth(n, DOWN)) for n in points),
-    )
-
-
-def _bound(n: int, m: int, q: int) -> float | None:
-    with contextlib.suppress(ValueError):  # too few users, or too large a group
-        return excess_bound(n, m, q)
-    return None
-
-
-def excess_figure(curves: Sequence[ExcessCurve], title: str | None = None) -> Figure:
-    """Draw E[q^C]/q - 1 against the users, a colour for each number of messages.
-
-    Parameters
-    ----------
-    curves : sequence of ExcessCurve
-        At least one, which differ in the messages and users alone.
-    title : str, optional
-        Above the figure.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no curve, or they differ in more than the messages.
-
-    Examples
-    --------
-    >>> figure = excess_figure([excess_curve([20, 50, 100], m, 16) for m in (2, 3)])
-    >>> len(figure.axes[0].get_lines())  # for m = 2 there is no bound
-    5
-    """
-    if not curves:
-        raise ValueError("curves must hold at least one curve")
-    q, graph = curves[0].q, curves[0].graph
-    model = (graph.shuffler, graph.clear_share)
-    if any((c.q, c.graph.shuffler, c.graph.clear_share) != (q, *model) for c in curves):
-        raise ValueError("curves must be for one group, one shuffler and one kind of graph")
-    figure = Figure(figsize=(10.5, 5.6), dpi=150)
-    axes = figure.add_axes((0.085, 0.115, 0.6, 0.765))
-    for look in zip(curves, cycle(_COLOURS), cycle(_MARKERS), strict=False):
-        _draw_excess(axes, *look)
-    _scale(axes, curves)
-    plain(axes)
-    axes.set_xlabel("users n", fontsize=10)
-    axes.set_ylabel("$E[q^C]/q - 1$  (no unit)", fontsize=10)
-    figure.text(
-        0.015,
-        0.98,
-        title or f"How far the second moment is above its least value, q = {_order(q)}",
-        fontsize=12.5,
-        fontweight="bold",
-        va="top",
-    )
-    figure.text(
-        0.015,
-        0.925,
-        f"{_model(graph)}; 0 would be a share graph that is always connected",
-        fontsize=9,
-        color=GREY,
-        va="top",
-    )
-    handles = [
-        Line2D([], [], color=colour, marker=marker, linewidth=1.8, label=f"m = {curve.graph.m}")
-        for curve, colour, marker in zip(curves, cycle(_COLOURS), cycle(_MARKERS), strict=False)
-    ]
-    alone = "n^{1-m}" if model == ("parallel", True) else "B(n,1)"
-    styles = [
-        Line2D([], [], color="black", linewidth=1.8, label="exact"),
-        Line2D(
-            [],
-            [],
-            color="black",
-            linestyle=_DASHED,
-            linewidth=1.4,
-            label="Lemma C.5 of BBGN20: $q\\,(e/n)^{m-1}$,\nwhere it is stated",
-        ),
-        Line2D(
-            [],
-            [],
-            color="black",
-            linestyle=_DOTTED,
-            linewidth=1.4,
-            label=f"leading term: $(q-1)\\,{alone}$,\none user alone",
-        ),
-    ]
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.7, 0.89),
-        frameon=False,
-        fontsize=9.5,
-        title="shuffled messages per user",
-        title_fontproperties={"size": 9.5, "weight": "bold"},
-        alignment="left",
-    )
-    figure.legend(
-        handles=styles,
-        loc="upper left",
-        bbox_to_anchor=(0.7, 0.5),
-        frameon=False,
-        fontsize=9.5,
-        alignment="left",
-        handlelength=3.2,
-        labelspacing=0.9,
-    )
-    return figure
-
-
-def _model(graph: ShareGraph) -> str:
-    shuffler = "a single shuffler" if graph.shuffler == "single" else "parallel shufflers"
-    return f"{shuffler}, {'a' if graph.clear_share else 'no'} clear share"
-
-
-def _order(q: int) -> str:
-    if q > 10**6 and q & (q - 1) == 0:
-        return f"$2^{{{q.bit_length() - 1}}}$"
-    return f"{q:,}" if q < 10**12 else f"about $10^{{{len(str(q)) - 1}}}$"
-
-
-def _draw_excess(axes: Axes, curve: ExcessCurve, colour: str, marker: str) -> None:
-    styles: tuple[tuple[str, Sequence[float | None], dict[str, Any]], ...] = (
-        ("exact", curve.exact, {"linewidth": 1.8, "marker": marker, "markersize": 5, "zorder": 4}),
-        ("bound", curve.bound, {"linewidth": 1.4, "linestyle": _DASHED, "zorder": 3}),
-        ("leading", curve.leading, {"linewidth": 1.4, "linestyle": _DOTTED, "zorder": 5}),
-    )
-    for name, values, style in styles:
-        points = [
-            (n, value)
-            for n, value in zip(curve.users, values, strict=True)
-            if value is not None and _LEAST <= value <= _MOST
-        ]
-        if points:
-            (line,) = axes.plot(*zip(*points, strict=True), color=colour, **style)
-            line.set_gid(f"{name}-{curve.graph.m}")
-            line.set_markevery(_evenly([n for n, _ in points]))
-
-
-def _evenly(users: Sequence[int]) -> list[int]:
-    """Return about eight indices that are evenly spaced on a logarithmic axis."""
-    wanted = np.geomspace(users[0], users[-1], 8)
-    return sorted(set(np.searchsorted(users, wanted - 1e-6).clip(0, len(users) - 1).tolist()))
-
-
-def _scale(axes: Axes, curves: Sequence[ExcessCurve]) -> None:
-    """Scale both axes logarithmically, with numbers that people read."""
-    low, high = (end(end(curve.users) for curve in curves) for end in (min, max))
-    axes.set_xscale("log")
-    axes.set_xlim((low, high) if low < high else (low / 2, 2 * high))
-    few = math.log10(high / low) < 2.5
-    digits = (1, 2, 5) if few else (1,)
-    ticks = [d * 10**k for k in range(5) for d in digits]
-    axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: power_of_ten(n)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_yscale("log")
-    values = [y for line in axes.get_lines() for y in np.asarray(line.get_ydata()).tolist()]
-    if values:
-        bottom, top = math.log10(min(values)), math.log10(max(values))
-        room = 0.04 * max(1.0, top - bottom)
-        axes.set_ylim(10 ** max(-307.0, bottom - room), 10 ** min(307.0, top + room))
-    axes.yaxis.set_major_locator(LogLocator(numticks=12))
-    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BLACK",
     "BLUE",
+    "COLOURS",
     "GREEN",
     "GREY",
+    "MARKERS",
     "ORANGE",
     "PURPLE",
     "VERMILLION",
@@ -29,6 +31,10 @@ PURPLE = "#CC79A7"
 VERMILLION = "#D55E00"
 
 GREY = "#5A5A5A"
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, "#56B4E9")
+MARKERS = ("o", "s", "D", "p", "h")
+"""Six colours and five shapes: taken together, the pairs repeat after thirty."""
 
 
 def plain(axes: Axes) -> None:
