@@ -79,14 +79,14 @@ def test_curves(drawn):
         bounds = lemma_c5.falling_bounds(n, m, rows)
         expected = {c: log10(bound) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
-            assert row.lemma < 1e-300 or expected[row.c] == near(log10(row.lemma))
+            assert row.lemma < 1e-300 or expected[row.c] == near(log10(float(row.lemma)))
     assert points(axes, "lemma") == near(expected)
     expected = {}
     if check.rows[0].bound is not None:
         bounds = parts.falling_bounds(n, check.graph, rows)
         expected = {c: min(0.0, log10(bound)) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
-            assert row.bound < 1e-300 or expected[row.c] == near(log10(row.bound))
+            assert row.bound < 1e-300 or expected[row.c] == near(log10(float(row.bound)))
     assert points(axes, "bound") == near(expected)
 
 
@@ -121,7 +121,7 @@ def test_importance_samples(drawn):
             limits[c] = high
         row = check.rows[c - 1]
         if row.planted.high > 1e-300:
-            assert high == near(log10(row.planted.high))
+            assert high == near(log10(float(row.planted.high)))
     assert points(axes, "planted") == near(middles)
     assert intervals(axes, "planted-intervals") == ends
     assert points(axes, "planted-limits") == near(limits)
@@ -136,8 +136,8 @@ def test_ratios(drawn):
     for c, (low, high) in intervals(axes, "ratio-intervals").items():
         row = check.rows[int(c) - 1]
         if row.planted.low > 1e-300:
-            assert low * row.exact.high == near(row.planted.low)
-            assert high * row.exact.high == near(row.planted.high)
+            assert low * row.exact.high == near(float(row.planted.low))
+            assert high * row.exact.high == near(float(row.planted.high))
         assert axes.get_ylim()[0] < low <= high < axes.get_ylim()[1]
     assert {tally.parts for tally in check.planted} == set(points(axes, "ratio"))
     assert set(points(axes, "exact-ratio").values()) == {1}

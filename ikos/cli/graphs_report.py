@@ -43,7 +43,6 @@ Every number that is an integer here is below 2^53.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,12 +53,11 @@ from gmpy2 import mpfr
 
 from ikos import __version__
 from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
-from ikos.confidence import clopper_pearson
-from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
+from ikos.counts.directed import DOWN, float_down, float_up, rounding
 from ikos.results import Interval, at_least, at_most
 
 if TYPE_CHECKING:
-    from ikos.graphs import ComponentCheck, PlantedTally
+    from ikos.graphs import ComponentCheck, Enclosure
 
 __all__ = ["Asked", "as_json", "as_text", "headline"]
 
@@ -74,30 +72,6 @@ class Asked:
     interrupted: bool = False
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The bounds for c = 1, 2, ..., which a float cannot hold if they are below 1e-308.
-
-    Empty where none is stated.
-    """
-
-    lemma: Sequence[mpfr]
-    parts: Sequence[mpfr]
-
-    @classmethod
-    def of(cls, check: ComponentCheck) -> Bounds:
-        """Return those of a check."""
-        from ikos.graphs import lemma_c5, parts
-
-        first, last = check.rows[0], len(check.rows)
-        bounds = cls(
-            () if first.lemma is None else lemma_c5.falling_bounds(check.n, check.graph.m, last),
-            () if first.bound is None else parts.falling_bounds(check.n, check.graph, last),
-        )
-        one = mpfr(1)
-        return cls([min(x, one) for x in bounds.lemma], [min(x, one) for x in bounds.parts])
-
-
 # JSON
 
 
@@ -109,32 +83,40 @@ def _ends(interval: Interval | None) -> dict[str, float] | None:
     return None if interval is None else {"low": interval.low, "high": interval.high}
 
 
+def _enclosed(ends: Enclosure | None) -> dict[str, float] | None:
+    if ends is None:
+        return None
+    return {"low": float_down(ends.low), "high": float_up(ends.high)}
+
+
+def _up(value: mpfr | None) -> float | None:
+    return None if value is None else float_up(value)
+
+
 def _log10(value: mpfr | None) -> float | None:
     return float(gmpy2.log10(value)) if value else None
 
 
 def as_json(asked: Asked, check: ComponentCheck, plot: Path | None) -> dict[str, Any]:
     """Return the object that ``--json`` prints."""
-    bounds = Bounds.of(check)
     rows = []
-    for i, row in enumerate(check.rows):
+    for row in check.rows:
         exact = row.exact
         rows.append(
             {
                 "c": row.c,
-                "exact": exact
-                and {"low": float_down(exact.low), "high": min(1.0, float_up(exact.high))},
-                "lemma_c5": row.lemma,
-                "bound": row.bound,
+                "exact": _enclosed(exact),
+                "lemma_c5": _up(row.lemma),
+                "bound": _up(row.bound),
                 "log10": {
                     "exact": _log10(exact and exact.high),
-                    "lemma_c5": _log10(bounds.lemma[i] if bounds.lemma else None),
-                    "bound": _log10(bounds.parts[i] if bounds.parts else None),
+                    "lemma_c5": _log10(row.lemma),
+                    "bound": _log10(row.bound),
                 },
                 "slack": _finite(row.slack),
                 "seen": row.seen,
                 "interval": _ends(row.sampled),
-                "importance": _ends(row.planted),
+                "importance": _enclosed(row.planted),
             }
         )
     graph = check.graph
@@ -218,16 +200,17 @@ def _heading(check: ComponentCheck) -> str:
 
 def _bounds_table(check: ComponentCheck) -> list[str]:
     """Return the exact law and its bounds, or nothing where neither is known."""
-    bounds = Bounds.of(check)
     columns = [["c", *(str(row.c) for row in check.rows)]]
     exact = [row.exact for row in check.rows if row.exact is not None]
     if exact:
         columns.append(["exact P[C = c]", *(_number(value.high, "N") for value in exact)])
-    if bounds.lemma:
-        columns.append(["Lemma C.5", *(_number(value, "U") for value in bounds.lemma)])
-    if bounds.parts:
-        columns.append(["our bound", *(_number(value, "U") for value in bounds.parts)])
-    if exact and bounds.parts:
+    lemma = [row.lemma for row in check.rows if row.lemma is not None]
+    if lemma:
+        columns.append(["Lemma C.5", *(_number(value, "U") for value in lemma)])
+    bound = [row.bound for row in check.rows if row.bound is not None]
+    if bound:
+        columns.append(["our bound", *(_number(value, "U") for value in bound)])
+    if exact and bound:
         slacks = [row.slack for row in check.rows if row.slack is not None]
         columns.append(
             ["slack", *(at_most(slack, 3) if math.isfinite(slack) else "-" for slack in slacks)]
@@ -250,24 +233,16 @@ def _samples_table(check: ComponentCheck) -> list[str]:
         [f"{percent} interval", *(_interval(*row.sampled) for row in check.rows)],
     ]
     if check.planted:
-        found = {tally.parts: _planted(tally, check.confidence) for tally in check.planted}
         columns.append(
             [
                 f"by importance sampling, {percent}",
-                *(_interval(*found[row.c]) if row.c in found else "" for row in check.rows),
+                *(
+                    "" if row.planted is None else _interval(row.planted.low, row.planted.high)
+                    for row in check.rows
+                ),
             ]
         )
     return aligned(list(zip(*columns, strict=True)))
-
-
-def _planted(tally: PlantedTally, confidence: float) -> tuple[mpfr, mpfr]:
-    """Return the interval for P[C = c], for as many components as were planted."""
-    seen = tally.counts.get(tally.parts, 0)
-    found = clopper_pearson(seen, tally.trials, confidence)
-    with rounding(DOWN):
-        low = tally.expected.low * mpfr(found.low)
-    with rounding(UP):
-        return low, min(mpfr(1), tally.expected.high * mpfr(found.high))
 
 
 def _about_moment(check: ComponentCheck, q: int) -> str:

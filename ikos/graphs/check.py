@@ -59,28 +59,28 @@ class ComponentRow:
         Components.
     exact : Enclosure or None
         The exact law; None for more than 2048 users.
-    lemma : float or None
-        Lemma C.5 of BBGN20, where it is stated.
-    bound : float or None
-        `parts_bound`, where two or more messages hide.
+    lemma : mpfr or None
+        Lemma C.5 of BBGN20, rounded up, where it is stated.
+    bound : mpfr or None
+        `parts_bound`, rounded up, where two or more messages hide.
     slack : float or None
         By what factor the exact law is below the smallest of these, rounded down.
     seen : int
         Sampled graphs with c components.
     sampled : Interval
         What they say of P[C = c].
-    planted : Interval or None
+    planted : Enclosure or None
         What importance sampling says of it, where it was done.
     """
 
     c: int
     exact: Enclosure | None
-    lemma: float | None
-    bound: float | None
+    lemma: mpfr | None
+    bound: mpfr | None
     slack: float | None
     seen: int
     sampled: Interval
-    planted: Interval | None
+    planted: Enclosure | None
 
 
 @dataclass(frozen=True)
@@ -379,12 +379,12 @@ def _rows(
         yield ComponentRow(
             c,
             exact,
-            lemma_c5.component_bound(n, graph.m, c) if lemma else None,
-            parts.parts_bound(n, graph.m, c, **setting.model) if graph.hiding >= 2 else None,
+            lemma_c5.upper_bound(n, graph.m, c) if lemma else None,
+            parts.upper_bound(n, graph, c) if graph.hiding >= 2 else None,
             slack,
             tally[c],
             tally.probability(c, setting.confidence),
-            planted[0].probability(c, setting.confidence) if planted else None,
+            planted[0].enclosure(c, setting.confidence) if planted else None,
         )
 
 
@@ -489,7 +489,7 @@ def _about_the_unseen(check: ComponentCheck) -> str:
         return f"{text} P[C = {c}] is {likely:.3g}: one in {1 / likely:.2g} graphs."
     if row.bound is None:
         return text
-    return f"{text} P[C = {c}] is proved to be at most {at_least(row.bound, 3)}."
+    return f"{text} P[C = {c}] is proved to be at most {row.bound:.3Ug}."
 
 
 def _about_planted(check: ComponentCheck) -> str:

@@ -72,7 +72,8 @@ class Enclosure:
         return float(self.high)
 
     def __str__(self) -> str:
-        return f"{self.high:.6g}"
+        low, high = f"{self.low:.6g}", f"{self.high:.6g}"
+        return high if low == high else f"[{self.low:.5Dg}, {self.high:.5Ug}]"
 
 
 def _law_graph(

@@ -19,7 +19,7 @@ from ikos._validation import integer, quote
 from ikos.counts.directed import DOWN, PRECISION, UP, float_up, rounding
 from ikos.counts.secure import MAX_BITS, MAX_MESSAGES, MAX_USERS
 
-__all__ = ["component_bound", "covers", "excess_bound", "falling_bounds"]
+__all__ = ["component_bound", "covers", "excess_bound", "falling_bounds", "upper_bound"]
 
 LEAST_USERS = 19
 LEAST_MESSAGES = 3
@@ -71,14 +71,19 @@ def component_bound(n: int, m: int, c: int) -> float:
     1.506e-05
     """
     users, messages = _setting(n, m)
-    parts = integer("c", c, low=1, high=users)
-    digits = PRECISION + 2 * (users * messages).bit_length()
+    return float_up(upper_bound(users, messages, integer("c", c, low=1, high=users)))
+
+
+def upper_bound(n: int, m: int, c: int) -> mpfr:
+    """Return the bound, rounded up, without underflow."""
+    digits = PRECISION + 2 * (n * m).bit_length()
     with rounding(DOWN, digits):
-        ways = gmpy2.lngamma(mpfr(parts + 1))
-        fall = (messages - 1) * (gmpy2.log(mpfr(users)) - 1)
+        ways = gmpy2.lngamma(mpfr(c + 1))
+        fall = (m - 1) * (gmpy2.log(mpfr(n)) - 1)
     with rounding(UP, digits):
-        exponent = (parts - 1) * (gmpy2.log(mpfr(mpq(3, 2))) - fall) - ways
-        return float_up(gmpy2.exp(exponent))
+        exponent = (c - 1) * (gmpy2.log(mpfr(mpq(3, 2))) - fall) - ways
+    with rounding(UP):
+        return gmpy2.exp(exponent)
 
 
 def excess_bound(n: int, m: int, q: int) -> float:

@@ -22,7 +22,7 @@ from ikos.counts.secure import MAX_MESSAGES, MAX_USERS
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import SHUFFLERS
 
-__all__ = ["falling_bounds", "parts_bound"]
+__all__ = ["falling_bounds", "parts_bound", "upper_bound"]
 
 
 def parts_bound(
@@ -69,13 +69,19 @@ def parts_bound(
         raise ValueError(
             f"m must be at least {2 if graph.clear_share else 3} for this bound, got {messages}"
         )
-    parts = integer("c", c, low=1, high=users)
-    digits = PRECISION + 2 * (users * messages).bit_length()
+    return float_up(upper_bound(users, graph, integer("c", c, low=1, high=users)))
+
+
+def upper_bound(n: int, graph: ShareGraph, c: int) -> mpfr:
+    """Return the bound, rounded up, without underflow."""
+    digits = PRECISION + 2 * (n * graph.m).bit_length()
     with rounding(DOWN, digits):
-        below = graph.log_weight(users, DOWN) + gmpy2.lngamma(mpfr(parts))
+        below = graph.log_weight(n, DOWN) + gmpy2.lngamma(mpfr(c))
     with rounding(UP, digits):
-        above = (parts - 1) * gmpy2.log(kappa(graph)) + graph.log_weight(users - parts + 1, UP)
-        return min(1.0, float_up(gmpy2.exp(above - below)))
+        above = (c - 1) * gmpy2.log(kappa(graph)) + graph.log_weight(n - c + 1, UP)
+        exponent = above - below
+    with rounding(UP):
+        return min(mpfr(1), gmpy2.exp(exponent))
 
 
 def falling_bounds(n: int, graph: ShareGraph, most: int) -> list[mpfr]:

@@ -126,23 +126,32 @@ class PlantedTally:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return an interval that contains P[C >= c] with at least this probability."""
-        return self._scaled(mean_interval(float(self._total()), self.trials, confidence), 1)
+        found = mean_interval(float(self._total()), self.trials, confidence)
+        return _floats(self._scaled(found, 1))
 
     def probability(self, k: int, confidence: float = 0.95) -> Interval:
         """Return an interval that contains P[C = k] with at least this probability.
 
         For a single k of c or more. From the drawn graphs with k components (Clopper and Pearson).
         """
+        return _floats(self.enclosure(k, confidence))
+
+    def enclosure(self, k: int, confidence: float = 0.95) -> Enclosure:
+        """Return the same without underflow."""
         k = integer("k", k, low=self.parts, high=self.n)
         found = clopper_pearson(self.counts.get(k, 0), self.trials, confidence)
         return self._scaled(found, self.divisions(k))
 
-    def _scaled(self, interval: Interval, divisor: int) -> Interval:
+    def _scaled(self, interval: Interval, divisor: int) -> Enclosure:
         with rounding(DOWN):
-            low = float_down(self.expected.low * mpfr(interval.low) / divisor)
+            low = self.expected.low * mpfr(interval.low) / divisor
         with rounding(UP):
-            high = float_up(self.expected.high * mpfr(interval.high) / divisor)
-        return Interval(max(0.0, low), min(1.0, high))
+            high = self.expected.high * mpfr(interval.high) / divisor
+            return Enclosure(low, min(mpfr(1), high))
+
+
+def _floats(enclosure: Enclosure) -> Interval:
+    return Interval(max(0.0, float_down(enclosure.low)), float_up(enclosure.high))
 
 
 # The law of the sizes

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos.confidence import clopper_pearson
 from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
 from ikos.results import at_least
 
@@ -110,16 +109,12 @@ def components_figure(check: ComponentCheck) -> Figure:
 
 def _curves(check: ComponentCheck) -> dict[str, list[tuple[int, float]]]:
     """Return the points of each curve, c and log10; the highest curve first."""
-    from ikos.graphs import lemma_c5, parts
-
-    n, m, rows = check.n, check.graph.m, check.rows
-    # the rows hold floats, which end at 1e-308
-    values: dict[str, Sequence[mpfr]] = {}
-    if rows[0].lemma is not None:
-        values["lemma"] = lemma_c5.falling_bounds(n, m, len(rows))
-    if rows[0].bound is not None:
-        values["bound"] = parts.falling_bounds(n, check.graph, len(rows))
-    values["exact"] = [row.exact.high for row in rows if row.exact is not None]
+    rows = check.rows
+    values = {
+        "lemma": [row.lemma for row in rows if row.lemma is not None],
+        "bound": [row.bound for row in rows if row.bound is not None],
+        "exact": [row.exact.high for row in rows if row.exact is not None],
+    }
     curves = {}
     for name, bounds in values.items():
         logs = [(c, _log10(min(bound, mpfr(1)))) for c, bound in enumerate(bounds, 1)]
@@ -137,21 +132,15 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Seen]]:
         for row in check.rows
     ]
     planted = []
-    for tally in check.planted:
-        c = tally.parts
-        seen = tally.counts.get(c, 0)
-        found = clopper_pearson(seen, tally.trials, check.confidence)
+    for row, tally in zip(check.rows[1:], check.planted, strict=False):
+        assert row.planted is not None
         scale = _log10(tally.expected.high)
+        seen = _log10(tally.counts.get(row.c, 0) / tally.trials)
+        high = _log10(row.planted.high)
         assert scale is not None  # two messages hide, or none are planted
-        low, middle = _log10(found.low), _log10(seen / tally.trials)
-        planted.append(
-            _Seen(
-                c,
-                None if low is None else scale + low,
-                None if middle is None else scale + middle,
-                min(0.0, scale + math.log10(found.high)),
-            )
-        )
+        assert high is not None
+        middle = None if seen is None else scale + seen
+        planted.append(_Seen(row.c, _log10(row.planted.low), middle, high))
     return {"sampled": sampled, "planted": planted}
 
 
