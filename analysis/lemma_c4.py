@@ -98,7 +98,7 @@ def _text(found: Sequence[CollisionIdentity]) -> list[str]:
         for check in found
     ]
     return [
-        bold("Lemma C.4 of BBGN20: P[R(X) = S(R'(X))] = E[q^(C - mn)]"),
+        bold("Lemma C.4 of BBGN20, and for one shuffler: P[R(X) = S(R'(X))] = E[q^(C - mn)]"),
         "",
         *aligned([header, *rows]),
         "",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ikos._validation import number
 from ikos.accuracy import NoiseLaw, standard_error
 
-__all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least", "at_most"]
+__all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least", "at_most", "percent"]
 
 
 def at_least(value: float, digits: int) -> str:
@@ -25,6 +25,17 @@ def at_most(value: float | Fraction, digits: int) -> str:
     above, below = map(Decimal, value.as_integer_ratio())
     rounded = Context(prec=digits, rounding=ROUND_FLOOR).divide(above, below)
     return f"{float(rounded):.{digits}g}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in per cent, rounded down: 100 % is never said of less.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.29), percent(0.99999999)
+    ('95 %', '29 %', '99.9999 %')
+    """
+    return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
 class Interval(NamedTuple):

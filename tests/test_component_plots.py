@@ -11,6 +11,7 @@ from gmpy2 import mpfr
 from ikos.confidence import clopper_pearson
 from ikos.graphs import check_components, lemma_c5, parts
 from ikos.plots import save
+from ikos.results import at_least, percent
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
@@ -25,7 +26,8 @@ CASES = {
     "one user": (1, 3, 10, {}),
     "one row": (30, 3, 100, {"largest": 1}),
     "beyond the exact law": (100_000, 3, 5, {"planted": 3}),
-    "no samples planted": (30, 3, 100, {"planted": 0}),
+    "no samples planted": (30, 3, 100, {"planted": 0, "confidence": 0.5}),
+    "always n components": (4, 1, 50, {"clear_share": False}),
     "very small": (60, 900, 50, {"planted": 8, "largest": 12}),
     "many rows": (64, 2, 500, {"planted": 12, "largest": 64}),
     "many samples": (4, 2, 60_000, {"confidence": 0.999999}),
@@ -139,6 +141,10 @@ def test_ratios(drawn):
             assert low * row.exact.high == near(float(row.planted.low))
             assert high * row.exact.high == near(float(row.planted.high))
         assert axes.get_ylim()[0] < low <= high < axes.get_ylim()[1]
+    for tally in check.planted:
+        share = tally.counts.get(tally.parts, 0) / tally.trials
+        middle = share * float(tally.expected.high / check.rows[tally.parts - 1].exact.high)
+        assert not share or points(axes, "ratio")[tally.parts] == near(middle)
     assert {tally.parts for tally in check.planted} == set(points(axes, "ratio"))
     assert set(points(axes, "exact-ratio").values()) == {1}
 
@@ -168,8 +174,7 @@ def test_words(drawn):
     assert last.get_xlabel() == "number of components c"
     assert figure.axes[0].get_ylabel() == "P[C = c]"
     legend = " ".join(" ".join(text.get_text().split()) for text in figure.legends[0].get_texts())
-    percent = f"{100 * check.confidence:.6g} %"
-    assert f"{percent} interval" in legend
+    assert f"{percent(check.confidence)} interval" in legend
     assert f"{check.tally.trials:,}" in legend
     assert ("Lemma C.5" in legend) == (check.rows[0].lemma is not None)
     assert ("bound of this library" in legend) == (check.rows[0].bound is not None)
@@ -181,6 +186,13 @@ def test_words(drawn):
     assert ("a single shuffler" in words) == (check.graph.shuffler == "single")
     assert ("no clear share" in words) != check.graph.clear_share
     assert (f"no graph of {check.unseen} or more" in words) == (check.unseen <= check.n)
+    if check.unseen <= check.n:
+        tail = at_least(check.tally.tail(check.unseen, check.confidence).high, 2)
+        assert f"< {tail}, and no more." in words
+    assert ("No bound is stated" in words) == (check.graph.hiding < 2)
+    assert ("not computed for so many" in words) == (check.rows[0].exact is None)
+    zero = any(row.exact is not None and row.exact.high == 0 for row in check.rows)
+    assert ("The exact law is 0 for" in words) == zero
 
 
 def test_nothing_is_cut_or_overlaps(drawn):

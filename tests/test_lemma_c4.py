@@ -48,7 +48,9 @@ def table(text: str) -> list[dict[str, str]]:
 
 def test_the_table_of_the_default_grid(program, small_grid):
     lines = run(program).splitlines()
-    assert lines[0] == "Lemma C.4 of BBGN20: P[R(X) = S(R'(X))] = E[q^(C - mn)]"
+    assert (
+        lines[0] == "Lemma C.4 of BBGN20, and for one shuffler: P[R(X) = S(R'(X))] = E[q^(C - mn)]"
+    )
     assert lines[-1] == f"The identity holds in all {len(small_grid)} cases."
     rows = table("\n".join(lines))
     assert [(int(r["n"]), int(r["m"]), int(r["q"]), r["shuffler"]) for r in rows] == small_grid

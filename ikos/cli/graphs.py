@@ -36,7 +36,7 @@ Examples
 \b
 Exit status
   0 nothing contradicts anything; 1 a bound does not hold, or the samples
-  contradict the exact law; 2 a mistake; 130 interrupted
+  contradict the exact law or a bound; 2 a mistake; 130 interrupted
 """
 
 MOST_TRIALS = 1 << 50

@@ -12,8 +12,8 @@ The JSON object that ``--json`` prints; all keys are always there:
 - ``holds``, ``bounded``, ``agrees`` (boolean): whether nothing contradicts anything; whether the
   exact law is proved to be below all bounds, or null where one of these is not known; whether the
   samples agree with the exact law, or null where it is not known; ``contradicted``: a list of the c
-  at which an interval of samples lies above a bound; ``fit``, ``importance_fit``: upper bounds of
-  the p-values of the samples under the exact law, or null; ``verdict``: a list of sentences.
+  that sampled graphs had more often than a bound allows; ``fit``, ``importance_fit``: upper bounds
+  of the p-values of the samples under the exact law, or null; ``verdict``: a list of sentences.
 - ``rows``: a list of objects, one for each number of components:
 
   - ``c``;
@@ -54,7 +54,7 @@ from gmpy2 import mpfr
 from ikos import __version__
 from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
 from ikos.counts.directed import DOWN, float_down, float_up, rounding
-from ikos.results import Interval, at_least, at_most
+from ikos.results import Interval, at_least, at_most, percent
 
 if TYPE_CHECKING:
     from ikos.graphs import ComponentCheck, Enclosure
@@ -226,16 +226,16 @@ def _bounds_table(check: ComponentCheck) -> list[str]:
 
 
 def _samples_table(check: ComponentCheck) -> list[str]:
-    percent = f"{100 * check.confidence:.6g} %"
+    sure = percent(check.confidence)
     columns = [
         ["c", *(str(row.c) for row in check.rows)],
         ["graphs", *(f"{row.seen:,}" for row in check.rows)],
-        [f"{percent} interval", *(_interval(*row.sampled) for row in check.rows)],
+        [f"{sure} interval", *(_interval(*row.sampled) for row in check.rows)],
     ]
     if check.planted:
         columns.append(
             [
-                f"by importance sampling, {percent}",
+                f"by importance sampling, {sure}",
                 *(
                     "" if row.planted is None else _interval(row.planted.low, row.planted.high)
                     for row in check.rows

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import gmpy2
@@ -32,7 +31,7 @@ from ikos.graphs.models import share_graph
 from ikos.graphs.rare_events import PlantedTally, rare_components
 from ikos.graphs.sampling import MAX_TRIALS, Interrupted, Tally, tally_components
 from ikos.randomness import RandomSource, secure
-from ikos.results import Interval, at_least, at_most
+from ikos.results import Interval, at_least, at_most, percent
 
 __all__ = ["FALSE_ALARM", "ComponentCheck", "ComponentRow", "check_components"]
 
@@ -147,20 +146,17 @@ class ComponentCheck:
 
     @property
     def contradicted(self) -> tuple[int, ...]:
-        """Each c at which an interval of the samples lies above a bound.
+        """Each c that the sampled graphs had more often than a bound allows.
 
-        What remains to be compared beyond the exact law's reach. Each interval errs with
-        probability at most 1 - ``confidence``.
+        What remains to be compared beyond the exact law's reach. Chance alone leads to it with
+        probability at most `FALSE_ALARM` for each c. Importance samples have no say here: what
+        scales them, the expected number of divisions, is below the bounds already.
         """
         return tuple(
             row.c
             for row in self.rows
-            if any(
-                interval.low > bound
-                for interval in (row.sampled, row.planted)
-                for bound in (row.lemma, row.bound)
-                if interval is not None and bound is not None
-            )
+            for bound in (row.bound if row.lemma is None else min(row.lemma, row.bound),)
+            if bound is not None and self.tally.probability(row.c, 1 - FALSE_ALARM).low > bound
         )
 
     @property
@@ -169,9 +165,7 @@ class ComponentCheck:
 
         Also where nothing is known that could: ``verdict`` says what was compared.
         """
-        if self.bounded is None and self.agrees is None:
-            return not self.contradicted
-        return self.bounded is not False and self.agrees is not False
+        return self.bounded is not False and self.agrees is not False and not self.contradicted
 
     @property
     def unseen(self) -> int:
@@ -452,9 +446,9 @@ def _about_bounds(check: ComponentCheck) -> str:
             "the bounds rest on their proof alone."
         )
         if not check.contradicted:
-            return f"{text} Samples do not contradict them, as far as these reach."
+            return f"{text} Sampled graphs do not contradict them, as far as these reach."
         places = ", ".join(f"c = {c}" for c in check.contradicted)
-        return f"{text} CONTRADICTED: samples lie above them, at {places}."
+        return f"{text} CONTRADICTED: sampled graphs exceed them, at {places}."
     if not check.bounded:
         wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
         return f"VIOLATED: the exact law is above a bound, at {', '.join(wrong) or 'E[q^C]'}."
@@ -466,7 +460,7 @@ def _about_bounds(check: ComponentCheck) -> str:
 def _about_samples(check: ComponentCheck) -> str:
     many = f"a sample of {_graphs(check.tally.trials)}"
     if check.fit is None:
-        return f"For {many} there is no exact law to compare it with."
+        return f"{many.capitalize()} was drawn; the exact law of so many users is not computed."
     if check.fit >= FALSE_ALARM:
         return f"{many.capitalize()} agrees with the exact law."
     return f"CONTRADICTED: {many} is farther from the exact law than chance explains."
@@ -479,14 +473,14 @@ def _about_the_unseen(check: ComponentCheck) -> str:
     tail = at_least(check.tally.tail(c, check.confidence).high, 2)
     text = (
         f"Not seen: {c} components or more. The sample says P[C >= {c}] < {tail} with "
-        f"{at_most(100 * Fraction(repr(check.confidence)), 6)} % confidence, and no more."
+        f"{percent(check.confidence)} confidence, and no more."
     )
     row = next((row for row in check.rows if row.c == c), None)
     if row is None:
         return text
     if row.exact is not None:
         likely = row.exact.high
-        return f"{text} P[C = {c}] is {likely:.3g}: one in {1 / likely:.2g} graphs."
+        return f"{text} P[C = {c}] is {likely:.3g}: one in {_rounded(1 / likely)} graphs."
     if row.bound is None:
         return text
     return f"{text} P[C = {c}] is proved to be at most {row.bound:.3Ug}."
@@ -495,12 +489,21 @@ def _about_the_unseen(check: ComponentCheck) -> str:
 def _about_planted(check: ComponentCheck) -> str:
     last = check.planted[-1]
     many = f"importance samples of {_graphs(last.trials)}"
-    reach = f"P[C >= {last.parts}] = {last.estimated:.3g}"
-    if check.planted_fit is None:
-        return f"{many.capitalize()} say {reach}, in {last.interval(check.confidence)}."
+    exact = check.rows[last.parts - 1].exact
+    if check.planted_fit is None or exact is None:
+        low, high = last.interval(check.confidence)
+        return (
+            f"{many.capitalize()} say that P[C >= {last.parts}] is about {last.estimated:.3g}, "
+            f"within [{mpfr(low):.3Dg}, {mpfr(high):.3Ug}]."
+        )
     if check.planted_fit >= FALSE_ALARM:
-        return f"{many.capitalize()} for each c agree with the exact law down to {reach}."
+        reach = f"P[C = {last.parts}] = {exact.high:.3g}"
+        return f"{many.capitalize()} for each c agree with the exact law, down to {reach}."
     return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
+
+
+def _rounded(many: mpfr) -> str:
+    return f"{float(many):,.0f}" if many < 1e6 else f"{many:.2g}"
 
 
 def _graphs(many: int) -> str:

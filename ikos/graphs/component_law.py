@@ -5,9 +5,10 @@ s - 1 others (`ikos.counts.recursion`),
 
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
-where all terms are positive. It is computed three times: in rationals, by which small sizes can be
-checked against enumerations; in directed rounding, as enclosures without underflow, for proofs;
-and in floating point, for all c at once.
+where all terms are positive; the P[C_s = 1] are those of that module, which alone subtracts, with
+an enclosure of what is lost. The law is computed three times: in rationals, by which small sizes
+can be checked against enumerations; in directed rounding, as enclosures without underflow, for
+proofs; and in floating point, for all c at once.
 """
 
 from __future__ import annotations

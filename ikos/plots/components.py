@@ -11,7 +11,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
-from ikos.results import at_least
+from ikos.results import at_least, percent
 
 try:
     from matplotlib.axes import Axes
@@ -117,7 +117,7 @@ def _curves(check: ComponentCheck) -> dict[str, list[tuple[int, float]]]:
     }
     curves = {}
     for name, bounds in values.items():
-        logs = [(c, _log10(min(bound, mpfr(1)))) for c, bound in enumerate(bounds, 1)]
+        logs = [(c, _log10(bound)) for c, bound in enumerate(bounds, 1)]
         curves[name] = [(c, log) for c, log in logs if log is not None]
     return {name: points for name, points in curves.items() if points}
 
@@ -266,19 +266,19 @@ def _setting(check: ComponentCheck) -> str:
 
 
 def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
-    percent = f"{100 * check.confidence:.6g} %"
+    sure = percent(check.confidence)
     words = {
         "lemma": "Lemma C.5 of BBGN20, an upper bound",
         "bound": "bound of this library, for any n",
         "exact": "exact law",
-        "sampled": f"{check.tally.trials:,} sampled graphs,\n{percent} interval for each c",
+        "sampled": f"{check.tally.trials:,} sampled graphs,\n{sure} interval for each c",
         "sampled-limits": f"seen in none of {check.tally.trials:,}:\n"
-        f"upper end of the {percent} interval",
+        f"upper end of the {sure} interval",
     }
     if check.planted:
         many = f"{check.planted[0].trials:,} importance samples"
         which = "each c" if len(check.planted) > 1 else f"c = {check.planted[0].parts}"
-        words["planted"] = f"{many} for {which},\n{percent} interval"
+        words["planted"] = f"{many} for {which},\n{sure} interval"
         words["planted-limits"] = f"no such graph in {many}:\nupper end of the interval"
     drawn = {line.get_gid(): line for line in axes.get_lines()}
     names = [name for name in words if name in drawn]

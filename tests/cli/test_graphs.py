@@ -103,6 +103,10 @@ def test_numbers_are_the_checks(run, arguments, options, q):
     assert result["backend"] == options.get("backend", "scipy")
     assert result["verdict"] == list(found.verdict)
     assert (result["holds"], result["bounded"], result["agrees"]) == (True, True, True)
+    assert (result["fit"], result["importance_fit"]) == (found.fit, found.planted_fit)
+    assert (result["alone"], result["unseen"]) == (found.tally.alone, found.unseen)
+    assert result["contradicted"] == list(found.contradicted)
+    assert (result["interrupted"], result["plot"]) == (False, None)
     assert (result["excess"], result["excess_bound"]) == (found.excess, found.excess_bound)
     assert dict(result["tally"]) == found.tally.counts
     assert len(result["rows"]) == len(found.rows)
@@ -125,6 +129,43 @@ def test_numbers_are_the_checks(run, arguments, options, q):
     for tally, said in zip(found.planted, result["importance"], strict=True):
         assert (said["at_least"], said["trials"]) == (tally.parts, tally.trials)
         assert said["estimate"] == tally.estimate
+        low, high = tally.interval(found.confidence)
+        assert said["interval"] == {"low": low, "high": high}
+
+
+def test_what_is_not_zero_or_empty_elsewhere(run, fails, monkeypatch):
+    """Users alone, a fit that is below 1, nothing unseen, a contradiction."""
+    options = ("--users", "5", "--messages", "1", "--trials", "1000", "--seed", "1", "--json")
+    result = run("graphs", *options).json
+    assert result["unseen"] is None
+    assert result["alone"] > 0
+    found = graphs.check_components(5, 1, 1000, rng=DeterministicRandom(1))
+    assert found.fit < 1
+    assert (result["fit"], result["alone"]) == (found.fit, found.tally.alone)
+    monkeypatch.setattr(graphs.parts, "upper_bound", lambda *_: mpfr(1e-30))
+    status, out, err = fails("graphs", *BEYOND, "--json")
+    assert status == 1
+    assert err == "ikos graphs: error: the check failed: the samples contradict a bound\n"
+    result = json.loads(out)
+    assert (result["contradicted"], result["holds"]) == ([1], False)
+
+
+def test_the_moment_is_rounded_up(run):
+    for q in (16, 17, 1000):
+        line = next(
+            line
+            for line in run("graphs", *SMALL, "--modulus", str(q)).out.splitlines()
+            if line.startswith("E[q^C]/q - 1 is at most")
+        )
+        said = float(re.search(r"at most ([\d.e+-]+)", line)[1])
+        excess = check(q=q).excess
+        assert excess <= said <= 1.01 * excess
+
+
+def test_confidence_is_never_said_to_be_complete(run):
+    out = " ".join(run("graphs", *SMALL, "--confidence", "0.99999999").out.split())
+    assert "100 %" not in out
+    assert out.count("99.9999 %") == 3
 
 
 def test_numbers_below_the_smallest_float(run):
@@ -375,11 +416,17 @@ def interrupted_program(*arguments, after):
     process = subprocess.Popen(
         [sys.executable, "-m", "ikos.cli", "graphs", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # a shell lets its background processes, such as these tests may be, ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    time.sleep(after)
-    os.killpg(process.pid, signal.SIGINT)
-    sent = time.monotonic()
-    out, err = process.communicate(timeout=60)
+    try:
+        time.sleep(after)
+        os.killpg(process.pid, signal.SIGINT)
+        sent = time.monotonic()
+        out, err = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     return process.returncode, out, err, time.monotonic() - sent
 
 

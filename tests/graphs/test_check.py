@@ -90,8 +90,8 @@ def test_verdict_says_what_was_and_was_not_seen() -> None:
     )
     assert samples == "A sample of 20,000 graphs agrees with the exact law."
     assert unseen.startswith("Not seen: 3 components or more. The sample says P[C >= 3] < 0.00019")
-    assert "P[C = 3] is 3.53e-06: one in 2.8e+05 graphs." in unseen
-    assert "agree with the exact law down to P[C >= 6] = 2.6e-15." in planted
+    assert "P[C = 3] is 3.53e-06: one in 283,335 graphs." in unseen
+    assert "agree with the exact law, down to P[C = 6] = 2.6e-15." in planted
 
 
 def test_what_the_verdict_calls_unseen_holds() -> None:
@@ -194,22 +194,33 @@ def test_beyond_the_exact_law() -> None:
     assert len(found.planted) == 1
     bounds, samples, unseen, planted = found.verdict
     assert "Not proved here" in bounds
-    assert bounds.endswith("Samples do not contradict them, as far as these reach.")
-    assert "no exact law" in samples
+    assert bounds.endswith("Sampled graphs do not contradict them, as far as these reach.")
+    assert samples.endswith("the exact law of so many users is not computed.")
     assert "P[C = 2] is proved to be at most" in unseen
-    assert planted.startswith("Importance samples of 20 graphs say P[C >= 2] = 8e-12, in [")
+    assert planted.startswith(
+        "Importance samples of 20 graphs say that P[C >= 2] is about 8e-12, within ["
+    )
 
 
 def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.MonkeyPatch) -> None:
     def tiny(n: int, graph: ShareGraph, c: int) -> mpfr:
-        del n, graph
-        return mpfr(1e-30 if c > 1 else 1.0)
+        del n, graph, c
+        return mpfr(1e-30)
 
     monkeypatch.setattr(parts, "upper_bound", tiny)
     found = check(n=5000, m=4, trials=5, planted=20)
-    assert found.contradicted == (2,)
+    assert found.contradicted == (1,)
     assert not found.holds
-    assert found.verdict[0].endswith("CONTRADICTED: samples lie above them, at c = 2.")
+    assert found.verdict[0].endswith("CONTRADICTED: sampled graphs exceed them, at c = 1.")
+
+
+def test_chance_does_not_contradict_a_bound() -> None:
+    """A graph of two components among twenty is likely enough, though the bound is 0.001."""
+    found = check_components(2049, 2, 20, planted=0, rng=DeterministicRandom(109))
+    assert found.tally[2] == 1
+    assert found.rows[1].sampled.low > found.rows[1].bound
+    assert found.holds
+    assert found.contradicted == ()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +293,7 @@ def test_no_enclosure_ends_above_one() -> None:
 def test_the_verdict_does_not_underflow() -> None:
     found = check(n=100, m=60, trials=1, planted=2, largest=4)
     assert found.verdict[1] == "A sample of 1 graph agrees with the exact law."
-    assert re.search(r"P\[C >= 4\] = \d\.\d+e-3\d\d\.", found.verdict[-1])
+    assert re.search(r"P\[C = 4\] = \d\.\d+e-3\d\d\.", found.verdict[-1])
 
 
 def test_progress_counts_importance_samples() -> None:
