@@ -314,7 +314,8 @@ _RARE_NOTE = """\
 P[C >= c] for n users with m messages of each, parallel shufflers and a clear share. *seen*: how
 many of so many sampled graphs had c components or more, and what that proves with 95 % confidence
 (Clopper and Pearson). *estimate*: by importance sampling, from so many *graphs*, and its 95 %
-*interval*. *exact* is rounded up; a dash: more users than the exact law is computed for.
+*interval*. *estimate* and *exact* are rounded to the nearest; a dash: more users than the exact
+law is computed for.
 """
 
 
@@ -331,7 +332,7 @@ def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
             plain_number(rare.planted.trials),
             f"{rare.planted.estimate:.4g}",
             _relative(rare.planted),
-            "–" if rare.exact is None else at_least(float(rare.exact), 4),
+            "–" if rare.exact is None else f"{rare.exact:.4g}",
         ]
         for rare in found
     ]

@@ -39,7 +39,7 @@ add_module_names = False
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
 # that share a line, the law of the noise), and two internals that docstrings name.
 nitpick_ignore_regex = [
-    ("py:class", r"ndarray|mapping|NoiseLaw|Fraction|mpq"),
+    ("py:class", r"ndarray|mapping|NoiseLaw|Fraction|mpfr|mpq"),
     ("py:class", r"n|m|q|lower|precision|epsilon|first|difference|shuffler|correct"),
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|release"),

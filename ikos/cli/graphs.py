@@ -6,7 +6,9 @@ The JSON object that ``--json`` prints is described in `ikos.cli.graphs_report`.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
@@ -252,6 +254,15 @@ def _forget(executor: Executor) -> None:
 
 def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    """End this process once its parent is gone, killed in a way that left it no time to say so."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _ready() -> None:

@@ -68,6 +68,9 @@ class Enclosure:
     low: mpfr
     high: mpfr
 
+    def __repr__(self) -> str:
+        return f"<Enclosure {self}>"
+
     def __float__(self) -> float:
         """Return the upper bound, to the nearest float."""
         return float(self.high)

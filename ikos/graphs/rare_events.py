@@ -95,6 +95,12 @@ class PlantedTally:
     counts: dict[int, int] = field(hash=False)
     expected: Enclosure
 
+    def __repr__(self) -> str:
+        return (
+            f"<PlantedTally: P[C >= {self.parts}] about {self.estimated:.4g}, "
+            f"{self.trials:,} graphs, n = {self.n}, {self.graph}>"
+        )
+
     def _total(self, power: int = 1) -> Fraction:
         """Return the sum of powers of 1 / S(C, c) over the drawn graphs."""
         return sum(

@@ -10,17 +10,17 @@ and only so many are under way at once.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer
+from ikos._validation import choice, integer, quote
 from ikos.confidence import clopper_pearson
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.components import BACKENDS, counted
@@ -93,11 +93,21 @@ class Tally:
         """Return how many graphs had c components."""
         return self.counts.get(c, 0)
 
-    def joined(self, trials: int, counts: Mapping[int, int], alone: int) -> Tally:
-        """Return the tally of these graphs and of so many others together."""
-        together = sorted((Counter(self.counts) + Counter(counts)).items())
-        return replace(
-            self, trials=self.trials + trials, counts=dict(together), alone=self.alone + alone
+    def __add__(self, other: object) -> Tally:
+        """Return the tally of both samples together; they must be independent, of one model."""
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if (self.n, self.graph) != (other.n, other.graph):
+            raise ValueError(
+                "other must be a tally of the same model, "
+                f"got n = {other.n} and {other.graph} for n = {self.n} and {self.graph}"
+            )
+        return Tally(
+            self.n,
+            self.graph,
+            self.trials + other.trials,
+            dict(sorted((Counter(self.counts) + Counter(other.counts)).items())),
+            self.alone + other.alone,
         )
 
     def at_least(self, c: int) -> int:
@@ -134,11 +144,18 @@ def _drawn(
     return found.counts, int(np.count_nonzero(found.alone))
 
 
-def _tallied(*batch: Any) -> tuple[int, dict[int, int], int]:
-    """Draw one batch; return its size, the components' tally, and in how many a user was alone."""
-    counts, alone = _drawn(*batch)
+def _tallied(
+    streams: Callable[[int], RandomSource],
+    n: int,
+    graph: ShareGraph,
+    backend: str,
+    number: int,
+    trials: int,
+) -> Tally:
+    """Draw one batch, and return its tally."""
+    counts, alone = _drawn(streams, n, graph, backend, number, trials)
     values, times = np.unique(counts, return_counts=True)
-    return counts.size, dict(zip(values.tolist(), times.tolist(), strict=True)), alone
+    return Tally(n, graph, trials, dict(zip(values.tolist(), times.tolist(), strict=True)), alone)
 
 
 def spread(
@@ -155,6 +172,8 @@ def spread(
     executor : Executor or None
         Where to run; here, one after the other, for None.
     """
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
     if executor is None:
         for batch in numbered:
             yield work(*batch)
@@ -296,9 +315,9 @@ def tally_components(
     tally = Tally(users, graph, 0, {}, 0)
     try:
         with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
-            for size, counts, alone in results:
+            for some in results:
                 # one assignment for each batch, so that Ctrl-C finds a whole number of them
-                tally = tally.joined(size, counts, alone)
+                tally = tally + some
                 if progress is not None:
                     progress(tally.trials, trials)
     except KeyboardInterrupt:

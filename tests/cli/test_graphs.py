@@ -25,6 +25,8 @@ from ikos.counts.directed import float_down, float_up
 from ikos.graphs.components import BACKENDS
 from ikos.testing import DeterministicRandom
 
+PROGRAM = [sys.executable, "-m", "ikos.cli", "graphs"]
+
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and permissions of POSIX")
 
 
@@ -414,7 +416,7 @@ def test_interrupted_before_anything_was_done(run, monkeypatch):
 def interrupted_program(*arguments, after):
     """Send Ctrl-C to a program and all its processes, as a terminal does."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "ikos.cli", "graphs", *arguments],
+        [*PROGRAM, *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         # a shell lets its background processes, such as these tests may be, ignore Ctrl-C
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -461,6 +463,24 @@ def test_a_pool_is_interrupted_at_any_time(after):
         assert err.count("\n") == 1
         assert "error: interrupted" in err
     assert took < 20
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_program_that_is_killed(number):
+    """They hold its output open: its reader gets to the end as soon as the last is gone."""
+    process = subprocess.Popen(
+        [*PROGRAM, "--users", "200", "--messages", "3", "--trials", "10^9", "--workers", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        time.sleep(4)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert process.returncode == -number
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 # Processes

@@ -214,6 +214,24 @@ def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.Monke
     assert found.verdict[0].endswith("CONTRADICTED: sampled graphs exceed them, at c = 1.")
 
 
+def test_it_prints_what_people_read() -> None:
+    found = check()
+    text = str(found).splitlines()
+    assert text[0].startswith("n = 20, ShareGraph(m=3")
+    assert text[2] == "c = 2: P = 0.0025179, at most 0.00376, seen 49 times in 20,000"
+    assert tuple(text[7:]) == found.verdict
+    assert len(repr(found)) < 120
+    assert repr(found.rows[1].planted) == "<Enclosure [0.0025053, 0.0025225]>"
+    assert repr(found.planted[0]).startswith("<PlantedTally: P[C >= 2] about 0.00252")
+
+
+def test_a_factor_that_is_none_is_not_named() -> None:
+    """The bound is the truth to 40 digits."""
+    assert check(n=50, m=40, trials=5, planted=0).verdict[0] == (
+        "Proved for c = 1 to 6: the exact law is below the bounds."
+    )
+
+
 def test_chance_does_not_contradict_a_bound() -> None:
     """A graph of two components among twenty is likely enough, though the bound is 0.001."""
     found = check_components(2049, 2, 20, planted=0, rng=DeterministicRandom(109))

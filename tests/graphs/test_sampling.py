@@ -708,3 +708,26 @@ def test_errors_of_batches_arrive(small_batches: None) -> None:
     for executor in (None, Backwards()):
         with pytest.raises(OSError, match="no terminal"):
             component_counts(10, 1, 35, executor=executor, progress=broken)
+
+
+def test_tallies_of_independent_samples_add_up() -> None:
+    first, second = (tally_components(6, 2, 500, rng=DeterministicRandom(s)) for s in (1, 2))
+    both = first + second
+    assert both.trials == 1000
+    assert both.alone == first.alone + second.alone
+    assert all(both[c] == first[c] + second[c] for c in range(1, 7))
+    assert list(both.counts) == sorted(both.counts)
+    for other in (
+        tally_components(6, 3, 10, rng=DeterministicRandom(1)),
+        tally_components(7, 2, 10, rng=DeterministicRandom(1)),
+    ):
+        with pytest.raises(ValueError, match="other must be a tally of the same model"):
+            first + other
+    with pytest.raises(TypeError):
+        first + 1
+
+
+@pytest.mark.parametrize("function", [component_counts, tally_components])
+def test_what_is_no_executor_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="executor must be an Executor or None, got 4"):
+        function(6, 2, 10, executor=4)
