@@ -17,7 +17,6 @@ if all four are equal everywhere, and 1 if not.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -185,11 +184,7 @@ def command(
         raise click.UsageError(f"a single size also needs {missing}")
     else:
         sizes = [(users, messages, modulus, kind) for kind in shufflers]
-    try:
-        found = check_all(sizes)
-    except ValueError as error:
-        # the command line's errors name the options of n and q, but m is not always --messages
-        raise ValueError(re.sub(r"^m(?= must )", "--messages", str(error))) from None
+    found = check_all(sizes)
     if json:
         print_json(_json(found))
     else:

@@ -60,8 +60,6 @@ Examples
   python -m analysis.lemma_c5 --bound parts --shuffler single --no-clear-share --users 2:100
 """
 
-_OPTIONS = {"n": "--users", "m": "--messages", "bound": "--bound"}
-
 
 class Range(Base):
     """A range of positive integers, LOW:HIGH with both ends, or one number."""
@@ -204,9 +202,7 @@ def command(
                 progress=shown,
             )
     except ValueError as error:
-        # the command line's errors name the options of n, but m is not always --messages
-        said = re.sub(r"^(\w+)(?= must )", lambda name: _OPTIONS.get(name[1], name[1]), str(error))
-        raise ValueError(said.replace("parts_bound holds", "--bound parts holds")) from None
+        raise ValueError(str(error).replace("parts_bound holds", "--bound parts holds")) from None
     if json:
         print_json(_json(found))
     else:

@@ -16,9 +16,9 @@ _OPTIONS = {"n": "--users", "m": "--messages", "q": "--modulus"}
 _OPTIONS |= {
     name: "--" + name.replace("_", "-")
     for name in (
-        "analysis", "backend", "column", "confidence", "corrupt_shufflers", "delimiter", "delta",
-        "epsilon", "largest", "lower", "messages", "min_honest", "modulus", "planted", "precision",
-        "reserve", "seed", "shuffler", "sigma", "trials", "upper", "users", "workers",
+        "analysis", "backend", "bound", "column", "confidence", "corrupt_shufflers", "delimiter",
+        "delta", "epsilon", "largest", "lower", "messages", "min_honest", "modulus", "planted",
+        "precision", "reserve", "seed", "shuffler", "sigma", "trials", "upper", "users", "workers",
     )
 }  # fmt: skip
 

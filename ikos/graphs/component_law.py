@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MAX_LAW_USERS = 2048
-"""Most users for whom the exact law is computed: about five seconds."""
+"""Most users for whom the exact law is computed: about two seconds in floating point."""
 
 MAX_RATIONAL_USERS = 128
 """Most users for whom it is computed in rationals, whose digits grow with the square of n."""

@@ -30,7 +30,7 @@ __all__ = ["MAX_SLOTS", "checked_targets", "multigraph", "sample_targets", "shar
 MAX_SLOTS = (1 << 30) - 1
 """Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers.
 
-A graph takes about 25 bytes of memory for each slot while its components are counted."""
+A graph takes 25 to 30 bytes of memory for each slot while its components are counted."""
 
 Targets = NDArray[np.int32]
 

@@ -94,7 +94,7 @@ def sweep(
     ----------
     users, messages : (int, int)
         The smallest and the largest n and m; n from 2 to 2048. Time is in proportion to n^3 of the
-        largest: about a second for each m at n = 300, five minutes at 2048.
+        largest: one or two seconds for each m at n = 300.
     bound : {"lemma_c5", "parts"}
         `component_bound` or `parts_bound`.
     shuffler : {"parallel", "single"}
