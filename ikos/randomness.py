@@ -127,6 +127,43 @@ class RandomSource(ABC):
             raise ValueError(f"probability must be in [0, 1], got {quote(probability)}")
         return self.integer(p.denominator) < p.numerator
 
+    def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
+        """Return independent variables that are True with exactly the given probability.
+
+        Parameters
+        ----------
+        probability : Fraction
+            In [0, 1], a multiple of 2^-64.
+        size : int
+            How many.
+
+        Notes
+        -----
+        Each compares its own uniform digits to base 256 with those of the probability, from the
+        first, and draws no more of them than it takes to tell: about one byte.
+        """
+        p = rational("probability", probability)
+        if not 0 <= p <= 1:
+            raise ValueError(f"probability must be in [0, 1], got {quote(probability)}")
+        scaled = p * (1 << 64)
+        if scaled.denominator != 1:
+            raise ValueError(f"probability must be a multiple of 2^-64, got {quote(probability)}")
+        size = integer("size", size, low=0)
+        result = np.zeros(size, dtype=np.bool_)
+        if p == 1:
+            result[:] = True
+            return result
+        digits = int(scaled).to_bytes(8, "big").rstrip(b"\0")
+        for part in blocks(size, 1 << 18):
+            block = result[part]
+            undecided = np.arange(block.size)
+            for digit in digits:
+                drawn = np.empty(undecided.size, dtype=np.uint8)
+                self.fill(drawn)
+                block[undecided[drawn < digit]] = True
+                undecided = undecided[drawn == digit]
+        return result
+
     def uniform_into(self, out: NDArray[Any], group: Zq) -> None:
         """Overwrite a 1-d array of the group's dtype with uniform elements, in place."""
         if group.dtype == object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -11,7 +12,16 @@ from typing import NamedTuple
 from ikos._validation import number
 from ikos.accuracy import NoiseLaw, standard_error
 
-__all__ = ["Cost", "Guarantee", "Interval", "SumResult", "at_least", "at_most", "percent"]
+__all__ = [
+    "Cost",
+    "Estimate",
+    "Guarantee",
+    "Interval",
+    "SumResult",
+    "at_least",
+    "at_most",
+    "percent",
+]
 
 
 def at_least(value: float, digits: int) -> str:
@@ -109,52 +119,106 @@ class Cost:
     ----------
     users : int
         Users who sent a report.
-    messages_per_user : int
-        Messages of each, a clear share included.
-    bits_per_message : int
-        Bits of one message before any encryption, ceil(log2 q).
+    messages_per_user : int or float
+        Messages of each, a clear share included; the mean where the number is random.
+    bits_per_message : int or float
+        Bits of one message before any encryption, such as ceil(log2 q); the mean where messages
+        differ.
     """
 
     users: int
-    messages_per_user: int
-    bits_per_message: int
+    messages_per_user: int | float
+    bits_per_message: int | float
 
     @property
-    def bits_per_user(self) -> int:
+    def bits_per_user(self) -> int | float:
         """Bits that each user sent."""
         return self.messages_per_user * self.bits_per_message
 
     @property
-    def messages(self) -> int:
+    def messages(self) -> int | float:
         """Messages of all users together."""
         return self.users * self.messages_per_user
 
     def __str__(self) -> str:
         return (
-            f"{self.messages_per_user} messages of {self.bits_per_message} bits per user "
-            f"({self.bits_per_user / 8:,.0f} bytes); {self.messages:,} in all"
+            f"{self.messages_per_user:g} messages of {self.bits_per_message:g} bits per user "
+            f"({self.bits_per_user / 8:,.0f} bytes); {self.messages:,.0f} in all"
         )
 
 
 @dataclass(frozen=True)
-class SumResult:
-    """A private sum, in the data's units.
+class Estimate(ABC):
+    """An estimate of a sum in the data's units, and how far off it can be.
 
     Attributes
     ----------
     estimate : float
-        Unbiased estimate of the sum over the users (up to a wrap-around, with probability
-        ``wrap_probability``). Not clipped: it may fall outside the possible range.
+        Unbiased estimate of the sum over the users. Not clipped: it may fall outside the possible
+        range.
     users : int
         Users who took part; public.
     lower, upper : float
         The data's public bounds.
-    precision, modulus : int
-        Steps of the encoding between the bounds, and the order of the group.
     guarantee : Guarantee
         What is guaranteed to each user. Every further release adds to it.
     cost : Cost
         What was sent.
+    """
+
+    estimate: float
+    users: int
+    lower: float
+    upper: float
+    guarantee: Guarantee
+    cost: Cost
+
+    @property
+    @abstractmethod
+    def standard_error(self) -> float:
+        """Bound on the root of the mean squared error of the sum, in the data's units."""
+
+    @abstractmethod
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Return an interval that contains the true sum with at least this probability."""
+
+    def mean(self) -> float:
+        """Return the estimate of the mean over the users, in the data's units."""
+        return self.estimate / self.users
+
+    def mean_interval(self, confidence: float = 0.95) -> Interval:
+        """Return `interval` for the mean."""
+        low, high = self.interval(confidence)
+        return Interval(low / self.users, high / self.users)
+
+    def _interval_texts(self) -> tuple[str, str]:
+        """Return what is printed beside the sum and beside the mean."""
+        return f"95 % interval {self.interval()}", f"95 % interval {self.mean_interval()}"
+
+    def __str__(self) -> str:
+        of_sum, of_mean = self._interval_texts()
+        return "\n".join(
+            (
+                f"sum       {self.estimate:.8g}  {of_sum}",
+                f"mean      {self.mean():.8g}  {of_mean}",
+                f"error     {self.standard_error:.4g} (sum, root mean square, at most)",
+                f"guarantee {self.guarantee}",
+                *(f"          {condition}" for condition in self.guarantee.conditions),
+                f"sent      {self.cost}",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class SumResult(Estimate):
+    """A private sum by secure summation, in the data's units.
+
+    Attributes
+    ----------
+    estimate, users, lower, upper, guarantee, cost
+        As of `Estimate`; unbiased up to a wrap-around, with probability ``wrap_probability``.
+    precision, modulus : int
+        Steps of the encoding between the bounds, and the order of the group.
     noise : NoiseLaw
         Law of the noise, in steps of the encoding.
     rounded : bool
@@ -163,14 +227,8 @@ class SumResult:
         Bound on the probability that the sum wrapped around and the estimate is wrong.
     """
 
-    estimate: float
-    users: int
-    lower: float
-    upper: float
     precision: int
     modulus: int
-    guarantee: Guarantee
-    cost: Cost
     noise: NoiseLaw
     rounded: bool
     wrap_probability: float
@@ -223,29 +281,8 @@ class SumResult:
         reach += math.ulp(self.estimate)
         return Interval(self.estimate - reach, self.estimate + reach)
 
-    def mean(self) -> float:
-        """Return the estimate of the mean over the users, in the data's units."""
-        return self.estimate / self.users
-
-    def mean_interval(self, confidence: float = 0.95) -> Interval:
-        """Return `interval` for the mean."""
-        low, high = self.interval(confidence)
-        return Interval(low / self.users, high / self.users)
-
-    def __str__(self) -> str:
+    def _interval_texts(self) -> tuple[str, str]:
         if self.wrap_probability < 0.05:
-            of_sum = f"95 % interval {self.interval()}"
-            of_mean = f"95 % interval {self.mean_interval()}"
-        else:
-            chance = f"{self.wrap_probability:.2g}"
-            of_sum = of_mean = f"no interval: wrapped around with probability up to {chance}"
-        return "\n".join(
-            (
-                f"sum       {self.estimate:.8g}  {of_sum}",
-                f"mean      {self.mean():.8g}  {of_mean}",
-                f"error     {self.standard_error:.4g} (sum, root mean square, at most)",
-                f"guarantee {self.guarantee}",
-                *(f"          {condition}" for condition in self.guarantee.conditions),
-                f"sent      {self.cost}",
-            )
-        )
+            return super()._interval_texts()
+        text = f"no interval: wrapped around with probability up to {self.wrap_probability:.2g}"
+        return text, text

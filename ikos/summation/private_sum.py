@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, number, quote, unmasked, up
+from ikos._validation import choice, flag, integer, quote, up
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
+from ikos.bounds import Bounds
 from ikos.counts import (
     ANALYSES,
     SHUFFLERS,
@@ -31,7 +32,6 @@ from ikos.summation.secure_sum import Progress, SecureSum, digest
 
 __all__ = ["PrivateSum"]
 
-MAX_BOUND = 1e100
 MAX_USERS = 1 << 53
 
 
@@ -159,12 +159,8 @@ class PrivateSum:
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         flag("clear_share", clear_share)
-        low = float(number("lower", lower, low=-MAX_BOUND, high=MAX_BOUND))
-        high = float(number("upper", upper, low=-MAX_BOUND, high=MAX_BOUND))
-        if not low < high:
-            raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
-        if high - low < 1 / MAX_BOUND:
-            raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
+        bounds = Bounds(lower, upper)
+        low, high = bounds.lower, bounds.upper
         if whole := flag("integers", integers):
             precision = _whole_steps(low, high, precision)
         if precision is None:
@@ -227,6 +223,11 @@ class PrivateSum:
             object.__setattr__(self, name, value)
 
     @property
+    def bounds(self) -> Bounds:
+        """The public bounds of the values."""
+        return Bounds(self.lower, self.upper)
+
+    @property
     def modulus(self) -> int:
         """Order of the group."""
         return self.secure_sum.q
@@ -273,6 +274,15 @@ class PrivateSum:
         = n`` (BBGN20, Section 5.3), all times ``(upper - lower)^2``.
         """
         return self._result(0, self.n).standard_error ** 2
+
+    @property
+    def influence(self) -> float:
+        """Greatest difference that one user's messages alone can make to the estimate.
+
+        In the data's units. A user may send any element of the group, so that the estimate may
+        land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
+        """
+        return (self.upper - self.lower) * float(Fraction(self.modulus - 1, self.precision))
 
     @property
     def parameter_hash(self) -> str:
@@ -338,17 +348,7 @@ class PrivateSum:
 
     def _reals(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
         """Return values as doubles, each checked, and still in the data's units."""
-        given = np.asarray(unmasked("x", x))
-        if given.dtype.kind not in "iuf":
-            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}")
-        if given.ndim != 1:
-            raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
-        values = given.astype(np.float64)
-        inside = (values >= self.lower) & (values <= self.upper)  # False for NaN
-        if not inside.all():
-            first = int(np.argmin(inside))
-            got = float(values[first])
-            raise ValueError(f"x[{first}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}")
+        values = self.bounds.values(x)
         if self.integers and (broken := values != np.floor(values)).any():
             first = int(np.argmax(broken))
             raise ValueError(
@@ -371,8 +371,7 @@ class PrivateSum:
         if self.integers:
             encoded = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
         else:
-            # Subtraction and division are monotone in floating point: the result is in [0, 1].
-            encoded = encode((values - self.lower) / (self.upper - self.lower), self.precision, rng)
+            encoded = encode(self.bounds.unit(values), self.precision, rng)
         elements = encoded.astype(group.dtype)
         noise = polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
         noisy = np.flatnonzero(noise)
@@ -404,11 +403,10 @@ class PrivateSum:
 
     def _result(self, z: int, users: int) -> SumResult:
         p, q = self.precision, self.modulus
-        scale = Fraction(self.upper) - Fraction(self.lower)
-        total = users * Fraction(self.lower) + scale * decode(z, users, p, q) / p
+        parts = Fraction(decode(z, users, p, q), p)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         return SumResult(
-            estimate=float(total),
+            estimate=self.bounds.total(parts, users),
             users=users,
             lower=self.lower,
             upper=self.upper,

@@ -1,0 +1,94 @@
+"""The public bounds of everybody's values, and values within them.
+
+Every protocol works on [0, 1]; bounds map data to it and results back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import number, unmasked
+
+__all__ = ["MAX_BOUND", "Bounds"]
+
+MAX_BOUND = 1e100
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """An interval that contains every value; public, and not taken from the data.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Its ends, within 1e100, at least 1e-100 apart.
+
+    Examples
+    --------
+    >>> ages = Bounds(0, 100)
+    >>> ages.unit(ages.values([25, 100]))
+    array([0.25, 1.  ])
+    >>> ages.total(0.75, 2)  # of two values that add up to 3/4 of the way from 0 to 100
+    75.0
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        low = float(number("lower", self.lower, low=-MAX_BOUND, high=MAX_BOUND))
+        high = float(number("upper", self.upper, low=-MAX_BOUND, high=MAX_BOUND))
+        if not low < high:
+            raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
+        if high - low < 1 / MAX_BOUND:
+            raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+
+    @property
+    def width(self) -> float:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+    def values(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return values as doubles, each checked, still in the data's units.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+
+        Raises
+        ------
+        TypeError
+            If they are not real numbers.
+        ValueError
+            If one is outside the bounds (NaN is), masked, or the shape is another.
+        """
+        given = np.asarray(unmasked("x", x))
+        if given.dtype.kind not in "iuf":
+            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}")
+        if given.ndim != 1:
+            raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
+        values = given.astype(np.float64)
+        inside = (values >= self.lower) & (values <= self.upper)  # False for NaN
+        if not inside.all():
+            first = int(np.argmin(inside))
+            got = float(values[first])
+            raise ValueError(f"x[{first}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}")
+        return values
+
+    def unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return checked values as parts of the way from ``lower`` to ``upper``.
+
+        Subtraction and division are monotone in floating point: the result is in [0, 1].
+        """
+        return (values - self.lower) / (self.upper - self.lower)
+
+    def total(self, parts: Fraction | float, users: int) -> float:
+        """Return the sum over ``users`` in the data's units whose sum of parts is ``parts``."""
+        span = Fraction(self.upper) - Fraction(self.lower)
+        return float(users * Fraction(self.lower) + span * Fraction(parts))

@@ -1,0 +1,124 @@
+"""The local model: each user adds Laplace noise to its own value, and trusts nobody."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import number, up
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.noise import discrete_laplace
+from ikos.protocols.central_laplace import FINE, exact_sum
+from ikos.protocols.errors import ErrorLaw, Noisy
+from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
+from ikos.randomness import RandomSource
+from ikos.results import Cost, Guarantee
+from ikos.shuffling import View
+
+__all__ = ["LocalLaplace"]
+
+_INT64_BITS = 64
+
+
+@dataclass(frozen=True, init=False)
+class LocalLaplace(Baseline):
+    """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
+
+    As `CentralLaplace`, on a grid of 2^32 steps by exact discrete Laplace noise. The analyzer knows
+    who sent what; nothing is shuffled.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon : float
+        The guarantee of each message by itself, purely private: delta is 0.
+    lower, upper : float
+        Public bounds of the values.
+
+    Examples
+    --------
+    >>> round(LocalLaplace(1000, epsilon=1).mse, 3)  # 2 n / epsilon^2
+    2000.0
+    """
+
+    n: int
+    epsilon: Fraction
+    bounds: Bounds
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        users, _ = self._checked_users(n)
+        self._hold(
+            n=users,
+            epsilon=number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
+            bounds=Bounds(lower, upper),
+        )
+
+    @property
+    def min_honest(self) -> int:  # type: ignore[override]
+        """One: each user's noise protects that user."""
+        return 1
+
+    @property
+    def _rate(self) -> Fraction:
+        """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
+        return Fraction(1, math.ceil(FINE / self.epsilon))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        return Guarantee(
+            up(self.epsilon),
+            0.0,
+            "discrete Laplace mechanism on each value",
+            (
+                "for one report per user; every further release about the same users adds to it",
+                "noise is pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def influence(self) -> float:
+        """Without limit: noise can have any size, and so can a message."""
+        return math.inf
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return the law of everybody's noise and rounding, in units of the width."""
+        return Noisy.discrete_laplace(self._rate, FINE, users, shape=users)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: one 64-bit integer each."""
+        return Cost(self.n if users is None else users, 1, _INT64_BITS)
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self._rate, unit.size, rng)
+        return np.asarray(encode(unit, FINE, rng) + noise)[np.newaxis]
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",  # noqa: ARG002
+    ) -> View:
+        """Return what the analyzer sees: every message, and whose it is."""
+        clear = messages[0].copy()
+        clear.setflags(write=False)
+        return View((), clear)
+
+    def _users_of(self, view: View) -> int:
+        if view.columns or view.clear is None:
+            raise ValueError("view must hold one clear message of each user")
+        return int(view.clear.size)
+
+    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
+        assert view.clear is not None
+        return Fraction(exact_sum(view.clear), FINE)

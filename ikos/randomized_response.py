@@ -1,0 +1,75 @@
+"""Randomized response on {0..k-1}: the truth, or with probability gamma a uniform value.
+
+BBGN20, Algorithm 1; BBGN19. The probability is a multiple of 2^-53, so that what the accountants
+count with is exactly what is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.modular import blocks
+from ikos.randomness import RandomSource
+
+__all__ = ["GRID", "debias", "grid_up", "respond", "response_variance"]
+
+GRID = 1 << 53
+"""Probabilities are multiples of 1 / GRID: doubles, and exact."""
+
+
+def grid_up(gamma: float | Fraction) -> Fraction:
+    """Return the smallest multiple of 2^-53 that is at least a probability.
+
+    Examples
+    --------
+    >>> grid_up(Fraction(1, 3)) * 2**53 - Fraction(2**53, 3)
+    Fraction(1, 3)
+    """
+    return Fraction(math.ceil(Fraction(gamma) * GRID), GRID)
+
+
+def respond(
+    values: NDArray[np.int64], k: int, gamma: Fraction, rng: RandomSource
+) -> NDArray[np.int64]:
+    """Return values of which each is replaced, with probability gamma, by a uniform one.
+
+    Parameters
+    ----------
+    values : (n,) ndarray of int64
+        In {0..k-1}.
+    k : int
+        Size of the domain, at least 2.
+    gamma : Fraction
+        A multiple of 2^-53 in [0, 1].
+    rng : RandomSource
+        Decides who answers at random, and what.
+    """
+    result = values.copy()
+    for part in blocks(values.size, 1 << 18):
+        block = result[part]
+        random = np.flatnonzero(rng.bernoullis(gamma, block.size))
+        block[random] = rng.uniform(k, random.size)
+    return result
+
+
+def debias(total: int, users: int, k: int, gamma: Fraction) -> Fraction:
+    """Return the unbiased estimate of the sum of true values from the sum of the responses.
+
+    A uniform value on {0..k-1} has mean (k - 1)/2 (BBGN20, Algorithm 2 has p + 1 = k there, which
+    is biased by gamma users / 2 / (1 - gamma)).
+    """
+    return (total - users * gamma * Fraction(k - 1, 2)) / (1 - gamma)
+
+
+def response_variance(k: int, gamma: float) -> float:
+    """Return the largest variance of a debiased response, over the true values {0..k-1}.
+
+    (gamma p (p + 2) / 12 + gamma (1 - gamma) p^2 / 4) / (1 - gamma)^2 with p = k - 1, at both ends
+    of the domain (BBGN20, Theorem 4.1, whose k counts the values of {0..p}).
+    """
+    p = k - 1
+    return (gamma * p * (p + 2) / 12 + gamma * (1 - gamma) * p * p / 4) / (1 - gamma) ** 2
