@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Noise",
     "NoiseLaw",
     "default_modulus",
     "default_precision",
@@ -31,6 +32,20 @@ TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
 _LARGEST_QUANTILE = 1e15  # above it the law is not computed in doubles
+
+
+class Noise(Protocol):
+    """The law of a sum's noise, as far as accuracy depends on it; `NoiseLaw` is one."""
+
+    @property
+    def variance(self) -> float:
+        """Variance."""
+
+    def reach(self, distance: float) -> float:
+        """Bound P[the noise leaves a window of which both ends are ``distance`` away]."""
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +189,7 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
     return max(1, math.ceil(float(epsilon) / rate))
 
 
-def default_modulus(users: int, precision: int, law: NoiseLaw) -> int:
+def default_modulus(users: int, precision: int, law: Noise) -> int:
     """Return the smallest power of two at which wrapping around hardly ever happens, or matters.
 
     The probability of a wrap-around is at most 2^-40, and what it adds to the mean squared error,
@@ -214,7 +229,7 @@ def smallest_modulus(users: int, precision: int, law: NoiseLaw, failure: float) 
 
 
 def standard_error(
-    law: NoiseLaw, *, users: int, precision: int, modulus: int | None, rounded: bool = True
+    law: Noise, *, users: int, precision: int, modulus: int | None, rounded: bool = True
 ) -> float:
     """Return a bound on the root mean squared error of a sum, in units of one user's range.
 

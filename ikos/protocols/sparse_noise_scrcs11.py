@@ -1,0 +1,237 @@
+"""Whole noise of a few random users, over secure summation (SCRCS11; GPV19).
+
+SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
+NDSS 2011. GPV19 is Ghazi, Pagh, Velingker, *Scalable and differentially private distributed
+aggregation in the shuffled model*, 2019, who sum securely by shuffling.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import choice, flag, up
+from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
+from ikos.accuracy import default_precision
+from ikos.bounds import Bounds
+from ikos.counts import ANALYSES, SHUFFLERS, MessageCount
+from ikos.noise import discrete_laplace
+from ikos.protocols.errors import chernoff
+from ikos.protocols.interface import budget
+from ikos.protocols.secure_noise import (
+    NoiseOverSecureSum,
+    checked_modulus,
+    checked_precision,
+    hiding,
+)
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee
+from ikos.summation import SecureSum
+
+__all__ = ["ACCOUNTANTS", "SparseLaw", "SparseNoise"]
+
+ACCOUNTANTS = ("exact", "published")
+"""The divergence of the sum's law, or the probability that nobody adds noise."""
+
+HIDING_SHARE = Fraction(1, 2)
+"""Largest part of delta that the number of messages is chosen to spend on imperfect hiding."""
+
+
+@dataclass(frozen=True)
+class SparseLaw:
+    """The sum of discrete Laplace variables that each of some users adds with a probability.
+
+    Parameters
+    ----------
+    rate : Fraction
+        Inverse scale of each variable.
+    chance : Fraction
+        Probability with which a user adds one, in (0, 1].
+    users : int
+        How many users, independent of each other.
+    """
+
+    rate: Fraction
+    chance: Fraction
+    users: int
+
+    @property
+    def variance(self) -> float:
+        """Variance, 2 users chance alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
+        return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
+
+    def log_mgf(self, theta: float) -> float:
+        """Return ln E exp(theta noise), for 0 < theta < rate; the law is symmetric."""
+        s = float(self.rate)
+        grown = 4 * math.exp(-s) * math.sinh(theta / 2) ** 2
+        grown /= math.expm1(theta - s) * math.expm1(-theta - s)
+        return self.users * math.log1p(float(self.chance) * grown)
+
+    def reach(self, distance: float) -> float:
+        """Bound P[the noise leaves a window of which both ends are ``distance`` away]: Chernoff."""
+        from scipy import optimize  # costs a second to import, which a release need not wait for
+
+        s = float(self.rate)
+        best = optimize.minimize_scalar(
+            lambda theta: self.log_mgf(theta) - theta * distance,
+            bounds=(0.0, s * (1 - 1e-12)),
+            method="bounded",
+            options={"xatol": s * 1e-9},
+        )
+        return min(1.0, 2 * math.exp(min(0.0, float(best.fun))))
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss: Chernoff."""
+
+        def both(theta: float) -> float:
+            return theta * theta * users / 8 + self.log_mgf(theta)  # Hoeffding's lemma
+
+        return chernoff(both, miss, float(self.rate) * (1 - 1e-12))
+
+
+@dataclass(frozen=True, init=False)
+class SparseNoise(NoiseOverSecureSum):
+    """A few random users add whole noise variables; everybody's values are summed securely.
+
+    Each user adds discrete Laplace noise of rate epsilon / precision with a small probability,
+    independently of its value and of the others. One honest user's noise is enough for all.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon, delta : float
+        The guarantee. delta pays for both the chance of too little noise and imperfect hiding:
+        messages are chosen to spend at most half of it, and noise gets all that they leave.
+    min_honest : int, optional
+        The guarantee holds while at least this many users are honest and present; n by default.
+        Noise is chosen for so many.
+    precision, modulus : int, optional
+        As for `ikos.PrivateSum`.
+    messages : int, optional
+        Messages of each user in all, the clear share included. Used even where they prove nothing;
+        the guarantee then says so. By default the smallest number that proves its part of delta.
+    analysis, shuffler, clear_share
+        As for `ikos.SecureSum`.
+    accountant : {"exact", "published"}
+        How the noise's part of delta is computed: as the exact divergence of the sum's law, or as
+        SCRCS11 do, as the probability that no honest user adds noise. The published one needs
+        about ln(1 / delta) noisy users, the exact one a few (`ikos.accounting.sparse_noise`).
+    lower, upper : float
+        Public bounds of the values.
+
+    Attributes
+    ----------
+    chance : Fraction
+        Probability with which a user adds noise, a multiple of 2^-53.
+    noise_delta : float
+        The noise's part of delta, rounded up; 0.0 where the noisy sum is purely private.
+
+    Examples
+    --------
+    >>> protocol = SparseNoise(10_000, epsilon=1, delta=1e-8)
+    >>> published = SparseNoise(10_000, epsilon=1, delta=1e-8, accountant="published")
+    >>> round(10_000 * published.chance), round(published.mse)  # noisy users, 2 / epsilon^2 each
+    (19, 38)
+    >>> protocol.mse < published.mse / 2
+    True
+    """
+
+    n: int
+    epsilon: Fraction
+    precision: int
+    chance: Fraction
+    noise_delta: float
+    messages: MessageCount
+    secure_sum: SecureSum
+    bounds: Bounds
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        min_honest: int | None = None,
+        precision: int | None = None,
+        modulus: int | None = None,
+        messages: int | None = None,
+        analysis: str = "exact",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        accountant: str = "exact",
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        eps, allowed = budget(epsilon, delta)
+        by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
+
+        def needed(delta: Fraction, p: int) -> Fraction:
+            if by_law:
+                return least_chance(honest, delta, eps / p, p)
+            return published_chance(honest, delta)
+
+        spare = allowed * (1 - HIDING_SHARE)
+        if precision is None:
+            # as many users round as one noise variable comes from, by a first guess and a better
+            first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
+            precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
+        p = checked_precision(precision)
+        most = SparseLaw(eps / p, needed(spare, p), users)
+        count, secure_sum = hiding(
+            users,
+            checked_modulus(modulus, users, p, most),
+            eps,
+            allowed * HIDING_SHARE,
+            min_honest=honest,
+            messages=messages,
+            analysis=choice("analysis", analysis, ANALYSES),
+            shuffler=choice("shuffler", shuffler, SHUFFLERS),
+            clear_share=flag("clear_share", clear_share),
+        )
+        assert count.delta is not None
+        # a larger delta for the noise takes less noise, for which the modulus is large enough too
+        chance = needed(max(spare, allowed - Fraction(count.delta)), p)
+        self._hold(
+            n=users,
+            epsilon=eps,
+            precision=p,
+            chance=chance,
+            noise_delta=(
+                divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
+            ),
+            messages=count,
+            secure_sum=secure_sum,
+            bounds=Bounds(lower, upper),
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        assert self.messages.delta is not None
+        delta = min(1.0, up(Fraction(self.noise_delta) + Fraction(self.messages.delta)))
+        return Guarantee(
+            up(self.epsilon),
+            delta,
+            f"SCRCS11, noise of random users, delta {self.noise_delta:.3g}; "
+            f"{self.messages.theorem}",
+            (
+                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                *self._conditions,
+            )
+            if delta < 1
+            else (),
+        )
+
+    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        noisy = np.flatnonzero(rng.bernoullis(self.chance, users))
+        return noisy, discrete_laplace(self.epsilon / self.precision, noisy.size, rng)
+
+    def _law(self, users: int) -> SparseLaw:
+        return SparseLaw(self.epsilon / self.precision, self.chance, users)
