@@ -121,9 +121,21 @@ class CentralDiscreteLaplace(Baseline):
         messages: NDArray[Any],
         rng: RandomSource | None = None,
         *,
-        order: str = "sorted",  # noqa: ARG002
+        order: str = "sorted",
     ) -> View:
-        """Return what the curator publishes: the number of users and the noisy sum."""
+        """Return what the curator publishes: the number of users and the noisy sum.
+
+        Raises
+        ------
+        ValueError
+            If a message is not an encoding: the noise is for sums of those.
+        """
+        self._arrived(messages, order)
+        if messages.shape[0] != 1 or messages.min() < 0 or messages.max() > self.precision:
+            raise ValueError(
+                f"messages must be one integer in [0, {self.precision}] of each user; "
+                "there are others (not shown)"
+            )
         users, total = messages.shape[1], exact_sum(messages)
         noisy = total + discrete_laplace(self.epsilon / self.precision, rng=secure(rng))
         return View((np.array([users, noisy], dtype=object),), None)

@@ -11,12 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number
+from ikos._validation import choice, integer, number, unmasked
 from ikos.bounds import Bounds
 from ikos.protocols.errors import ErrorLaw
 from ikos.randomness import RandomSource, SecureRandom, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
-from ikos.shuffling import View, shuffle
+from ikos.shuffling import ORDERS, View, shuffle
 
 __all__ = ["MAX_USERS", "Baseline", "BaselineResult", "SumProtocol", "budget"]
 
@@ -234,9 +234,22 @@ class Baseline(ABC):
         order : {"sorted", "permuted"}
             As for `ikos.SecureSum.shuffle`.
         """
+        self._arrived(messages, order)
         return shuffle(
             messages, shuffler="parallel", clear_share=False, order=order, rng=secure(rng)
         )
+
+    def _arrived(self, messages: NDArray[Any], order: str) -> None:
+        """Refuse what are not messages of enough users; the analyzer judges what they say."""
+        choice("order", order, ORDERS)
+        if not isinstance(messages, np.ndarray):
+            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
+        if unmasked("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":
+            raise ValueError(
+                "messages must be integers of shape (messages, users), got "
+                f"{messages.dtype} of shape {messages.shape}"
+            )
+        self._enough("messages", messages.shape[1])
 
     def analyze(self, view: View) -> BaselineResult:
         """Return the estimate of the sum over the users of a view.
@@ -246,6 +259,8 @@ class Baseline(ABC):
         ValueError
             If the view is not one of this protocol's, of at least ``min_honest`` users.
         """
+        if not isinstance(view, View):
+            raise TypeError(f"view must be a View, got {type(view).__name__}")
         users = self._users_of(view)
         self._enough("view", users)
         return BaselineResult(

@@ -107,9 +107,12 @@ class LocalLaplace(Baseline):
         messages: NDArray[Any],
         rng: RandomSource | None = None,  # noqa: ARG002
         *,
-        order: str = "sorted",  # noqa: ARG002
+        order: str = "sorted",
     ) -> View:
         """Return what the analyzer sees: every message, and whose it is."""
+        self._arrived(messages, order)
+        if messages.shape[0] != 1:
+            raise ValueError(f"messages must be one of each user, got {messages.shape[0]}")
         clear = messages[0].copy()
         clear.setflags(write=False)
         return View((), clear)

@@ -1,0 +1,512 @@
+"""What every protocol for sums must do: the same tests on each of `suite.CASES`."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import math
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocols.suite import (
+    CASES,
+    DATA,
+    FALSE_ALARM,
+    Case,
+    attack,
+    bias_allowed,
+    canonical,
+    clipped_mean,
+    data_sets,
+    mean_square,
+    sample,
+)
+from scipy import stats
+
+import ikos.protocols
+from ikos import PrivateSum, View
+from ikos.protocols import Baseline, SumProtocol
+from ikos.results import Estimate, Guarantee
+from ikos.testing import DeterministicRandom
+
+RUNS, MANY = 250, 6000
+
+
+@pytest.fixture(name="case", params=CASES.values(), ids=CASES.keys())
+def fixture_case(request: pytest.FixtureRequest) -> Case:
+    case: Case = request.param
+    return case
+
+
+@pytest.fixture(name="name", params=CASES.keys())
+def fixture_name(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def inner(n: int) -> NDArray[np.float64]:
+    """Values in [0, 1] that most encodings must round, ends included."""
+    return np.linspace(0, 1, n)
+
+
+def test_every_protocol_is_registered() -> None:
+    exported = {getattr(ikos.protocols, name) for name in ikos.protocols.__all__}
+    concrete = {
+        item
+        for item in exported
+        if isinstance(item, type) and issubclass(item, Baseline) and not inspect.isabstract(item)
+    }
+    assert {type(case.small()) for case in CASES.values()} == concrete | {PrivateSum}
+
+
+def test_has_the_members_of_the_interface(case: Case) -> None:
+    protocol = case.small()
+    assert isinstance(protocol, SumProtocol)
+    assert protocol.n == case.few
+    assert 1 <= protocol.min_honest <= protocol.n
+    assert (protocol.bounds.lower, protocol.bounds.upper) == (0.0, 1.0)
+    assert 0 < protocol.mse < math.inf
+    assert protocol.influence >= protocol.bounds.width
+    assert not isinstance(protocol.__class__.__doc__, type(None))
+
+
+# The parts and the whole
+
+
+def test_parts_make_the_result_of_run(case: Case) -> None:
+    """Same seed, same estimate, unless fewer passes take another order of draws."""
+    protocol, x = case.small(), inner(case.few)
+    rng = DeterministicRandom(1)
+    result = protocol.analyze(protocol.shuffle(protocol.randomize(x, rng), rng))
+    assert isinstance(result, Estimate)
+    if "_play" not in type(protocol).__dict__:
+        assert result.estimate == protocol.run(x, DeterministicRandom(1)).estimate
+
+
+def test_parts_and_run_have_the_same_law(name: str) -> None:
+    """Kolmogorov and Smirnov's test of two samples with its exact law, which ties make cautious."""
+    case, runs = CASES[name], 200
+    protocol, x = case.small(), inner(case.few)
+    rng = DeterministicRandom(2)
+    whole = [protocol.run(x, rng).estimate for _ in range(runs)]
+    parts = [
+        protocol.analyze(protocol.shuffle(protocol.randomize(x, rng), rng, order="permuted"))
+        for _ in range(runs)
+    ]
+    reports = [
+        protocol.analyze(protocol.shuffle(together(protocol, x, rng), rng)) for _ in range(runs)
+    ]
+    for others in (parts, reports):
+        test = stats.ks_2samp(whole, [result.estimate for result in others], method="exact")
+        assert test.pvalue > FALSE_ALARM
+
+
+def together(protocol: Any, x: NDArray[np.float64], rng: DeterministicRandom) -> NDArray[Any]:
+    """Return everybody's messages, each user's made by itself."""
+    first = (
+        {"designated": True}
+        if "designated" in inspect.signature(protocol.report).parameters
+        else {}
+    )
+    made = [protocol.report(x[0], rng, **first), *(protocol.report(v, rng) for v in x[1:])]
+    return np.stack(made, axis=1)
+
+
+def test_one_seed_one_result(case: Case) -> None:
+    protocol, x = case.small(), inner(case.few)
+    estimates = [protocol.run(x, DeterministicRandom(seed)).estimate for seed in (3, 3, *range(9))]
+    assert estimates[0] == estimates[1]
+    assert len(set(estimates)) > 2
+
+
+def test_secure_randomness_is_the_default_and_nothing_predictable_is_taken(case: Case) -> None:
+    protocol, x = case.small(), inner(case.few)
+    assert len({protocol.run(x).estimate for _ in range(40)}) > 1
+    for rng in (0, np.random.default_rng(0), np.random.RandomState(0)):
+        with pytest.raises(TypeError, match="rng"):
+            protocol.run(x, rng)
+        with pytest.raises(TypeError, match="rng"):
+            protocol.randomize(x, rng)
+        with pytest.raises(TypeError, match="rng"):
+            protocol.report(0.5, rng)
+
+
+def test_result_says_what_was_run(case: Case) -> None:
+    protocol, x = case.small(lower=-1.0, upper=3.0), 4 * inner(case.few) - 1
+    result = protocol.run(x)
+    assert isinstance(result, Estimate)
+    assert (result.users, result.lower, result.upper) == (case.few, -1.0, 3.0)
+    assert result.guarantee == protocol.guarantee
+    assert result.cost == protocol.cost() == protocol.cost(case.few)
+    assert result.standard_error == pytest.approx(math.sqrt(protocol.mse))
+    assert result.mean() == result.estimate / case.few
+    assert protocol.guarantee.theorem in str(result)
+    low, high = result.interval(0.9)
+    wider = result.interval(0.99)
+    assert wider.low < low < result.estimate < high < wider.high
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, -0.1, math.nan])
+def test_a_confidence_is_strictly_between_0_and_1(case: Case, confidence: float) -> None:
+    result = case.small().run(inner(case.few))
+    with pytest.raises(ValueError, match="confidence"):
+        result.interval(confidence)
+
+
+def test_guarantee_is_one(case: Case) -> None:
+    guarantee = case.make(case.n).guarantee
+    assert isinstance(guarantee, Guarantee)
+    assert guarantee.proved
+    assert 0 < guarantee.epsilon < 2
+    assert 0 <= guarantee.delta <= 0.01
+    assert len(guarantee.theorem) > 10
+    assert any("every further release" in condition for condition in guarantee.conditions)
+
+
+def test_a_seeded_run_says_that_it_protects_nobody(case: Case) -> None:
+    protocol, x = case.small(), inner(case.few)
+    seeded = protocol.run(x, DeterministicRandom(0)).guarantee
+    assert "NOT for this run" in seeded.conditions[0]
+    assert seeded.conditions[1:] == protocol.guarantee.conditions
+    assert protocol.run(x).guarantee == protocol.guarantee
+
+
+def test_cost_is_what_randomize_returns(case: Case) -> None:
+    protocol, x = case.small(), inner(case.few)
+    cost = protocol.cost()
+    assert cost.users == case.few
+    assert cost.messages_per_user > 0
+    assert cost.bits_per_message > 0
+    messages = protocol.randomize(x, DeterministicRandom(4))
+    assert messages.shape == (cost.messages_per_user, case.few)
+    largest = max(abs(int(value)) for value in messages.flat)
+    assert largest.bit_length() <= cost.bits_per_message
+    assert protocol.cost(3).messages == 3 * cost.messages_per_user
+    assert protocol.report(0.5).shape == (cost.messages_per_user,)
+    assert protocol.report(0.5).dtype == messages.dtype
+
+
+# Wrong inputs
+
+BAD_VALUES = [
+    (math.nan, ValueError),
+    (math.inf, ValueError),
+    (-math.inf, ValueError),
+    (-1e-12, ValueError),
+    (1 + 1e-12, ValueError),
+]
+
+
+@pytest.mark.parametrize(("value", "error"), BAD_VALUES)
+def test_values_outside_the_bounds_are_refused_not_clipped(
+    case: Case, value: float, error: type[Exception]
+) -> None:
+    protocol, x = case.small(), inner(case.few)
+    x[1] = value
+    for call in (protocol.run, protocol.randomize):
+        with pytest.raises(error, match=r"x\[1\] must be in \[0, 1\], got"):
+            call(x)
+    with pytest.raises(error, match=r"x\[0\] must be in"):
+        protocol.report(value)
+
+
+@pytest.mark.parametrize(
+    ("x", "error"),
+    [
+        (np.zeros((12, 1)), ValueError),
+        (0.5, ValueError),
+        ([True] * 12, TypeError),
+        (["0.5"] * 12, TypeError),
+        ([0.5 + 0j] * 12, TypeError),
+        ([None] * 12, TypeError),
+        ([Fraction(1, 2)] * 12, TypeError),
+        (np.ma.masked_array(np.zeros(12), [True, *[False] * 11]), ValueError),
+        (np.array(["2020-01-01"] * 12, dtype="datetime64[D]"), TypeError),
+    ],
+    ids=str,
+)
+def test_what_is_not_a_vector_of_reals_is_refused(
+    case: Case, x: Any, error: type[Exception]
+) -> None:
+    protocol = case.make(12) if case.few <= 12 else case.small()
+    for call in (protocol.run, protocol.randomize):
+        with pytest.raises(error, match="x must"):
+            call(x)
+
+
+@pytest.mark.parametrize("x", [True, "0.5", None, [0.5], 0.5j])
+def test_one_report_is_of_one_real(case: Case, x: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="x must"):
+        case.small().report(x)
+
+
+def test_too_few_and_too_many_users_are_refused(case: Case) -> None:
+    protocol = case.small()
+    for users in {0, protocol.min_honest - 1, case.few + 1}:
+        for call in (protocol.run, protocol.randomize):
+            with pytest.raises(ValueError, match=f"x must hold .*, got {users}"):
+                call(np.full(users, 0.5))
+
+
+def test_min_honest_is_how_few_are_taken(case: Case) -> None:
+    if "min_honest" not in inspect.signature(type(case.small())).parameters:
+        assert case.small().min_honest in (1, case.few)
+        return
+    honest = case.few - 2
+    protocol = case.small(min_honest=honest)
+    assert protocol.min_honest == honest
+    assert protocol.mse >= case.small().mse
+    result = protocol.run(np.full(honest, 0.5))
+    assert result.users == honest
+    assert result.cost.users == honest
+    assert result.standard_error <= math.sqrt(protocol.mse)
+    messages = protocol.randomize(np.full(honest, 0.5))
+    with pytest.raises(ValueError, match="min_honest"):
+        protocol.run(np.full(honest - 1, 0.5))
+    with pytest.raises(ValueError, match="min_honest"):
+        protocol.analyze(protocol.shuffle(messages[:, 1:]))
+    for wrong, error in ((0, ValueError), (case.few + 1, ValueError), (2.0, TypeError)):
+        with pytest.raises(error, match="min_honest"):
+            case.small(min_honest=wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"lower": math.nan}, ValueError),
+        ({"upper": math.inf}, ValueError),
+        ({"lower": 1.0}, ValueError),
+        ({"lower": 2.0}, ValueError),
+        ({"upper": "1"}, TypeError),
+        ({"lower": True}, TypeError),
+    ],
+)
+def test_wrong_bounds_are_refused(
+    case: Case, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"lower|upper"):
+        case.small(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("n", "error"), [(0, ValueError), (-1, ValueError), (12.0, TypeError), (True, TypeError)]
+)
+def test_a_wrong_number_of_users_is_refused(case: Case, n: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"\bn must"):
+        case.make(n)
+
+
+def test_wrong_budgets_are_refused(case: Case) -> None:
+    kind = type(case.small())
+    names = [name for name in ("epsilon", "delta") if name in inspect.signature(kind).parameters]
+    right = {"epsilon": 1.0, "delta": 1e-3}
+    for name in names:
+        wrongs = [(math.nan, ValueError), (-1.0, ValueError), ("1", TypeError), (True, TypeError)]
+        wrongs += [(0, ValueError), (math.inf, ValueError)]
+        wrongs += [(1.0, ValueError)] if name == "delta" else []
+        for wrong, error in wrongs:
+            given = {key: right[key] for key in names} | {name: wrong}
+            with pytest.raises(error, match=name):
+                kind(case.n, **given)
+
+
+def test_views_of_another_protocol_are_refused(case: Case) -> None:
+    protocol = case.small()
+    view = protocol.shuffle(protocol.randomize(inner(case.few)))
+    longer = np.arange(case.few + 1, dtype=np.int64)
+    wrong = [
+        View((), None),
+        View(tuple(longer for _ in range(97)), None),
+        View((longer,), longer),
+        View((*view.columns, longer), view.clear),
+    ]
+    if view.columns:
+        wrong.append(View(view.columns[:-1], view.clear))
+        wrong.append(View((view.columns[0][1:], *view.columns[1:]), view.clear))
+    if view.clear is not None:
+        wrong.append(View(view.columns, None))
+    for broken in wrong:
+        with pytest.raises(ValueError, match="view"):
+            protocol.analyze(broken)
+    for other in (None, view.columns, protocol.randomize(inner(case.few))):
+        with pytest.raises(TypeError, match="view"):
+            protocol.analyze(other)
+
+
+def test_what_are_not_messages_is_refused(case: Case) -> None:
+    protocol = case.small()
+    messages = protocol.randomize(inner(case.few))
+    with pytest.raises(TypeError, match="must be a numpy array"):
+        protocol.shuffle(messages.tolist())
+    wrong = [messages[0], messages.astype(np.float64), np.empty((0, case.few), messages.dtype)]
+    wrong += [np.repeat(messages, 97, axis=0), np.repeat(messages, 2, axis=1)]
+    for broken in wrong:
+        with pytest.raises(ValueError, match=r"messages|shares|view"):
+            protocol.analyze(protocol.shuffle(broken))
+    with pytest.raises(ValueError, match="order must be one of"):
+        protocol.shuffle(messages, order="as they came")
+    with pytest.raises(TypeError, match="order must"):
+        protocol.shuffle(messages, order=None)
+
+
+def test_messages_that_nobody_may_send_are_refused(case: Case) -> None:
+    """By the shufflers or by the analyzer: what one user can do rests on that."""
+    if case.alphabet is None:
+        return
+    protocol = case.small()
+    messages = protocol.randomize(inner(case.few))
+    beyond = max(case.alphabet(protocol)) + 1
+    if beyond > np.iinfo(messages.dtype).max:
+        return
+    messages[0, 0] = beyond
+    with pytest.raises(ValueError, match=r"messages|shares|view"):
+        protocol.analyze(protocol.shuffle(messages))
+
+
+# What is estimated
+
+
+def test_bounds_are_a_change_of_units(case: Case) -> None:
+    """Quarters are mapped without rounding, from [-4, 12] as from [0, 1]."""
+    x = np.arange(case.few) % 5 / 4
+    unit, wide = case.small(), case.small(lower=-4, upper=12)
+    assert wide.mse == pytest.approx(256 * unit.mse)
+    assert wide.influence == 16 * unit.influence
+    assert wide.cost() == unit.cost()
+    assert wide.guarantee == unit.guarantee
+    result = wide.run(16 * x - 4, DeterministicRandom(5))
+    parts = unit.run(x, DeterministicRandom(5))
+    assert result.estimate == pytest.approx(16 * parts.estimate - 4 * case.few)
+    assert result.standard_error == pytest.approx(16 * parts.standard_error)
+    reach = np.diff(result.interval())[0]
+    assert reach == pytest.approx(16 * np.diff(parts.interval())[0])
+
+
+def check_unbiased(name: str, data: str, runs: int, lower: float, upper: float) -> None:
+    drawn = sample(name, data, runs, lower, upper)
+    mse = drawn.protocol.mse
+    assert abs(clipped_mean(drawn.errors, mse)) <= bias_allowed(mse, runs)
+
+
+def check_mean_square(name: str, runs: int) -> None:
+    """On no data set above the bound, and on some not far below."""
+    highest = 0.0
+    for data in DATA:
+        drawn = sample(name, data, runs)
+        low, high = mean_square(drawn.errors, drawn.protocol.mse)
+        assert low <= 1
+        highest = max(highest, high)
+    assert highest >= CASES[name].tight
+
+
+def check_coverage(name: str, data: str, runs: int) -> None:
+    drawn = sample(name, data, runs)
+    for confidence in (0.5, 0.95):
+        reach = [result.interval(confidence).high - result.estimate for result in drawn.results[:2]]
+        assert reach[0] == pytest.approx(reach[1])
+        missed = int((np.abs(drawn.errors) > reach[0]).sum())
+        assert stats.binom(runs, 1 - confidence).sf(missed - 1) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_unbiased(name: str, data: str) -> None:
+    check_unbiased(name, data, RUNS, 0.0, 1.0)
+
+
+def test_mean_square_is_as_stated(name: str) -> None:
+    check_mean_square(name, RUNS)
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_intervals_cover(name: str, data: str) -> None:
+    check_coverage(name, data, RUNS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", DATA)
+def test_unbiased_and_covered_in_many_runs(name: str, data: str) -> None:
+    check_unbiased(name, data, MANY, 0.0, 1.0)
+    check_coverage(name, data, MANY)
+
+
+@pytest.mark.slow
+def test_mean_square_is_as_stated_in_many_runs(name: str) -> None:
+    check_mean_square(name, MANY)
+
+
+def test_the_checks_find_a_bias_and_a_mean_square_that_is_too_large(name: str) -> None:
+    """A shift by a standard deviation, and errors that are three times as large."""
+    drawn = sample(name, "halves", RUNS)
+    mse = drawn.protocol.mse
+    assert abs(clipped_mean(drawn.errors + math.sqrt(mse), mse)) > bias_allowed(mse, RUNS)
+    assert mean_square(3 * drawn.errors, mse)[0] > 1
+
+
+# What one user can do, and what order says
+
+
+def test_influence_is_what_an_attack_reaches(case: Case) -> None:
+    """Attempts from several views, the most successful of which reaches the bound; none exceeds."""
+    if case.alphabet is None:
+        assert case.small().influence == math.inf
+        return
+    protocol = case.attacked() if case.attacked else case.small()
+    x = protocol.bounds.lower + protocol.bounds.width * data_sets(protocol.n)["uniform"]
+    reached = [attack(protocol, x, case.alphabet(protocol), seed) for seed in range(6, 12, 2)]
+    assert max(reached) == pytest.approx(protocol.influence)
+
+
+def test_who_sent_what_leaves_no_trace(case: Case) -> None:
+    """Permuted users, the same messages: the same multisets, and the same estimate."""
+    protocol = case.small()
+    messages = protocol.randomize(inner(case.few), DeterministicRandom(13))
+    order = np.random.default_rng(0).permutation(case.few)
+    first = protocol.shuffle(messages, DeterministicRandom(14))
+    for how in ("sorted", "permuted"):
+        second = protocol.shuffle(messages[:, order], DeterministicRandom(14), order=how)
+        if first.columns and first.columns[0].size >= case.few:
+            assert canonical(first) == canonical(second, order)
+        assert protocol.analyze(first).estimate == protocol.analyze(second).estimate
+
+
+def test_shuffle_leaves_messages_as_they_were_and_views_read_only(case: Case) -> None:
+    protocol = case.small()
+    messages = protocol.randomize(inner(case.few))
+    kept = messages.copy()
+    view = protocol.shuffle(messages)
+    assert (messages == kept).all()
+    arrays = [*view.columns, *(() if view.clear is None else (view.clear,))]
+    assert not any(np.shares_memory(array, messages) for array in arrays)
+
+
+# Objects
+
+
+def test_objects_are_values(case: Case) -> None:
+    protocol, same = case.small(), case.small()
+    assert protocol == same
+    assert hash(protocol) == hash(same)
+    assert protocol != case.small(upper=2.0)
+    assert protocol != case.make(case.few + 1)
+    for field in dataclasses.fields(protocol):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(protocol, field.name, None)
+    text = repr(protocol)
+    assert type(protocol).__name__ in text
+    assert " at 0x" not in text
+
+
+def test_objects_travel(case: Case) -> None:
+    protocol = case.small()
+    for twin in (pickle.loads(pickle.dumps(protocol)), copy.deepcopy(protocol)):
+        assert twin == protocol
+        x = inner(case.few)
+        first, second = (p.run(x, DeterministicRandom(15)) for p in (protocol, twin))
+        assert first.estimate == second.estimate
+    result = protocol.run(inner(case.few))
+    assert pickle.loads(pickle.dumps(result)) == result
