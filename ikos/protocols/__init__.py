@@ -6,10 +6,13 @@ the error can be, what one dishonest user can do; and each runs. `SumProtocol` s
 
 from __future__ import annotations
 
+from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
+from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.interface import Baseline, BaselineResult, SumProtocol
 from ikos.protocols.local_laplace import LocalLaplace
+from ikos.protocols.recursive_bbgn20 import RecursiveSum
 from ikos.protocols.sparse_noise_scrcs11 import SparseNoise
 
 __all__ = [
@@ -18,7 +21,10 @@ __all__ = [
     "CentralDiscreteLaplace",
     "CentralLaplace",
     "DesignatedNoise",
+    "CorrelatedNoise",
     "LocalLaplace",
+    "PrivacyBlanket",
+    "RecursiveSum",
     "SparseNoise",
     "SumProtocol",
 ]

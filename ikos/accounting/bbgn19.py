@@ -1,0 +1,175 @@
+"""Closed bounds for shuffled randomized response (BBGN19): Theorem 3.1, Hoeffding and Bennett.
+
+All bound E[(L_1 + ... + L_M)_+] / (gamma n) of `ikos.accounting.blanket`, where the L_i have mean
+-a, a = e^eps - 1, and lie between two bounds. For m terms Hoeffding's inequality gives
+
+    P[sum > t] <= exp(-2 (t + m a)^2 / (m b^2)),          b the length of their range,
+    E[sum_+]   <= b^2 / (4 a) exp(-2 m a^2 / b^2),
+
+and Bennett's, with their variance v and their greatest excess u over the mean,
+
+    P[sum > t] <= exp(-(m v / u^2) h(u (t + m a) / (m v))),   h(x) = (1 + x) ln(1 + x) - x,
+    E[sum_+]   <= u / ln(1 + u a / v) exp(-m (v / u^2) h(u a / v)),
+
+since h is convex with derivative ln(1 + x). The mean over M ~ Bin(n, gamma) is closed:
+E[exp(-M c)] = (1 - gamma (1 - exp(-c)))^n.
+
+BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import gmpy2
+from gmpy2 import mpfr
+
+from ikos._validation import integer, number
+
+__all__ = ["bennett_bound", "closed_form_bound", "closed_form_gamma", "hoeffding_bound"]
+
+_BITS = 300
+_ABOVE = 1 + Fraction(1, 1 << 200)
+"""Above the relative errors of a few operations of 300 bits."""
+
+
+def _rounded_up(value: mpfr) -> float:
+    """Return a float that is at least a positive value known to 200 bits, and at most 1."""
+    enlarged = value * mpfr(gmpy2.mpq(_ABOVE))
+    result = float(enlarged)
+    if result < enlarged:
+        result = math.nextafter(result, math.inf)
+    return min(1.0, result)
+
+
+def _checked(
+    epsilon: float | Fraction, n: int, k: int, gamma: Fraction
+) -> tuple[mpfr, int, int, mpfr]:
+    eps = number("epsilon", epsilon, above=0, high=100)
+    users = integer("n", n, low=1)
+    values = integer("k", k, low=2)
+    chance = number("gamma", gamma, above=0, high=1)
+    return mpfr(gmpy2.mpq(eps)), users, values, mpfr(gmpy2.mpq(chance))
+
+
+def hoeffding_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) -> float:
+    """Return delta by Hoeffding's inequality, rounded up.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive, at most 100.
+    n : int
+        Users who answer at random as they should.
+    k : int
+        Values in the domain, at least 2.
+    gamma : Fraction
+        Probability of a uniform answer.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> hoeffding_bound(1.0, 10**4, 7, Fraction(1, 7)) < 1e-8
+    True
+    """
+    with gmpy2.context(precision=_BITS):
+        eps, users, values, g = _checked(epsilon, n, k, gamma)
+        if g == 1:
+            return 0.0
+        a = gmpy2.expm1(eps)
+        b = (1 - g) * values * (2 + a)
+        spread = 1 + g * gmpy2.expm1(-2 * a * a / (b * b))
+        return _rounded_up(b * b / (4 * a) / (g * users) * spread**users)
+
+
+def bennett_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) -> float:
+    """Return delta by Bennett's inequality, or by Hoeffding's where that is better, rounded up.
+
+    For k = 2 the L_i take two values, and nothing beats Hoeffding's inequality among the two.
+
+    Parameters
+    ----------
+    epsilon, n, k, gamma
+        As for `hoeffding_bound`.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> gamma = Fraction(1, 20)
+    >>> bennett_bound(1.0, 10**4, 7, gamma) < hoeffding_bound(1.0, 10**4, 7, gamma) / 100
+    True
+    """
+    with gmpy2.context(precision=_BITS):
+        eps, users, values, g = _checked(epsilon, n, k, gamma)
+        if g == 1:
+            return 0.0
+        a = gmpy2.expm1(eps)
+        truth = (1 - g) * values
+        # L = truth (1[W = x] - e^eps 1[W = x']) - gamma a, whose first part has mean -a (1 - gamma)
+        odds = 1 + a
+        variance = truth**2 * (1 + odds * odds) / values - ((1 - g) * a) ** 2
+        excess = truth + (1 - g) * a
+        x = excess * a / variance
+        rate = variance / excess**2 * ((1 + x) * gmpy2.log1p(x) - x)
+        spread = 1 + g * gmpy2.expm1(-rate)
+        found = _rounded_up(excess / gmpy2.log1p(x) / (g * users) * spread**users)
+    return min(found, hoeffding_bound(epsilon, n, k, gamma))
+
+
+def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int, k: int) -> float:
+    """Return the gamma that BBGN19's Theorem 3.1 asks for, rounded up; it may exceed 1.
+
+    ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1 and k the
+    number of values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive, at most 1.
+    delta : float
+        In (0, 1).
+    n : int
+        Users, at least 2.
+    k : int
+        Values in the domain, at least 2.
+
+    Raises
+    ------
+    ValueError
+        Outside these ranges, which are the theorem's.
+
+    Examples
+    --------
+    >>> round(closed_form_gamma(1, 1e-8, 10**4, 7), 4)
+    0.1873
+    """
+    eps = number("epsilon", epsilon, above=0, high=1)
+    small = number("delta", delta, above=0, below=1)
+    others = integer("n", n, low=2) - 1
+    values = integer("k", k, low=2)
+    with gmpy2.context(precision=_BITS):
+        e = mpfr(gmpy2.mpq(eps))
+        first = 14 * values * gmpy2.log(2 / mpfr(gmpy2.mpq(small))) / (others * e * e)
+        larger = max(first, 27 * values / (others * e)) * mpfr(gmpy2.mpq(_ABOVE))
+    result = float(larger)
+    return math.nextafter(result, math.inf) if result < larger else result
+
+
+def closed_form_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) -> float:
+    """Return the delta for which BBGN19's Theorem 3.1 asks for gamma, rounded up; 1 for none.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive, at most 1.
+    n, k, gamma
+        As for `hoeffding_bound`; n at least 2.
+    """
+    number("epsilon", epsilon, above=0, high=1)
+    with gmpy2.context(precision=_BITS):
+        eps, users, values, g = _checked(epsilon, n, k, gamma)
+        others = integer("n", users, low=2) - 1
+        if g * others * eps < 27 * values:
+            return 1.0
+        return _rounded_up(2 * gmpy2.exp(-g * others * eps * eps / (14 * values)))

@@ -1,0 +1,445 @@
+"""Parameters of the recursive protocol (BBGN20, Section 4): digits through randomized response.
+
+A value is encoded as an integer of {0..precision}, whose digits in a mixed radix go through k-ary
+randomized response each, one message for each digit. With place values v_j the mean squared error
+of the sum of n values is at most
+
+    n / (4 precision^2) + n sum_j (v_j / precision)^2 B(k_j, gamma_j),
+
+B the largest variance of a debiased response (BBGN20, Lemma A.1, whose q_j is precision / v_j).
+
+The paper's layout: precision q_m = p_1 ... p_m, each digit on {0..p_j}, the last on {0..p_m + 1};
+its formulas then count p_j values where there are p_j + 1, and p_m + 1 where there are p_m + 2, so
+that what they promise is not what is sent. Here every value is counted. The layout of the
+optimized parameters wastes none: precision k_1 ... k_m - 1, and digit j takes exactly the k_j
+values of its domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from scipy import optimize
+from scipy.stats import norm
+
+from ikos._validation import choice, integer, number
+from ikos.accounting.blanket import ResponseBlanket
+from ikos.accounting.composition import advanced_composition, composed_divergence
+from ikos.accounting.shuffled_response import ACCOUNTANTS, response_gamma
+from ikos.randomized_response import grid_up, response_variance
+
+__all__ = [
+    "COMPOSITIONS",
+    "DigitParameters",
+    "optimized_digits",
+    "paper_digits",
+    "published_precisions",
+]
+
+COMPOSITIONS = ("numerical", "advanced", "basic")
+"""Of the messages' guarantees, from the tightest to the simplest."""
+
+MAX_MESSAGES = 8
+_SEARCH_CELLS = 25
+_FINAL_CELLS = 120
+
+
+@dataclass(frozen=True)
+class DigitParameters:
+    """The digits of a value, and how each is answered.
+
+    Attributes
+    ----------
+    precision : int
+        Values are encoded as integers of {0..precision}.
+    domains : tuple of int
+        How many values each digit can take, k_j.
+    places : tuple of int
+        What a digit of 1 is worth, in steps of the encoding; the last is 1.
+    gammas : tuple of Fraction
+        With which probability each digit is replaced by a uniform one.
+    """
+
+    precision: int
+    domains: tuple[int, ...]
+    places: tuple[int, ...]
+    gammas: tuple[Fraction, ...]
+
+    def mse(self, n: int) -> float:
+        """Return the bound on the mean squared error of the sum of n values in [0, 1]."""
+        return n * (_rounding(self.precision) + sum(self.response_variances()))
+
+    def response_variances(self) -> list[float]:
+        """Return each digit's largest variance, in units of the range of a value."""
+        return [
+            (place / self.precision) ** 2 * response_variance(k, float(gamma))
+            for k, place, gamma in zip(self.domains, self.places, self.gammas, strict=True)
+        ]
+
+    def blankets(self, n: int) -> list[ResponseBlanket]:
+        """Return what the shuffled messages of n users hide each user in."""
+        return [
+            ResponseBlanket(n, k, gamma) for k, gamma in zip(self.domains, self.gammas, strict=True)
+        ]
+
+
+def _rounding(precision: int) -> float:
+    return 1 / (4 * precision**2)
+
+
+def _layout(radices: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(radices[j + 1 :]) for j in range(len(radices)))
+
+
+# The paper's parameters
+
+
+def published_precisions(n: int, messages: int | None = None) -> tuple[int, ...]:
+    """Return the precisions p_j of BBGN20, Theorem 4.2, rounded to integers of at least 1.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 3.
+    messages : int, optional
+        p_j = n^(3^(j - m - 1)) for m messages. Without it m = floor(log3 log2 n) and
+        p_j = 2^(3^j), the choice for the smallest error as n grows.
+
+    Examples
+    --------
+    >>> published_precisions(10**5, 2), published_precisions(10**5)
+    ((4, 46), (8, 512))
+    """
+    users = integer("n", n, low=3)
+    if messages is None:
+        m = max(1, math.floor(math.log(math.log2(users), 3)))
+        return tuple(2**3**j for j in range(1, m + 1))
+    m = integer("messages", messages, low=1, high=MAX_MESSAGES)
+    return tuple(max(1, round(users**3.0 ** (j - m - 1))) for j in range(1, m + 1))
+
+
+def paper_digits(
+    n: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    messages: int | None = 2,
+    *,
+    composition: str = "basic",
+    accountant: str = "exact",
+) -> DigitParameters:
+    """Return the digits of BBGN20, Theorem 4.2 or Corollary 4.1, with probabilities that are sound.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 3.
+    epsilon, delta : float
+        The budget, split evenly over the messages.
+    messages : int, optional
+        As for `published_precisions`.
+    composition : {"basic", "advanced"}
+        Theorem 4.2 or Corollary 4.1.
+    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
+        For the probability of each digit.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the users are too few for any probability below 1.
+    """
+    radices = published_precisions(n, messages)
+    choice("composition", composition, COMPOSITIONS[1:])
+    choice("accountant", accountant, ACCOUNTANTS)
+    domains = (*(p + 1 for p in radices[:-1]), radices[-1] + 2)
+    even = [1 / len(radices)] * len(radices)
+    gammas = _split_gammas(n, domains, even, epsilon, delta, composition, accountant)
+    if max(gammas) == 1:
+        raise ValueError(
+            f"n must be larger for the published parameters with {len(radices)} messages, "
+            f"epsilon = {float(epsilon):g} and delta = {float(delta):.3g}, got {n}: a digit "
+            "would always be answered at random"
+        )
+    return DigitParameters(math.prod(radices), domains, _layout(radices), gammas)
+
+
+def _split_gammas(
+    n: int,
+    domains: Sequence[int],
+    shares: Sequence[float],
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    composition: str,
+    accountant: str,
+) -> tuple[Fraction, ...]:
+    """Return probabilities for a budget: shares of epsilon, and equal parts of delta."""
+    m = len(domains)
+    eps, small = Fraction(epsilon), Fraction(delta)
+    scale = Fraction(1)
+    slack = Fraction(0)
+    if composition == "advanced" and m > 1:
+        half = small / 2
+
+        def together(factor: float) -> float:
+            parts = [(factor * share * float(eps), 0.0) for share in shares]
+            return advanced_composition(parts, half)[0] - float(eps) * (1 - 1e-9)
+
+        # the smaller of both: below 1 + 1e-6 basic composition is as good
+        if together(1.0 + 1e-6) < 0:
+            scale = Fraction(float(optimize.brentq(together, 1.0, 1e3)) * (1 - 1e-9))
+            slack = half
+    each = (small - slack) / m
+    # a millionth less of epsilon for the rounding of the sums
+    return tuple(
+        grid_up(
+            response_gamma(
+                scale * Fraction(share) * eps * (1 - Fraction(1, 10**6)),
+                each * (1 - Fraction(1, 10**6)),
+                n,
+                k,
+                accountant=accountant,
+            )
+        )
+        for k, share in zip(domains, shares, strict=True)
+    )
+
+
+# The optimized parameters
+
+
+@lru_cache(maxsize=256)
+def _gaussian(epsilon: float, delta: float) -> float:
+    """Return mu for which distinguishing N(mu, 1) from N(0, 1) is (epsilon, delta)-private."""
+
+    def log_delta(mu: float) -> float:
+        first = norm.logsf(epsilon / mu - mu / 2)
+        second = epsilon + norm.logsf(epsilon / mu + mu / 2)
+        return float(first + math.log(-math.expm1(min(second - first, -1e-300))))
+
+    return float(optimize.brentq(lambda mu: log_delta(mu) - math.log(delta), 1e-9, 1e3))
+
+
+def _gamma_of(k: int, noise: float, n: int) -> float:
+    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
+    c = noise * n / (2 * k)
+    return ((2 + c) - math.sqrt((2 + c) ** 2 - 4)) / 2
+
+
+Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
+"""An approximate error, domains, and how the budget is shared among the digits."""
+
+
+def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> Sketch:
+    """Return the approximate error for domains, with the budget shared in the best way.
+
+    The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). Where the mu_j^2 add up
+    (numerical and advanced composition, ``power`` 2) the best parts of mu^2 are proportional to
+    sqrt(c_j k_j); where the mu_j do (basic composition, ``power`` 1), of mu to its cube root.
+    """
+    precision = math.prod(domains) - 1
+    places = _layout(domains)
+    weights = [
+        ((place / precision) ** 2 * k * response_variance(k, 1e-9) * 1e9) ** (1 / (1 + 2 / power))
+        for k, place in zip(domains, places, strict=True)
+    ]
+    shares = tuple(weight / sum(weights) for weight in weights)
+    error = _rounding(precision)
+    for k, place, share in zip(domains, places, shares, strict=True):
+        gamma = _gamma_of(k, (share ** (2 / power)) * mu * mu, n)
+        if gamma > 0.999:
+            return math.inf, domains, shares
+        error += (place / precision) ** 2 * response_variance(k, gamma)
+    return n * error, domains, shares
+
+
+def _neighbours(domains: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+    for j, k in enumerate(domains):
+        for other in {k - 1, k + 1, max(2, k * 4 // 5), k + k // 4, k + k // 2}:
+            if other >= 2:
+                yield (*domains[:j], other, *domains[j + 1 :])
+    for j in range(len(domains) - 1):  # what one digit loses the next may gain
+        a, b = domains[j], domains[j + 1]
+        for pair in ((a + 1, max(2, b - 1)), (max(2, a - 1), b + 1), (b, a)):
+            yield (*domains[:j], *pair, *domains[j + 2 :])
+
+
+def _search(n: int, m: int, mu: float, power: float) -> list[Sketch]:
+    """Return the best few domains by the approximate error, found by descent from many starts."""
+    seen: dict[tuple[int, ...], Sketch] = {}
+
+    def sketch(domains: tuple[int, ...]) -> Sketch:
+        if domains not in seen:
+            seen[domains] = _sketch(domains, n, mu, power)
+        return seen[domains]
+
+    whole = max(2.0, math.sqrt(n) * mu)
+    starts = {tuple([k] * m) for k in (2, 3, 5, 8, 12, 20)}
+    starts |= {(k, *[3] * (m - 1)) for k in (4, 8, 16)}
+    starts |= {tuple(max(2, round(whole ** (3.0 ** (j - m)))) for j in range(1, m + 1))}
+    for start in starts:
+        here = sketch(start)
+        while True:
+            best = min(map(sketch, _neighbours(here[1])))
+            if not best[0] < here[0]:
+                break
+            here = best
+    return sorted(seen.values())[:5]
+
+
+def optimized_digits(
+    n: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    messages: int = 2,
+    *,
+    composition: str = "numerical",
+    accountant: str = "exact",
+) -> DigitParameters:
+    """Return digits for the smallest error that a search finds, with a proved guarantee.
+
+    Parameters
+    ----------
+    n : int
+        Users who answer at random as they should, up to 10^9.
+    epsilon, delta : float
+        The budget of all messages together.
+    messages : int
+        Digits, 1 to 8.
+    composition : {"numerical", "advanced", "basic"}
+        How the messages' guarantees are added up. "numerical" composes the exact privacy losses.
+    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
+        For each digit, under "advanced" and "basic"; "numerical" is exact.
+
+    Returns
+    -------
+    DigitParameters
+        Not proved to be the best; the guarantee and the error are proved for what is returned.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the users are too few for that many messages.
+
+    Notes
+    -----
+    The search is over integer domains and shares of the budget. It takes each digit's loss for a
+    Gaussian one, of variance 2 k (1 - gamma)^2 / (gamma n); the probabilities of the best few are
+    then found with the accountant, and their errors compared.
+
+    Examples
+    --------
+    >>> found = optimized_digits(10**4, 1, 1e-8, 2)
+    >>> found.domains, found.mse(10**4) < 100
+    ((3, 6), True)
+    """
+    users = integer("n", n, low=1, high=10**9)
+    eps = number("epsilon", epsilon, low=1e-6, high=100)
+    small = number("delta", delta, low=1e-100, below=1)
+    m = integer("messages", messages, low=1, high=MAX_MESSAGES)
+    choice("composition", composition, COMPOSITIONS)
+    choice("accountant", accountant, ACCOUNTANTS)
+    if composition == "numerical" and accountant != "exact":
+        raise ValueError(
+            f"accountant must be 'exact' with composition='numerical', got {accountant!r}"
+        )
+    return _optimized(users, eps, small, m, composition, accountant)
+
+
+@lru_cache(maxsize=256)
+def _optimized(
+    n: int, eps: Fraction, small: Fraction, m: int, composition: str, accountant: str
+) -> DigitParameters:
+    if m == 1:  # nothing to compose
+        composition = "basic"
+    power = 1.0 if composition == "basic" else 2.0
+    mu = _gaussian(float(eps), float(small) / (m if composition == "basic" else 1))
+    known = (-0.5, 0.5)  # about where the scale of a composed digit's noise lies
+
+    def finished(sketch: Sketch, cells: int) -> DigitParameters:
+        nonlocal known
+        _, domains, shares = sketch
+        if composition == "numerical":
+            gammas, scale = _composed_gammas(n, domains, shares, mu, eps, small, cells, known)
+            known = (scale - 0.02, scale + 0.02)
+        else:
+            parts = shares if composition == "basic" else [share**0.5 for share in shares]
+            whole = [part / sum(parts) * (1 - 1e-12) for part in parts]
+            gammas = _split_gammas(n, domains, whole, eps, small, composition, accountant)
+        return DigitParameters(math.prod(domains) - 1, domains, _layout(domains), gammas)
+
+    best: tuple[float, Sketch] | None = None
+    for sketch in _search(n, m, mu, power)[:3]:
+        if math.isfinite(sketch[0]):
+            found = finished(sketch, _SEARCH_CELLS)
+            error = found.mse(n) if max(found.gammas) < 1 else math.inf
+            best = min(best or (math.inf, sketch), (error, sketch))
+    if best is None or not math.isfinite(best[0]):
+        raise ValueError(
+            f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
+            f"{float(small):.3g}, got {n}"
+        )
+    return finished(best[1], _FINAL_CELLS)
+
+
+def _composed_gammas(
+    n: int,
+    domains: tuple[int, ...],
+    shares: Sequence[float],
+    mu: float,
+    eps: Fraction,
+    small: Fraction,
+    cells: int,
+    known: tuple[float, float],
+) -> tuple[tuple[Fraction, ...], float]:
+    """Return probabilities in about these proportions that are enough by numerical composition."""
+    low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
+
+    def gammas(scale: float) -> tuple[Fraction, ...]:
+        return tuple(
+            grid_up(_gamma_of(k, share * mu * mu * scale, n))
+            for k, share in zip(domains, shares, strict=True)
+        )
+
+    def excess(log_scale: float) -> float:
+        chances = gammas(math.exp(log_scale))
+        blankets = [ResponseBlanket(n, k, g) for k, g in zip(domains, chances, strict=True)]
+        delta = composed_divergence(low_eps, blankets, delta=target, cells=cells)
+        return math.log(max(delta, 1e-300) / target)
+
+    scale = _last_safe(excess, *known)
+    return gammas(math.exp(scale)), scale
+
+
+def _last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return a point, near a root of an increasing function, at which it is not positive.
+
+    The root may lie outside of [low, high], where it is looked for first.
+    """
+    step = high - low
+    while (f_low := excess(low)) > 0:
+        low, high, step = low - step, low, 2 * step
+        if low < -50:
+            raise ValueError("epsilon and delta must be larger for a composition in doubles")
+    while (f_high := excess(high)) <= 0:
+        low, high, f_low, step = high, high + step, f_high, 2 * step
+        if high > 50:
+            return low
+    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
+    for _ in range(30):
+        if high - low < 2e-4 or -1e-3 < f_low <= 0:
+            break
+        middle = low - f_low * (high - low) / (f_high - f_low)
+        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
+        here = excess(middle)
+        if here <= 0:
+            low, f_low = middle, here
+            f_high /= 2
+        else:
+            high, f_high = middle, here
+            f_low /= 2
+        if here <= 0 and here > -1e-3:
+            break
+    return low

@@ -1,0 +1,221 @@
+"""Shuffled randomized response: delta, epsilon and gamma from each other, by any accountant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+from ikos._validation import choice, integer, number, quote
+from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
+from ikos.accounting.blanket import MAX_USERS, blanket_divergence
+from ikos.randomized_response import GRID
+
+__all__ = ["ACCOUNTANTS", "THEOREMS", "response_delta", "response_epsilon", "response_gamma"]
+
+MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
+
+_BOUNDS: dict[str, Callable[[float, int, int, Fraction], float]] = {
+    "exact": blanket_divergence,
+    "bennett": bennett_bound,
+    "hoeffding": hoeffding_bound,
+    "closed-form": closed_form_bound,
+}
+
+ACCOUNTANTS = tuple(_BOUNDS)
+"""From the tightest to the loosest."""
+
+THEOREMS = {
+    "exact": "exact divergence of the privacy blanket (BBGN19, Lemma 5.3)",
+    "bennett": "privacy blanket by Bennett's inequality (BBGN19)",
+    "hoeffding": "privacy blanket by Hoeffding's inequality (BBGN19)",
+    "closed-form": "BBGN19, Theorem 3.1",
+}
+
+
+def _setting(n: object, k: object, accountant: object) -> tuple[int, int, str]:
+    name = choice("accountant", accountant, ACCOUNTANTS)
+    least = 2 if name == "closed-form" else 1
+    return (
+        integer("n", n, low=least, high=MAX_USERS),
+        integer("k", k, low=2, high=1 << 40),
+        name,
+    )
+
+
+def _down(value: Fraction) -> float:
+    """Return the largest float that is at most a rational: a smaller epsilon is more private."""
+    result = float(value)
+    return math.nextafter(result, -math.inf) if Fraction(result) > value else result
+
+
+def response_delta(
+    epsilon: float | Fraction,
+    n: int,
+    k: int,
+    gamma: float | Fraction,
+    *,
+    accountant: str = "exact",
+) -> float:
+    """Return a delta for which shuffled randomized response is (epsilon, delta)-private.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive, at most 100; at most 1 for the closed form.
+    n : int
+        Users who answer at random as they should, up to 10^9.
+    k : int
+        Values in the domain, at least 2. On {0..p} it is p + 1.
+    gamma : float or Fraction
+        Probability with which a user sends a uniform value in place of the truth.
+    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
+        How: each is at least the one before it.
+
+    Returns
+    -------
+    float
+        An upper bound, rounded up. That of "exact" is the divergence against an adversary who
+        knows which of the other users answered at random, up to a ten-millionth of it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    Notes
+    -----
+    BBGN19, Lemma 5.3 and Theorem 3.1; the module `ikos.accounting.blanket` has the argument.
+
+    Examples
+    --------
+    >>> for accountant in ACCOUNTANTS:
+    ...     print(f"{response_delta(1, 10**4, 7, 0.2, accountant=accountant):.1e}")
+    1.1e-46
+    1.2e-34
+    5.4e-14
+    2.7e-09
+    """
+    users, values, name = _setting(n, k, accountant)
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    chance = number("gamma", gamma, above=0, high=1)
+    return _BOUNDS[name](_down(eps), users, values, chance)
+
+
+def response_gamma(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    k: int,
+    *,
+    accountant: str = "exact",
+) -> Fraction:
+    """Return a probability of uniform answers that makes the shuffled answers private.
+
+    Parameters
+    ----------
+    epsilon, n, k, accountant
+        As for `response_delta`.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    Fraction
+        A multiple of 2^-53, at most 1: one for which `response_delta` is at most delta, within
+        a millionth of the smallest that the search finds. 1 means that only noise is private.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    Examples
+    --------
+    >>> round(float(response_gamma(1, 1e-8, 10**4, 7)), 4)
+    0.0398
+    >>> round(float(response_gamma(1, 1e-8, 10**4, 7, accountant="closed-form")), 4)
+    0.1873
+    """
+    users, values, name = _setting(n, k, accountant)
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    small = number("delta", delta, above=0, below=1)
+    return _gamma(_down(eps), _down(small), users, values, name)
+
+
+@lru_cache(maxsize=4096)
+def _gamma(eps: float, small: float, users: int, values: int, name: str) -> Fraction:
+    if small <= 0:
+        raise ValueError(f"delta must be a positive double, got {small!r}")
+    bound = _BOUNDS[name]
+
+    def enough(steps: int) -> bool:
+        return bound(eps, users, values, Fraction(steps, GRID)) <= small
+
+    low, high = 0, GRID  # at GRID all answers are uniform, and nothing is learned
+    guess = max(1, min(GRID - 1, int(8 * values / (users * eps * eps) * GRID)))
+    while low + max(1, high >> 20) < high:
+        low, high = (low, guess) if enough(guess) else (guess, high)
+        if low == 0:
+            guess = high // 2
+        elif high == GRID and low < GRID // 4:
+            guess = 2 * low
+        else:
+            guess = (low + high) // 2
+    return Fraction(high, GRID)
+
+
+def response_epsilon(
+    delta: float | Fraction,
+    n: int,
+    k: int,
+    gamma: float | Fraction,
+    *,
+    accountant: str = "exact",
+) -> float:
+    """Return an epsilon for which shuffled randomized response is (epsilon, delta)-private.
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    n, k, gamma, accountant
+        As for `response_delta`.
+
+    Returns
+    -------
+    float
+        One for which `response_delta` is at most delta, within a millionth of the smallest. At
+        most the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma), for "exact".
+
+    Raises
+    ------
+    ValueError
+        If there is none in [1e-6, 100] (in [1e-6, 1] for the closed form), or an argument is out
+        of range.
+
+    Examples
+    --------
+    >>> round(response_epsilon(1e-8, 10**4, 7, 0.0398), 3)
+    1.0
+    """
+    users, values, name = _setting(n, k, accountant)
+    small = number("delta", delta, above=0, below=1)
+    chance = number("gamma", gamma, above=0, high=1)
+
+    def enough(eps: float) -> bool:
+        return _BOUNDS[name](eps, users, values, chance) <= small
+
+    low, high = MIN_EPSILON, 1.0 if name == "closed-form" else MAX_EPSILON
+    if not enough(high):
+        raise ValueError(
+            f"gamma must be larger for any epsilon up to {high:g} with accountant={name!r}, "
+            f"got {quote(gamma)}"
+        )
+    if enough(low):
+        return low
+    while high > low * (1 + 1e-6):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
