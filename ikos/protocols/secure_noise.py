@@ -110,6 +110,11 @@ def hiding(
     return count, secure_sum
 
 
+def _float(value: Fraction) -> float:
+    """Return a rational as a float; infinite beyond its range."""
+    return float(value) if value < 1 << 1000 else math.inf
+
+
 @dataclass(frozen=True)
 class Modular:
     """The error of a noisy sum modulo q of values that were rounded at random.
@@ -147,7 +152,7 @@ class Modular:
         (q + users p) / 2 steps, which is the answer where a wrap-around alone is likelier than
         ``miss``.
         """
-        always = float(Fraction(self.modulus + self.users * self.precision, 2 * self.precision))
+        always = _float(Fraction(self.modulus + self.users * self.precision, 2 * self.precision))
         left = miss - self.wrap_probability
         if left <= 0:
             return always
@@ -183,7 +188,7 @@ class NoiseOverSecureSum(Baseline):
     @property
     def influence(self) -> float:
         """Any of the q points of the window that sums are decoded to, as of `ikos.PrivateSum`."""
-        return self.bounds.width * float(Fraction(self.modulus - 1, self.precision))
+        return self.bounds.width * _float(Fraction(self.modulus - 1, self.precision))
 
     @property
     def _conditions(self) -> tuple[str, ...]:
