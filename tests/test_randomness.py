@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from exact.enumeration import Words, exact_law, words
+from exact.enumeration import Script, Words, exact_law, words
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 from statistical import FALSE_ALARM, outcome_p_value, p_value_bound, uniform_p_value
@@ -969,3 +969,146 @@ class LeakyFamily(SecureRandom):
 
 def test_a_family_that_carries_its_secret_is_caught() -> None:
     assert len({pickle.dumps(LeakyFamily().streams()) for _ in range(2)}) == 2
+
+
+# Bernoulli variables: digits of a probability to base 256, compared with uniform ones
+
+
+class Digits(Script):
+    """Plays the uniform bytes of `RandomSource.bernoullis` in classes that it cannot tell apart.
+
+    Of a byte matters whether it is below, at or above the digit that it is compared with. Those
+    are known: each byte is drawn as one of three representatives, with the class's probability.
+    """
+
+    def __init__(self, path: list[tuple[int, int]], least: Fraction, digits: bytes) -> None:
+        super().__init__(path, least)
+        self.digits, self.rounds = digits, 0
+
+    def fill(self, out: NDArray[Any]) -> None:
+        assert out.dtype == np.uint8
+        if not out.size:
+            return
+        digit = self.digits[self.rounds]
+        self.rounds += 1
+        for i in range(out.size):
+            if self.flip(Fraction(digit, 256)):
+                out[i] = digit - 1
+            else:
+                out[i] = digit if self.flip(Fraction(1, 256 - digit)) else digit + 1
+
+
+@pytest.mark.parametrize(
+    "probability",
+    [
+        Fraction(0),
+        Fraction(1),
+        Fraction(1, 2),
+        Fraction(255, 256),
+        Fraction(1, 2**64),
+        1 - Fraction(1, 2**64),
+        Fraction(0x80_00_00_00_00_00_00_01, 2**64),
+        Fraction(0x00_FF_00_01, 2**32),
+        Fraction(0.3),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [1, 2])
+def test_bernoullis_are_exactly_as_likely_as_asked(probability: Fraction, size: int) -> None:
+    """Every path through the digits, ties to the last one included."""
+    digits = int(probability * 2**64).to_bytes(8, "big").rstrip(b"\0") if probability < 1 else b""
+    law, unfinished = exact_law(
+        lambda rng: tuple(rng.bernoullis(probability, size).tolist()),
+        lambda path, least: Digits(path, least, digits),
+    )
+    assert unfinished == 0
+    for outcome in product((True, False), repeat=size):
+        hits = sum(outcome)
+        expected = probability**hits * (1 - probability) ** (size - hits)
+        assert law.get(outcome, Fraction(0)) == expected
+
+
+class Scripted(RandomSource):
+    """Gives the bytes that it was given, one round after the other."""
+
+    def __init__(self, *rounds: list[int]) -> None:
+        self.rounds = list(rounds)
+
+    def _read_into(self, out: memoryview) -> None:
+        out[:] = bytes(self.rounds.pop(0))
+
+    def _read(self, count: int) -> bytes:
+        raise AssertionError("bytes were asked for")
+
+
+def test_bernoullis_draw_again_for_ties_alone() -> None:
+    probability = Fraction(0x80_40, 2**16)
+    source = Scripted([0x7F, 0x80, 0x81, 0x80, 0x80], [0x3F, 0x40, 0x41])
+    drawn = source.bernoullis(probability, 5)
+    assert drawn.tolist() == [True, True, False, False, False]
+    assert not source.rounds
+
+
+Bernoullis = Callable[[RandomSource, Fraction, int], NDArray[np.bool_]]
+
+
+def check_bernoullis(draw: Bernoullis) -> None:
+    """Probabilities whose first digit says little; 600,000 draws over several blocks."""
+    rng = DeterministicRandom(30)
+    for probability in (Fraction(1, 512), Fraction(3, 512), Fraction(511, 512), Fraction(1, 2)):
+        drawn = draw(rng, probability, 600_000)
+        hits = int(drawn.sum())
+        chance = float(probability)
+        assert p_value_bound([hits, drawn.size - hits], [chance, 1 - chance]) > FALSE_ALARM
+        pairs = 2 * drawn[:-1:2].astype(int) + drawn[1::2]
+        law = np.outer([1 - chance, chance], [1 - chance, chance]).ravel()
+        assert p_value_bound(np.bincount(pairs, minlength=4), law) > FALSE_ALARM
+
+
+def by_the_first_digit(rng: RandomSource, p: Fraction, size: int) -> NDArray[np.bool_]:
+    drawn = np.empty(size, dtype=np.uint8)
+    rng.fill(drawn)
+    return drawn < int(p * 256)
+
+
+def with_ties_taken(rng: RandomSource, p: Fraction, size: int) -> NDArray[np.bool_]:
+    drawn = np.empty(size, dtype=np.uint8)
+    rng.fill(drawn)
+    return drawn <= int(p * 256)
+
+
+def with_one_draw_for_neighbours(rng: RandomSource, p: Fraction, size: int) -> NDArray[np.bool_]:
+    return np.repeat(rng.bernoullis(p, size // 2), 2)
+
+
+def test_bernoullis_fit_their_law(rng: RandomSource) -> None:
+    check_bernoullis(lambda _, p, size: rng.bernoullis(p, size))
+
+
+@pytest.mark.parametrize(
+    "mutant", [by_the_first_digit, with_ties_taken, with_one_draw_for_neighbours]
+)
+def test_bernoullis_with_a_mistake_are_found(mutant: Bernoullis) -> None:
+    with pytest.raises(AssertionError):
+        check_bernoullis(mutant)
+
+
+@pytest.mark.parametrize(
+    ("probability", "size", "error", "said"),
+    [
+        (Fraction(-1, 2), 3, ValueError, "probability must be in"),
+        (Fraction(3, 2), 3, ValueError, "probability must be in"),
+        (Fraction(1, 3), 3, ValueError, "probability must be a multiple of 2.-64, got 1/3"),
+        (Fraction(1, 2**65), 3, ValueError, "multiple of 2.-64"),
+        (math.nan, 3, ValueError, "probability must be finite"),
+        ("1/2", 3, TypeError, "probability must be"),
+        (Fraction(1, 2), -1, ValueError, "size must be at least 0"),
+        (Fraction(1, 2), 2.0, TypeError, "size must be an integer"),
+    ],
+)
+def test_wrong_bernoullis_are_refused(
+    probability: Any, size: Any, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        DeterministicRandom(0).bernoullis(probability, size)
+    assert DeterministicRandom(0).bernoullis(Fraction(1, 2), 0).size == 0

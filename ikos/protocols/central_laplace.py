@@ -138,7 +138,9 @@ class CentralDiscreteLaplace(Baseline):
             )
         users, total = messages.shape[1], exact_sum(messages)
         noisy = total + discrete_laplace(self.epsilon / self.precision, rng=secure(rng))
-        return View((np.array([users, noisy], dtype=object),), None)
+        result = np.array([users, noisy], dtype=object)
+        result.setflags(write=False)
+        return View((result,), None)
 
     def _users_of(self, view: View) -> int:
         if len(view.columns) != 1 or view.columns[0].size != 2:

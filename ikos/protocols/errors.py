@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+
 from ikos.accuracy import NoiseLaw, standard_error
 
 __all__ = ["Bounded", "ErrorLaw", "Noisy", "chernoff"]
@@ -62,9 +64,10 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     grid = [top - 0.25 * step for step in range(1, 800)]
     values = [bound(log_h) for log_h in grid]
     best = min(range(len(grid)), key=values.__getitem__)
-    near = optimize.minimize_scalar(
-        bound, bounds=(grid[best] - 0.25, min(grid[best] + 0.25, top)), method="bounded"
-    )
+    with np.errstate(invalid="ignore"):  # where the bound is infinite
+        near = optimize.minimize_scalar(
+            bound, bounds=(grid[best] - 0.25, min(grid[best] + 0.25, top)), method="bounded"
+        )
     return min(values[best], float(near.fun))
 
 
@@ -100,7 +103,10 @@ class Bounded:
         v, b = self.mean_square, self.largest
 
         def log_mgf(h: float) -> float:
-            return v * (math.expm1(h * b) - h * b) / b**2
+            x = h * b
+            # exp(x) - 1 - x <= x^2 / 2 / (1 - x/3) for x < 3, where the difference loses digits
+            above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
+            return v * above / b**2
 
         return chernoff(log_mgf, miss, math.inf)
 

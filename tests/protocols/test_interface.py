@@ -482,6 +482,7 @@ def test_shuffle_leaves_messages_as_they_were_and_views_read_only(case: Case) ->
     assert (messages == kept).all()
     arrays = [*view.columns, *(() if view.clear is None else (view.clear,))]
     assert not any(np.shares_memory(array, messages) for array in arrays)
+    assert not any(array.flags.writeable for array in arrays)
 
 
 # Objects

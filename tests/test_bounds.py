@@ -1,0 +1,137 @@
+"""Public bounds: what is a value, and the way to [0, 1] and back."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ikos.bounds import MAX_BOUND, Bounds
+
+ENDS = st.floats(-1e100, 1e100)
+
+
+@given(ENDS, ENDS, st.data())
+def test_units_are_within_0_and_1_and_monotone(
+    lower: float, upper: float, data: st.DataObject
+) -> None:
+    """Subtraction and division may round, but never to outside, and never out of order."""
+    assume(upper - lower >= 1e-100)
+    bounds = Bounds(lower, upper)
+    inside = data.draw(st.lists(st.floats(lower, upper), min_size=1, max_size=20))
+    x = np.sort([lower, *inside, upper])
+    unit = bounds.unit(bounds.values(x))
+    assert unit[0] == 0
+    assert unit[-1] == 1
+    assert (np.diff(unit) >= 0).all()
+
+
+@given(
+    st.integers(-(10**6), 10**6),
+    st.integers(1, 10**6),
+    st.fractions(0, 10**6),
+    st.integers(1, 10**9),
+)
+def test_totals_are_exact_but_for_one_rounding(
+    lower: int, width: int, parts: Fraction, users: int
+) -> None:
+    bounds = Bounds(lower, lower + width)
+    assert bounds.total(parts, users) == float(users * lower + width * parts)
+
+
+@given(st.lists(st.integers(0, 2**20), min_size=1, max_size=50))
+def test_there_and_back(steps: list[int]) -> None:
+    bounds = Bounds(-3, 5)
+    x = np.array(steps) / 2**20 * 8 - 3  # exact
+    unit = bounds.unit(bounds.values(x))
+    parts = sum(map(Fraction, unit), Fraction(0))
+    assert bounds.total(parts, len(steps)) == float(sum(map(Fraction, x), Fraction(0)))
+
+
+def test_width_in_doubles_is_not_used_for_totals() -> None:
+    """0.3 - 0.1 rounds; the sum of a million upper ends must not show it a million times."""
+    bounds = Bounds(0.1, 0.3)
+    assert bounds.total(10**6, 10**6) == float(10**6 * Fraction(0.3))
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([0, 1], [0.0, 1.0]),
+        (np.array([0, 1], dtype=np.uint8), [0.0, 1.0]),
+        (np.array([0.5], dtype=np.float32), [0.5]),
+        (np.ma.masked_array([0.5, 0.25], [False, False]), [0.5, 0.25]),
+        ([], []),
+        (range(2), [0.0, 1.0]),
+    ],
+    ids=str,
+)
+def test_what_values_are(x: Any, expected: list[float]) -> None:
+    values = Bounds(0, 1).values(x)
+    assert values.dtype == np.float64
+    assert values.tolist() == expected
+
+
+def test_values_are_a_copy() -> None:
+    x = np.array([0.5, 0.25])
+    values = Bounds(0, 1).values(x)
+    values[0] = 0.75
+    assert x[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        ([0.5, math.nan], ValueError, r"x\[1\] must be in \[0, 1\], got nan"),
+        ([0.5, 1.5, -3], ValueError, r"x\[1\] must be in \[0, 1\], got 1.5"),
+        ([math.inf], ValueError, r"got inf"),
+        ([-5e-324], ValueError, r"x\[0\] must be in"),
+        ([math.nextafter(1, 2)], ValueError, r"got 1.0000000000000002"),
+        ([[0.5]], ValueError, r"one-dimensional, got shape \(1, 1\)"),
+        (0.5, ValueError, r"one-dimensional, got shape \(\)"),
+        ([True], TypeError, "real numbers, got an array of bool"),
+        (["0.5"], TypeError, "real numbers"),
+        ([1j], TypeError, "real numbers, got an array of complex128"),
+        ([Fraction(1, 2)], TypeError, "real numbers, got an array of object"),
+        ([2**70], TypeError, "real numbers, got an array of object"),
+        (np.ma.masked_array([0.5], [True]), ValueError, "masked"),
+    ],
+    ids=str,
+)
+def test_what_values_are_not(x: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        Bounds(0, 1).values(x)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "error", "said"),
+    [
+        (0, 0, ValueError, "upper must be greater than lower = 0.0, got 0.0"),
+        (1, 0, ValueError, "upper must be greater"),
+        (math.nan, 1, ValueError, "lower must be finite, got nan"),
+        (0, math.inf, ValueError, "upper must be finite"),
+        (-1e101, 0, ValueError, "lower must be at least"),
+        (0, 1e101, ValueError, "upper must be at most"),
+        (0, 1e-101, ValueError, "upper - lower must be at least 1e-100"),
+        ("0", 1, TypeError, "lower must be"),
+        (False, 1, TypeError, "lower must be a number, got the boolean False"),
+        (0, None, TypeError, "upper must be"),
+    ],
+)
+def test_what_bounds_are_not(lower: Any, upper: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        Bounds(lower, upper)
+
+
+def test_bounds_are_values() -> None:
+    assert Bounds(0, 1) == Bounds(0.0, Fraction(1))
+    assert hash(Bounds(0, 1)) == hash(Bounds(0.0, 1.0))
+    assert Bounds(0, 1) != Bounds(0, 2)
+    assert Bounds(-MAX_BOUND, MAX_BOUND).width == 2 * MAX_BOUND
+    with pytest.raises(AttributeError):
+        Bounds(0, 1).lower = 5.0  # type: ignore[misc]
