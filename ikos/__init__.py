@@ -9,6 +9,7 @@ is trusted to add the noise.
 - `SecureSum`, `PrivateSum`: run the protocols.
 - `ikos.statistics`: means, variances, counts and histograms built from them.
 - `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
+- `ikos.protocols`, `ikos.accounting`: the other protocols for sums, and what they guarantee.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
 """
 
@@ -25,7 +26,7 @@ from ikos.shuffling import View
 from ikos.summation import PrivateSum, SecureSum
 
 if TYPE_CHECKING:
-    from ikos import graphs
+    from ikos import accounting, graphs, protocols
 
 __version__ = "0.1.0"
 
@@ -37,17 +38,23 @@ __all__ = [
     "SumResult",
     "View",
     "__version__",
+    "accounting",
     "graphs",
     "message_count",
     "noise",
     "private_message_count",
+    "protocols",
     "security_level",
     "statistics",
 ]
 
 
+_LATER = ("accounting", "graphs", "protocols")
+"""Modules that are imported when they are first used: each takes longer than all the rest."""
+
+
 def __getattr__(name: str) -> ModuleType:
-    """Import ``ikos.graphs`` when it is first used: it takes longer than all the rest."""
-    if name == "graphs":
-        return importlib.import_module("ikos.graphs")
+    """Import a module of `_LATER`."""
+    if name in _LATER:
+        return importlib.import_module(f"ikos.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
