@@ -1,0 +1,342 @@
+"""Sample and threshold: what a count of sampled ones reveals, where small counts are suppressed.
+
+A. Bharadwaj, G. Cormode, *Sample and threshold differential privacy*, 2021. t users hold a one.
+Each is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least tau, and
+0 otherwise. A user with a zero adds nothing, neither to the count nor to the noise: the noise of a
+count is that of its ones, and the threshold suppresses the counts that have too little of it.
+
+Notes
+-----
+Replacing a one by a zero changes Bin(t, p) to Bin(t - 1, p). With f the law of Bin(t - 1, p)::
+
+    P_t(y) / P_{t-1}(y) = (1 - p) t / (t - y), which increases with y.
+
+So the set that attains the divergence has a threshold in either direction, and suppression merges
+the outcomes below tau::
+
+    P_t(Y >= k) - e^eps P_{t-1}(Y >= k) = p f(k - 1) - (e^eps - 1) P[f >= k],
+        for the smallest k >= tau above t q, q = 1 - (1 - p) e^-eps;
+    P_{t-1}(Y <= k) - e^eps P_t(Y <= k) = e^eps p f(k) - (e^eps - 1) P[f <= k],
+        for the largest k below t r, r = 1 - (1 - p) e^eps, or tau - 1 if that is larger.
+
+Every k >= tau, or k >= tau - 1, gives a set of outcomes, whose value is at most the divergence; so
+nothing is lost by trying the neighbours of a k that was rounded. The first is at most
+P[Bin(t, p) >= t q] <= exp(-t KL(q, p)), and the second, since f(y) <= P_t(y)/(1 - p), at most
+exp(-t KL(r, p))/(1 - p), and 0 for r < 0. Both bounds fall with t: every t is computed up to where
+they are small enough.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from ikos._validation import integer, number, quote
+from ikos.randomized_response import grid_up
+
+__all__ = [
+    "SampleThreshold",
+    "best_sample_threshold",
+    "sample_threshold_delta",
+    "sample_threshold_mse",
+    "smallest_threshold",
+    "suppression",
+]
+
+MAX_EPSILON = 100.0
+MAX_COUNTS = 1 << 21
+"""Most values of t that are looked at."""
+
+_SLACK = 1e-8  # relative error that is allowed to scipy's binomial probabilities and tails
+_BLOCK = 1 << 16
+_CELLS = 2000
+_SOME = 128
+
+
+def _divergences(eps: float, t: NDArray[np.float64], p: float, tau: int) -> NDArray[np.float64]:
+    """Return the larger of both directions for each t, rounded up."""
+    law = stats.binom(t - 1, p)
+    growth, factor = math.expm1(eps), math.exp(eps)
+    best = np.zeros(t.size)
+    above = np.floor(t * (1 - (1 - p) / factor)) + 1
+    below = np.ceil(t * (1 - (1 - p) * factor)) - 1
+    for shift in (-1, 0, 1):
+        k = np.maximum(tau, above + shift)
+        value = p * law.pmf(k - 1) * (1 + _SLACK) - growth * law.sf(k - 1) * (1 - _SLACK)
+        np.maximum(best, value, out=best)
+        k = np.maximum(tau - 1, below + shift)
+        value = factor * p * law.pmf(k) * (1 + _SLACK) - growth * law.cdf(k) * (1 - _SLACK)
+        np.maximum(best, value, out=best)
+    return best
+
+
+def _negligible_from(eps: float, p: float, goal: float) -> float:
+    """Return t from which on both divergences are at most ``goal``, by Chernoff's bounds."""
+    beyond = (1 - p) * math.exp(-eps)  # 1 - q
+    entropy = (1 - beyond) * math.log1p((1 - p - beyond) / p) - beyond * eps
+    result = -math.log(goal) / entropy
+    short = (1 - p) * math.exp(eps)  # 1 - r
+    if short < 1:
+        entropy = short * eps + (1 - short) * math.log1p((1 - p - short) / p)
+        result = max(result, -(math.log(goal) + math.log1p(-p)) / entropy)
+    return result * (1 + 1e-6) + 1
+
+
+def _setting(epsilon: object, n: object, sampling: object) -> tuple[float, int, float]:
+    eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
+    users = integer("n", n, low=1)
+    p = number("sampling", sampling, low=2.0**-40, high=1 - 2.0**-40)
+    if Fraction(float(p)) != p:
+        raise ValueError(f"sampling must be a double, got {quote(sampling)}")
+    below = float(eps)
+    return (below if Fraction(below) <= eps else math.nextafter(below, 0)), users, float(p)
+
+
+def _counts(eps: float, users: int, p: float, tau: int, goal: float) -> tuple[int, int]:
+    """Return the first t and the last that matter."""
+    last = min(users, math.ceil(min(_negligible_from(eps, p, goal), 1e18)))
+    if last - tau >= MAX_COUNTS:
+        raise ValueError(
+            f"epsilon is too small, or sampling too close to 0 or 1: more than {MAX_COUNTS} counts "
+            f"matter, at epsilon = {eps:g} and sampling = {p:g}"
+        )
+    return tau, last
+
+
+def _largest(eps: float, users: int, p: float, tau: int, goal: float) -> float:
+    """Return a bound on delta; not less than ``goal``, unless every t was computed."""
+    first, last = _counts(eps, users, p, tau, goal)
+    worst = goal if last < users else 0.0
+    for start in range(first, last + 1, _BLOCK):
+        t = np.arange(start, min(start + _BLOCK, last + 1), dtype=np.float64)
+        worst = max(worst, float(_divergences(eps, t, p, tau).max()))
+    return worst
+
+
+def sample_threshold_delta(
+    epsilon: float | Fraction, n: int, sampling: float | Fraction, threshold: int
+) -> float:
+    """Return the delta of sample and threshold.
+
+    Parameters
+    ----------
+    epsilon : float
+        From 1e-6 to 100.
+    n : int
+        Users; up to n of them hold a one.
+    sampling : float
+        p, the probability that a one is counted.
+    threshold : int
+        tau >= 1: smaller counts are published as 0.
+
+    Returns
+    -------
+    float
+        The largest divergence over all numbers of ones and both directions, rounded up: too large
+        by a relative 1e-5 or so, or by 1e-120.
+
+    Raises
+    ------
+    ValueError
+        If more than 2^21 numbers of ones would have to be looked at.
+
+    Examples
+    --------
+    >>> round(sample_threshold_delta(1, 3, 0.5, 3), 9)  # three of three, who were two: p^3
+    0.125000001
+    """
+    eps, users, p = _setting(epsilon, n, sampling)
+    tau = integer("threshold", threshold, low=1)
+    goal = 1.0
+    while True:  # a goal below what is found: then the counts left out do not matter
+        goal /= 1024
+        found = _largest(eps, users, p, tau, goal)
+        if found > goal or goal < 1e-120:
+            return min(1.0, found)
+
+
+def smallest_threshold(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, sampling: float | Fraction
+) -> int:
+    """Return the smallest threshold at which sample and threshold is private.
+
+    Parameters
+    ----------
+    epsilon, n, sampling
+        As for `sample_threshold_delta`.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        n + 1 if every count must be suppressed.
+
+    Examples
+    --------
+    >>> tau = smallest_threshold(1, 1e-6, 1000, 0.5)
+    >>> sample_threshold_delta(1, 1000, 0.5, tau) <= 1e-6
+    True
+    >>> sample_threshold_delta(1, 1000, 0.5, tau - 1) <= 1e-6
+    False
+    """
+    eps, users, p = _setting(epsilon, n, sampling)
+    small = number("delta", delta, above=0, below=1)
+    goal = float(small)
+    goal = goal if Fraction(goal) <= small else math.nextafter(goal, 0)
+    return min(_smallest(eps, users, p, goal, every=True), users + 1)
+
+
+def _smallest(eps: float, users: int, p: float, goal: float, *, every: bool) -> int:
+    """Return the smallest threshold, from all t or, as a sketch, from some."""
+    last = math.ceil(min(_negligible_from(eps, p, goal), users))
+    if every:
+        _counts(eps, users, p, 0, goal)
+
+    def private(tau: int) -> bool:
+        some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
+        if _divergences(eps, some, p, tau).max() > goal:
+            return False
+        return not every or _largest(eps, users, p, tau, goal) <= goal
+
+    low, high = 0, last + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if private(middle) else (middle, high)
+    return high
+
+
+def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
+    """Bound the probability that a sum s of n values is suppressed.
+
+    Each value is rounded at random to a bit and its ones are sampled, so that the count is a sum
+    of independent bits with mean p s. For counts c <= p s - 1 the binomial law of the same mean has
+    the largest P[Y <= c] (W. Hoeffding, *On the distribution of the number of successes in
+    independent trials*, Ann. Math. Statist. 27, 1956, Theorem 4); otherwise the bound is 1.
+    """
+    mean = np.minimum(sampling * s / n, 1.0)
+    bound = stats.binom.cdf(threshold - 1, n, mean) * (1 + _SLACK)
+    return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
+
+
+def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> float:
+    """Bound the mean squared error of count/p, or of 0 where the count was suppressed.
+
+    Parameters
+    ----------
+    n, sampling, threshold
+        As for `sample_threshold_delta`.
+
+    Returns
+    -------
+    float
+        Bound over all n values in [0, 1], each rounded at random to a bit: of the sum s of the
+        values, in units of one. Suppression costs s^2.
+
+    Notes
+    -----
+    With Z = count/p, E (estimate - s)^2 <= E (Z - s)^2 + s^2 P[suppressed], and the variance of Z
+    is the sum of x/p - x^2 over the values, at most s/p - s^2/n. The maximum over s is over cells,
+    with the first term at its largest and the second at s^2 of the upper end and P of the lower.
+
+    Examples
+    --------
+    >>> sample_threshold_mse(10**4, 0.5, 1) < 1.01 * 10**4  # n (1 - p)/p where all hold a one
+    True
+    """
+    p, tau = float(number("sampling", sampling, above=0, below=1)), int(threshold)
+    start = min(tau / p, float(n))
+    ends = np.unique(np.concatenate(([0.0], np.geomspace(start, n, _CELLS), [float(n)])))
+    return max(_first_cell(n, p, start), float(_cells(ends, n, p, tau).max()))
+
+
+def _first_cell(n: int, p: float, start: float) -> float:
+    s = min(start, n / (2 * p))
+    return s / p - s * s / n + start * start
+
+
+def _cells(ends: NDArray[np.float64], n: int, p: float, tau: int) -> NDArray[np.float64]:
+    low, high = ends[:-1], ends[1:]
+    s = np.clip(n / (2 * p), low, high)
+    return np.asarray(s / p - s * s / n + high * high * suppression(low, n, p, tau))
+
+
+@dataclass(frozen=True)
+class SampleThreshold:
+    """Parameters of sample and threshold.
+
+    Attributes
+    ----------
+    sampling : Fraction
+        A multiple of 2^-53.
+    threshold : int
+        Smaller counts are suppressed.
+    mse : float
+        Bound on the mean squared error, suppression included.
+    """
+
+    sampling: Fraction
+    threshold: int
+    mse: float
+
+
+def best_sample_threshold(
+    epsilon: float | Fraction, delta: float | Fraction, n: int
+) -> SampleThreshold:
+    """Return the parameters with the smallest bound on the error that were found.
+
+    Rare sampling makes much noise in large sums; frequent sampling makes little in small ones, and
+    a large threshold. The best is in between, at 1 - p of the order of n^(-1/3).
+
+    Raises
+    ------
+    ValueError
+        If every count would have to be suppressed.
+
+    Examples
+    --------
+    >>> best = best_sample_threshold(1, 1e-8, 10**4)
+    >>> sample_threshold_delta(1, 10**4, best.sampling, best.threshold) <= 1e-8
+    True
+    """
+    eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
+    small = number("delta", delta, above=0, below=1)
+    return _best(eps, small, integer("n", n, low=1))
+
+
+@lru_cache(maxsize=64)
+def _best(eps: Fraction, small: Fraction, n: int) -> SampleThreshold:
+    goal = float(small) * (1 - 1e-15)
+    below = float(eps)
+
+    @cache
+    def sketch(step: int) -> float:
+        p = float(_sampling(step))
+        tau = _smallest(below, n, p, goal, every=False)
+        return sample_threshold_mse(n, p, tau) if tau <= n else math.inf
+
+    # On a coarse grid and then between its best points; some t show what p is good for.
+    width = 16
+    best = min(range(-64, 129, width), key=sketch)
+    while width > 1:
+        width //= 2
+        best = min((best - width, best, best + width), key=sketch)
+    sampling = _sampling(best)
+    tau = smallest_threshold(eps, small, n, sampling)
+    if tau > n:
+        raise ValueError(
+            f"n = {n} is too small for sample and threshold with epsilon = {float(eps):g} and "
+            f"delta = {float(small):g}: every count would be suppressed"
+        )
+    return SampleThreshold(sampling, tau, sample_threshold_mse(n, sampling, tau))
+
+
+def _sampling(step: int) -> Fraction:
+    return grid_up(1 / (1 + math.exp(-step / 8)))
