@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from ikos._validation import integer, number
 from ikos.randomness import RandomSource, secure
 
-__all__ = ["discrete_laplace", "geometric", "polya", "polya_population"]
+__all__ = [
+    "discrete_laplace",
+    "geometric",
+    "polya",
+    "polya_counts",
+    "polya_jumps",
+    "polya_population",
+]
 
 Real = int | float | Fraction
 _INT64_MAX = (1 << 63) - 1
@@ -352,13 +359,96 @@ def polya_population(
     return delivered
 
 
+def polya_jumps(
+    n: int, s: Real, *, variables: int, parties: int, rng: RandomSource | None = None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Draw n independent Polya(variables / parties, e^-s) variables, as the jumps they are made of.
+
+    Takes time and memory in proportion to the jumps, about ``n variables / parties`` times
+    ln(1/s), however many users there are to whom nothing falls.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    s : int, float or Fraction
+        Rate, positive; a float is taken at its exact value.
+    variables, parties : int
+        So many geometric variables are shared by so many users: ``parties`` users' variables add up
+        to Polya(variables, e^-s).
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Returns
+    -------
+    users, amounts : (jumps,) ndarray
+        Users in {0..n-1}, who may occur repeatedly, and what each gets, at least 1; int64, or
+        object where an amount does not fit. What does not occur is 0.
+
+    Raises
+    ------
+    ValueError
+        If an integer is below 1, or ``s`` not positive and finite.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> users, amounts = polya_jumps(
+    ...     10**9, 1.0, variables=20, parties=10**9, rng=DeterministicRandom(1)
+    ... )
+    >>> bool(users.size < 100), bool(amounts.min() >= 1)
+    (True, True)
+    """
+    n = integer("n", n, low=1, high=1 << 62)
+    shared = integer("variables", variables, low=1, high=MAX_SHAPE)
+    parties = integer("parties", parties, low=1, high=1 << 62)
+    return _jumps(n, _positive("s", s), parties, secure(rng), shared)
+
+
+def polya_counts(
+    n: int, s: Real, *, variables: int, parties: int, rng: RandomSource | None = None
+) -> NDArray[Any]:
+    """Draw n independent Polya(variables / parties, e^-s) variables at once.
+
+    As `polya_jumps`, added up for each user.
+
+    Parameters
+    ----------
+    n, s, variables, parties, rng
+        As of `polya_jumps`.
+
+    Returns
+    -------
+    (n,) ndarray
+        int64, or object where a draw does not fit; at least 0.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> counts = polya_counts(
+    ...     10**6, 0.01, variables=3, parties=10**6, rng=DeterministicRandom(2)
+    ... )
+    >>> counts.shape, bool(0 < counts.sum() < 5000)
+    ((1000000,), True)
+    """
+    users, amounts = polya_jumps(n, s, variables=variables, parties=parties, rng=rng)
+    result = np.zeros(n, dtype=np.int64)
+    if sum(map(int, amounts)) > _INT64_MAX:
+        result = result.astype(object)
+    np.add.at(result, users, amounts)
+    delivered: NDArray[Any] = _deliver(result, n)
+    return delivered
+
+
 def _jumps(
-    n: int, rate: Fraction, parties: int, rng: RandomSource
+    n: int, rate: Fraction, parties: int, rng: RandomSource, variables: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return users of one sign's noise and the amounts they get; a user may occur repeatedly."""
-    remaining = _geometric(rate, -(-n // parties), rng)
-    group = np.flatnonzero(remaining > 0)
-    remaining = remaining[group]
+    groups = -(-n // parties)
+    remaining = _geometric(rate, groups * variables, rng)
+    index = np.flatnonzero(remaining > 0)
+    remaining = remaining[index]
+    group = index // variables
     users: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
     amounts: list[NDArray[Any]] = [np.empty(0, dtype=remaining.dtype)]
     while group.size:

@@ -25,7 +25,14 @@ from statistical import (
 )
 
 import ikos.noise
-from ikos.noise import discrete_laplace, geometric, polya, polya_population
+from ikos.noise import (
+    discrete_laplace,
+    geometric,
+    polya,
+    polya_counts,
+    polya_jumps,
+    polya_population,
+)
 from ikos.testing import DeterministicRandom
 
 Rate = Fraction | float | int
@@ -406,3 +413,62 @@ def test_no_array_in_a_run_of_the_samplers_is_of_floats(s: Rate) -> None:
     assert polya_population(50, s, rng=rng).dtype.kind in "iO"
     with pytest.raises(AssertionError, match="made float64"):
         rng.uniform(10, 3) / 2
+
+
+# Polya variables of a whole population, of any shape
+
+
+def test_counts_of_a_population_have_the_polya_law() -> None:
+    users, s = 20_000, 0.2
+    for variables, parties in ((3, 40), (5, 2), (61, 7)):
+        counts = polya_counts(
+            users, s, variables=variables, parties=parties, rng=DeterministicRandom(70)
+        )
+        assert counts.dtype == np.int64
+        assert polya_law(variables / parties, s).p_value(counts) > FALSE_ALARM
+        assert polya_law(variables / parties / 1.2, s).p_value(counts) < FALSE_ALARM
+
+
+def test_counts_of_all_parties_add_up_to_whole_variables() -> None:
+    sums = [
+        int(polya_counts(5, 0.3, variables=2, parties=5, rng=rng).sum())
+        for rng in [DeterministicRandom(71)]
+        for _ in range(3000)
+    ]
+    assert polya_law(2, 0.3).p_value(np.array(sums)) > FALSE_ALARM
+
+
+def test_counts_of_two_users_are_independent() -> None:
+    rng = DeterministicRandom(72)
+    law = polya_law(0.5, 0.7)
+    zero = float(law.pmf[0])
+    pairs = np.array([polya_counts(2, 0.7, variables=2, parties=4, rng=rng) for _ in range(4000)])
+    first, second = (pairs == 0).T
+    table = [np.sum(first & second), np.sum(first & ~second), np.sum(~first & second)]
+    chances = [zero * zero, zero * (1 - zero), (1 - zero) * zero]
+    assert p_value_bound([*table, 4000 - sum(table)], [*chances, 1 - sum(chances)]) > FALSE_ALARM
+
+
+def test_jumps_and_counts_are_the_same() -> None:
+    arguments = {"variables": 4, "parties": 30}
+    users, amounts = polya_jumps(100, 0.1, **arguments, rng=DeterministicRandom(73))
+    counts = polya_counts(100, 0.1, **arguments, rng=DeterministicRandom(73))
+    assert users.max() < 100
+    assert amounts.min() >= 1
+    assert np.array_equal(np.bincount(users, weights=amounts, minlength=100), counts)
+
+
+@pytest.mark.parametrize("name", ["n", "variables", "parties"])
+def test_counts_refuse_what_is_below_one(name: str) -> None:
+    arguments = {"n": 3, "variables": 1, "parties": 3, name: 0}
+    n = arguments.pop("n")
+    with pytest.raises(ValueError, match=name):
+        polya_counts(n, 0.1, **arguments)
+
+
+def test_counts_beyond_machine_words_are_exact() -> None:
+    counts = polya_counts(
+        2, Fraction(1, 10**30), variables=3, parties=2, rng=DeterministicRandom(74)
+    )
+    assert counts.dtype == object
+    assert counts.sum() > 1 << 63

@@ -1,0 +1,570 @@
+"""Flooding for correlated-noise sums: which messages that cancel must hide which differences.
+
+Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
+Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
+
+Values are x in {0..p}. A user sends {x} if x > 0. All together send N+ copies of +1 and N- of -1,
+both geometric of rate s, so that D = N+ - N- is discrete Laplace; and Z_a copies of each zero-sum
+atom, s_1 = {1, -1} and s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p.
+
+*What must be hidden.* Recursive halving writes one message x as x copies of 1 plus atoms,
+c_a(x) copies of atom a (negative ones too): e_i = s_i - e_floor(-i/2) - e_ceil(-i/2), and
+e_-1 = s_1 - e_1. So the multiset of all messages, the view, is a function of
+
+    D + x,    N- + Z_1 + c_1(x),    Z_a + c_a(x) for the other atoms,
+
+where x is one user's value and everything about the others is fixed. N- is min(N+, N-) +
+max(-D, 0), and the minimum is independent of D; leave it out (an independent addition is
+post-processing). Given D + x = t the rest are independent variables Z_a, shifted by c_a(x), and for
+a = s_1 by max(x - t, 0) + c_1(x). Replacing x by y changes D's probability by at most
+exp(s abs(x - y)), and shifts Z_a by c_a(x) - c_a(y).
+
+*Halving.* At depth k the message x has become 2^k messages of sign (-1)^k, floor(x / 2^k) or one
+more in absolute value. So c_a(x) has the sign of a and the shift is between c_a(x) and -c_a(y); and
+c_1(x) = -(leaves of value -1).
+
+*The paper's constants* (`paper_flooding`): each Z_a hides shifts by d at epsilon2 d / (2 t_a) with
+delta2 / (number of atoms), and the sum over a of abs(c_a(x)) / t_a is at most 1 for every x; a
+second flood of s_1 hides max(x - t, 0) - max(y - t, 0), at most p. Both are checked numerically for
+the parameters at hand, not believed.
+
+*A certificate* (`flooding_delta`): the privacy loss is a sum of independent ones. Where each Z_a is
+large enough (the rest, of small probability, counts as delta) its exponential moment of order m is
+computed; the shift is replaced by a larger one of the same sign, which dominates it
+(`flooding_shifts`), and components for x and for y are counted although at most one is needed for
+each atom, which only adds loss. With A(x) + B(y) + m s abs(x - y) + (that of s_1) the log moment,
+
+    delta <= (what was left out) + exp(moment - m epsilon) / (1 + m) (m / (1 + m))^m,
+
+as (1 - e^-z)_+ <= e^(m z) / (1 + m) (m / (1 + m))^m. The maximum is over all pairs (x, y) and all
+t: as t moves through [x, y], D's loss falls by 2 s for each step of the shift of s_1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import integer
+from ikos.accounting.flooding_shifts import (
+    ShiftMoments,
+    negative_binomial_divergence,
+    shift_moments,
+)
+
+__all__ = [
+    "MAX_STEPS",
+    "Flood",
+    "Flooding",
+    "atom",
+    "certified_flooding",
+    "decomposition",
+    "flooding_delta",
+    "paper_flooding",
+    "paper_weights",
+    "rate_down",
+]
+
+MAX_STEPS = 1 << 16
+"""Largest p."""
+
+_LOST = 0.3
+"""Part of delta for outcomes where floods are too small."""
+
+
+def atom(i: int) -> tuple[int, ...]:
+    """Return the messages of a zero-sum atom.
+
+    Examples
+    --------
+    >>> atom(1), atom(5), atom(-5)
+    ((1, -1), (5, -3, -2), (-5, 2, 3))
+    """
+    return (1, -1) if i == 1 else (i, -i // 2, i // 2 - i if i % 2 == 0 else -i // 2 + 1)
+
+
+def rate_down(rate: float | Fraction) -> Fraction:
+    """Return a rational at most a rate, by a part of about 2^-20, whose terms are machine words.
+
+    A smaller rate is more noise.
+    """
+    if rate < 2.0**-20:
+        return Fraction(1, math.ceil(1 / Fraction(rate)))
+    bits = 20 - min(0, math.floor(math.log2(rate)))
+    return Fraction(math.floor(Fraction(rate) * (1 << bits)), 1 << bits)
+
+
+@dataclass(frozen=True)
+class Flood:
+    """Copies of some atoms that all users together send: NB(shape, e^-rate) of each.
+
+    Attributes
+    ----------
+    atoms : tuple of int
+        1 for {1, -1}; i for {i, floor(-i/2), ceil(-i/2)}.
+    shape, rate : Fraction
+        Of each atom's number; independent of the others.
+    """
+
+    atoms: tuple[int, ...]
+    shape: Fraction
+    rate: Fraction
+
+    @property
+    def mean(self) -> float:
+        """Expected number of messages in all."""
+        pairs = self.atoms.count(1)
+        copies = float(self.shape) / math.expm1(self.rate)
+        return copies * (2 * pairs + 3 * (len(self.atoms) - pairs))
+
+
+@dataclass(frozen=True)
+class Flooding:
+    """The noise of all users together, and what is proved for it.
+
+    Attributes
+    ----------
+    steps : int
+        p: values are in {0..p}.
+    central : Fraction
+        Rate of the numbers of +1 and of -1, both geometric.
+    floods : tuple of Flood
+        Several may hold the same atom: their numbers add up.
+    delta : float
+        Proved, rounded up.
+    """
+
+    steps: int
+    central: Fraction
+    floods: tuple[Flood, ...]
+    delta: float
+
+    @property
+    def mean(self) -> float:
+        """Expected number of messages in all, without the values'."""
+        return sum(flood.mean for flood in self.floods) + 2 / math.expm1(self.central)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The atoms in the decomposition of each message x in {0..p}.
+
+    Attributes
+    ----------
+    atoms, counts : (terms, p + 1) ndarray of int64
+        Copies of atom ``atoms[j, x]``, a number other than 1, -1 and 0, or 0 where there is none;
+        the coefficient is ``counts`` with the sign of the atom.
+    pairs : (p + 1,) ndarray of int64
+        The coefficient of s_1, at most 0.
+    """
+
+    atoms: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+
+    def largest(self) -> NDArray[np.int64]:
+        """Return the largest coefficient of each atom from -p to p, in absolute value."""
+        p = self.pairs.size - 1
+        result = np.zeros(2 * p + 1, dtype=np.int64)
+        np.maximum.at(result, self.atoms.ravel() + p, self.counts.ravel())
+        return result
+
+
+@lru_cache(maxsize=8)
+def decomposition(steps: int) -> Decomposition:
+    """Return how each message of {0..steps} is written by +1 and zero-sum atoms.
+
+    Examples
+    --------
+    {5} = five of {1}, plus s_5 - s_-3 - s_-2 + s_2 - s_1 - ...: as numbers of s_1,
+
+    >>> decomposition(5).pairs
+    array([ 0,  0, -2, -1,  0, -2])
+    """
+    x = np.arange(steps + 1, dtype=np.int64)
+    atoms, counts = [], []
+    pairs = np.zeros_like(x)
+    for depth in range(steps.bit_length()):
+        whole, rest = x >> depth, x & ((1 << depth) - 1)
+        sign = -1 if depth % 2 else 1
+        for value, count in ((whole, (1 << depth) - rest), (whole + 1, rest)):
+            used = (whole >= 1) & (value >= 2) & (count > 0)
+            atoms.append(np.where(used, sign * value, 0))
+            counts.append(np.where(used, count, 0))
+        # leaves: ones at this depth, and both halves of its twos at the next
+        leaves = (1 << depth) - rest if depth % 2 else 2 * rest
+        pairs -= np.where(whole == 1, leaves, 0)
+    return Decomposition(np.array(atoms), np.array(counts), pairs)
+
+
+# The paper's constants
+
+
+def paper_weights(steps: int) -> NDArray[np.int64]:
+    """Return t_i = ceil(Gamma / i) for i = 1..steps, Gamma = steps (ceil(log2 steps) + 1).
+
+    Index 0 is unused.
+    """
+    gamma = steps * ((steps - 1).bit_length() + 1)
+    i = np.arange(1, steps + 1, dtype=np.int64)
+    return np.concatenate(([0], -(-gamma // i)))
+
+
+def weighted_size(steps: int, weights: NDArray[np.int64]) -> float:
+    """Return the largest sum of abs(c_a(x)) / t_a over x: at most 1 is what the paper needs."""
+    parts = decomposition(steps)
+    sizes = np.abs(parts.atoms)
+    terms = np.where(parts.counts > 0, parts.counts / np.maximum(weights[sizes], 1), 0.0)
+    return float((terms.sum(axis=0) + np.abs(parts.pairs) / weights[1]).max())
+
+
+def paper_flooding(
+    steps: int,
+    central: Fraction,
+    epsilon: float,
+    delta: float,
+    weights: NDArray[np.int64] | None = None,
+) -> Flooding:
+    """Return GKMPS21's flooding, checked numerically for these very parameters.
+
+    Parameters
+    ----------
+    steps : int
+        p, from 1 to 2^16.
+    central : Fraction
+        Rate of the central noise; it is central * p-private by itself.
+    epsilon, delta : float
+        For the flooding: half of each for the first flood of {1, -1}, half for the atoms.
+    weights : (p + 1,) ndarray, optional
+        t_i; by default the paper's.
+
+    Raises
+    ------
+    ValueError
+        If a step of the proof fails for the parameters.
+    """
+    steps = integer("steps", steps, low=1, high=MAX_STEPS)
+    t = paper_weights(steps) if weights is None else weights
+    size = weighted_size(steps, t)
+    if size > 1 + 1e-12:
+        raise ValueError(f"weights must hold every message in a total of 1, got {size:.4g}")
+    eps, share = epsilon / 2, delta / 2
+    number = 2 * steps - 1
+    shape = _shape_up(3 * (1 + math.log(1 / share)))
+    first = Flood((1,), shape, rate_down(0.2 * eps / steps))
+    hidden = negative_binomial_divergence(float(shape), float(first.rate), steps, eps)
+    shape = _shape_up(3 * (1 + math.log(number / share)))
+    floods = [first]
+    for weight in np.unique(t[1:])[::-1].tolist():
+        sizes = (np.flatnonzero(t[1:] == weight) + 1).tolist()
+        atoms = tuple(sign * i for i in sizes for sign in ((1,) if i == 1 else (1, -1)))
+        floods.append(Flood(atoms, shape, rate_down(0.1 * eps / weight)))
+    parts = decomposition(steps)
+    largest = np.maximum(parts.largest()[steps:], parts.largest()[steps::-1])
+    largest[1] = np.abs(parts.pairs).max()
+    i = np.repeat(np.arange(steps + 1), largest)
+    d = np.arange(i.size) - np.repeat(np.cumsum(largest) - largest, largest) + 1
+    rates = np.zeros(int(t.max()) + 1)
+    for weight, flood in zip(np.unique(t[1:])[::-1].tolist(), floods[1:], strict=True):
+        rates[weight] = float(flood.rate)
+    each = negative_binomial_divergence(float(shape), rates[t[i]], d, d * (eps / (2 * t[i])))
+    proved = float(hidden[0] + number * each.max(initial=0.0))
+    if proved > delta:
+        raise ValueError(
+            f"flooding: the paper's constants give delta = {proved:.3g} for epsilon = {epsilon:.3g}"
+            f" and delta = {delta:.3g}; use flooding='certified'"
+        )
+    return Flooding(steps, central, tuple(floods), proved)
+
+
+def _shape_up(shape: float) -> Fraction:
+    return Fraction(math.ceil(shape * 1024), 1024)
+
+
+# Certificates
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Moments of one flood on a grid of shifts."""
+
+    grid: NDArray[np.int64]
+    moments: ShiftMoments
+
+
+def _grid(largest: int) -> NDArray[np.int64]:
+    """Return shifts up to one, each at most an eighth above the one before, with the last."""
+    grid = [0]
+    while grid[-1] < largest:
+        grid.append(grid[-1] + max(1, grid[-1] >> 3))
+    grid[-1] = largest
+    return np.array(grid, dtype=np.int64)
+
+
+def _table(
+    flood: Flood, grid: NDArray[np.int64], orders: NDArray[np.float64], lost: float
+) -> _Table:
+    if flood.shape.denominator != 1:
+        raise ValueError(f"floods must have integer shapes, got {flood.shape}")
+    zero = np.zeros((1, orders.size))
+    found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
+    return _Table(
+        grid,
+        ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost),
+    )
+
+
+def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
+    """Return a delta that is proved for a flooding at an epsilon: the certificate.
+
+    Parameters
+    ----------
+    flooding : Flooding
+        Its own ``delta`` is ignored; shapes are integers, and each atom is in one flood.
+    epsilon : float
+        The whole: central noise and flooding together.
+    lost : float
+        About how much of delta is for outcomes where floods are too small; any value is sound.
+
+    Returns
+    -------
+    float
+        Rounded up; 1 if nothing is proved.
+    """
+    p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
+    if epsilon <= s * p:
+        return 1.0
+    order = _orders(epsilon - s * p, lost)
+    parts = decomposition(p)
+    largest = parts.largest()
+    bound = np.zeros(2 * p + 1, dtype=np.int64)  # which flood an atom is of, counted from 1
+    tables: list[_Table] = []
+    pair: _Table | None = None
+    each = lost / (4 * p.bit_length() + 2)
+    for flood in flooding.floods:
+        members = np.array(flood.atoms, dtype=np.int64)
+        if (members == 1).any():
+            pair = _table(Flood((1,), flood.shape, flood.rate), _grid(2 * p), order, each)
+            members = members[members != 1]
+        if members.size:
+            if bound[members + p].any():
+                raise ValueError("floods must not share an atom")
+            tables.append(_table(flood, _grid(int(largest[members + p].max())), order, each))
+            bound[members + p] = len(tables)
+    largest[p] = 0
+    if pair is None or not bound[largest > 0].all():
+        return 1.0  # an atom that is needed has no flood at all
+
+    here, there, gone = _sums(parts, bound, tables, order.size)
+    left_out = float(gone[0].max() + gone[1].max()) + pair.moments.lost
+    total = _worst(p, s, order, here, there, pair, parts.pairs)
+    tail = total - order * epsilon - np.log1p(order) + order * np.log(order / (1 + order))
+    return min(1.0, (left_out + math.exp(min(0.0, float(tail.min())))) * (1 + 1e-9))
+
+
+def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
+    """Return orders of moments around the best for Gaussian losses, and lower."""
+    return np.asarray(np.geomspace(0.5, 3.0, many) * math.log(1 / delta) / epsilon)
+
+
+def _sums(
+    parts: Decomposition, bound: NDArray[np.int64], tables: list[_Table], orders: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
+
+    For x a positive atom is shifted up and a negative one down; for y the other way.
+    """
+    p = parts.pairs.size - 1
+    here, there = np.zeros((2, orders, p + 1))
+    gone = np.zeros((2, p + 1))
+    for values, counts in zip(parts.atoms, parts.counts, strict=True):
+        which = bound[values + p]
+        for index, table in enumerate(tables, start=1):
+            x = np.flatnonzero(which == index)
+            if not x.size:
+                continue
+            cell = np.searchsorted(table.grid, counts[x])  # rounded up
+            up, down = table.moments.up[cell].T, table.moments.down[cell].T
+            positive = values[x] > 0
+            here[:, x] += np.where(positive, up, down)
+            there[:, x] += np.where(positive, down, up)
+            gone[0, x] += np.where(positive, 0.0, table.moments.lost)
+            gone[1, x] += np.where(positive, table.moments.lost, 0.0)
+    return here, there, gone
+
+
+_CELLS = 512
+
+
+def _worst(
+    p: int,
+    s: float,
+    order: NDArray[np.float64],
+    here: NDArray[np.float64],
+    there: NDArray[np.float64],
+    pair: _Table,
+    pairs: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the largest log moment over all pairs (x, y) and all sums t, for each order.
+
+    Values are put into at most 512 runs, each with its largest moments and range of coefficients.
+    """
+    starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
+    ends = np.append(starts[1:], p + 1) - 1
+    low, high = np.minimum.reduceat(pairs, starts), np.maximum.reduceat(pairs, starts)
+    a = np.maximum.reduceat(here, starts, axis=1)
+    b = np.maximum.reduceat(there, starts, axis=1)
+    # the moment of s_1 for every shift from -2 p to 2 p, rounded up
+    cell = np.searchsorted(pair.grid, np.arange(2 * p + 1))
+    of_shift = np.concatenate((pair.moments.down[cell][:0:-1], pair.moments.up[cell])).T
+    worst = np.full(order.size, -np.inf)
+    for i in range(starts.size):
+        up, down = ends[i] - starts, ends - starts[i]  # largest x - y and y - x
+        most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
+        for reach, begin_low, begin_high in (
+            (up, most, least),
+            (down, most - np.maximum(down, 0), least - np.maximum(starts - ends[i], 0)),
+        ):
+            valid = np.flatnonzero(reach >= 0)
+            d = reach[valid]
+            for part, until in ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)):
+                loss = s * (d - 2 * np.floor(part * d))
+                first = np.clip(
+                    begin_low[valid] + np.floor(part * d).astype(np.int64), -2 * p, 2 * p
+                )
+                last = np.clip(
+                    begin_high[valid] + np.ceil(until * d).astype(np.int64), -2 * p, 2 * p
+                )
+                shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
+                moments = order[:, np.newaxis] * loss + shifted + a[:, [i]] + b[:, valid]
+                worst = np.maximum(worst, moments.max(axis=1))
+    return worst
+
+
+# The choice
+
+
+def _classes(steps: int) -> dict[int, tuple[int, ...]]:
+    """Return the atoms that are needed by the largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
+    largest = decomposition(steps).largest()
+    largest[steps] = 0
+    result: dict[int, list[int]] = {}
+    for index in np.flatnonzero(largest > 0).tolist():
+        d = int(largest[index])
+        half = 1 << max(0, d.bit_length() - 2)
+        result.setdefault(-(-d // half) * half, []).append(index - steps)
+    return {d: tuple(atoms) for d, atoms in sorted(result.items())}
+
+
+def _scaled(steps: int, central: Fraction, shape: int, scale: float) -> Flooding:
+    """Return the flooding of a shape and a scale: rates in proportion to cost^(1/3) / shift.
+
+    With losses of variance (rate * shift)^2 / shape that add up to a given one, these have the
+    smallest mean: sum of cost / (rate * shift) is least where (rate * shift)^3 is as the cost.
+    """
+    floods = [Flood((1,), Fraction(shape), rate_down(scale * (2 * steps) ** (1 / 3) / steps))]
+    for d, atoms in _classes(steps).items():
+        rate = rate_down(scale * (3 * d * len(atoms)) ** (1 / 3) / d)
+        floods.append(Flood(atoms, Fraction(shape), rate))
+    return Flooding(steps, central, tuple(floods), 1.0)
+
+
+def _rough_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
+    """Return a guess of the certificate: every flood shifted by its largest shift, once."""
+    p, s = flooding.steps, float(flooding.central)
+    order = _orders(epsilon - s * p, lost, 16)
+    total, left_out = order * s * p, 0.0
+    largest = decomposition(p).largest()
+    for flood in flooding.floods:
+        d = p if flood.atoms == (1,) else int(largest[np.array(flood.atoms) + p].max())
+        found = shift_moments(
+            int(flood.shape), float(flood.rate), np.array([d]), order, lost / len(flooding.floods)
+        )
+        total = total + np.maximum(found.up[0], found.down[0])
+        left_out += found.lost
+    tail = total - order * epsilon - np.log1p(order) + order * np.log(order / (1 + order))
+    return left_out + math.exp(min(0.0, float(tail.min())))
+
+
+_SHAPES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512)
+
+
+@lru_cache(maxsize=64)
+def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: float) -> Flooding:
+    """Return a flooding with few messages whose privacy is certified by `flooding_delta`.
+
+    Parameters
+    ----------
+    steps : int
+        p, from 1 to 2^16.
+    central : Fraction
+        Rate of the central noise, below epsilon / p.
+    epsilon, delta : float
+        The whole guarantee.
+
+    Returns
+    -------
+    Flooding
+        Its ``delta`` is what is certified for the very parameters that it holds.
+
+    Raises
+    ------
+    ValueError
+        If nothing could be certified.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> chosen = certified_flooding(10, Fraction(9, 100), 1.0, 1e-8)
+    >>> chosen.delta <= 1e-8, 50_000 < chosen.mean < 120_000
+    (True, True)
+    """
+    steps = integer("steps", steps, low=1, high=MAX_STEPS)
+    lost = _LOST * delta
+
+    def scale(shape: int) -> float:
+        low, high = math.log(1e-12), math.log(64.0)
+        for _ in range(16):
+            middle = (low + high) / 2
+            flooding = _scaled(steps, central, shape, math.exp(middle))
+            if _rough_delta(flooding, epsilon, lost) <= delta:
+                low = middle
+            else:
+                high = middle
+        return math.exp(low)
+
+    means: dict[int, tuple[float, float]] = {}
+
+    def mean(index: int) -> float:
+        if index not in means:
+            chosen = scale(_SHAPES[index])
+            means[index] = _scaled(steps, central, _SHAPES[index], chosen).mean, chosen
+        return means[index][0]
+
+    low, high = 0, len(_SHAPES) - 1
+    while low < high:  # the mean falls and then rises with the shape
+        middle = (low + high) // 2
+        low, high = (low, middle) if mean(middle) <= mean(middle + 1) else (middle + 1, high)
+    mean(low)
+    shape, start = _SHAPES[low], means[low][1]
+
+    best: Flooding | None = None
+    good, bad, step = 0.0, math.inf, start
+    for _ in range(40):
+        flooding = _scaled(steps, central, shape, step)
+        proved = flooding_delta(flooding, epsilon, lost)
+        if proved <= delta:
+            good, best = step, Flooding(steps, central, flooding.floods, proved)
+        else:
+            bad = step
+        if bad < good * 1.01:
+            break
+        step = min((good + bad) / 2, good * 1.1) if good else bad / 1.2
+    if best is None:
+        raise ValueError(f"delta: no flooding could be certified for {delta!r}; use a larger one")
+    return best

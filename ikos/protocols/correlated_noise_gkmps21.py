@@ -1,0 +1,475 @@
+"""Correlated noise: almost central accuracy in almost one message (GKMPS21).
+
+Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
+Almost Central Accuracy in Almost a Single Message*, ICML 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, flag, integer, number, up
+from ikos.accounting.flooding_gkmps21 import (
+    MAX_STEPS,
+    Flooding,
+    atom,
+    certified_flooding,
+    paper_flooding,
+    rate_down,
+)
+from ikos.accuracy import NoiseLaw
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.noise import geometric, polya, polya_jumps
+from ikos.protocols.errors import ErrorLaw, Noisy
+from ikos.protocols.interface import Baseline, budget
+from ikos.randomness import RandomSource, secure
+from ikos.results import Cost, Guarantee
+from ikos.shuffling import View, release
+
+__all__ = ["FLOODINGS", "CorrelatedNoise"]
+
+FLOODINGS = ("certified", "paper")
+
+MAX_SIMULATED = 2 * 10**7
+"""Expected messages in all beyond which a run simulates sums, and not messages."""
+
+MAX_ARRAY = 1 << 28
+"""Most entries of an array of messages, padded to the most that one user sends."""
+
+MAX_WHOLE = 1 << 52
+
+_ROUNDING_SHARE = Fraction(1, 4)
+
+
+def default_steps(central: Fraction, users: int) -> int:
+    """Return the smallest precision at which rounding adds at most a quarter to the noise.
+
+    Rounding has variance users / (4 p^2), noise about 2 / central^2. The number of messages grows
+    somewhat faster than p, which is why p is not larger.
+    """
+    square = central**2 * users / (8 * _ROUNDING_SHARE)
+    return min(MAX_STEPS, max(1, math.ceil(math.sqrt(square))))
+
+
+@dataclass(frozen=True, init=False)
+class CorrelatedNoise(Baseline):
+    """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
+
+    Each user rounds its value at random to {0..precision} and sends it as one message, unless it
+    is 0. Together, all users send geometric numbers of +1 and of -1, whose difference is discrete
+    Laplace noise; and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)}, which hide
+    everything else. One shuffler mixes all of them; their sum is the estimate.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's value.
+    precision : int, optional
+        Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
+        a quarter to the variance of the noise, about 0.7 epsilon sqrt(min_honest); the number of
+        messages grows a little faster than the precision.
+    flooding : {"certified", "paper"}
+        How many messages cancel: a small number that is certified numerically, or the paper's,
+        often a hundred times as many, its proof checked numerically at these parameters.
+    integers : bool
+        Promise that the values are integers, and refuse others. The bounds must be integers and
+        the precision is ``upper - lower``: nothing is rounded.
+    min_honest : int, optional
+        The guarantee holds while at least this many users are honest and present; ``n`` by
+        default. The noise of so many suffices, and that of all n is n / min_honest times as much.
+    central_share : float
+        The part of epsilon for the noise that remains in the estimate, in (0, 1): its variance is
+        about 2 / (central_share epsilon)^2. The rest is for the messages that cancel, whose number
+        grows as one over it.
+    lower, upper : float
+        Public bounds of the values.
+
+    Attributes
+    ----------
+    noise : Flooding
+        Laws of the numbers of all messages but the values', and the delta proved for them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for it.
+
+    Notes
+    -----
+    A view holds all messages that are sent, in one column, and the number of users, which is
+    public, in a second of one entry. A user who sends nothing cannot be told from one who is not
+    there: the shuffler counts users, not messages.
+
+    Proof and certificate are in ``ikos.accounting.flooding_gkmps21``.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = CorrelatedNoise(100_000, 1, 1e-10, integers=True, upper=10)
+    >>> 2.45e2 < protocol.mse < 2.5e2, protocol.cost().messages_per_user < 2.5
+    (True, True)
+    >>> result = protocol.run([3] * 100_000, DeterministicRandom(0))
+    >>> abs(result.estimate - 300_000) < 200
+    True
+    """
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    precision: int
+    flooding: str
+    integers: bool
+    min_honest: int
+    noise: Flooding
+    bounds: Bounds
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        flooding: str = "certified",
+        integers: bool = False,
+        min_honest: int | None = None,
+        central_share: float | Fraction = Fraction(9, 10),
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        eps, allowed = budget(epsilon, delta)
+        choice("flooding", flooding, FLOODINGS)
+        share = number("central_share", central_share, low=0.001, high=0.999)
+        bounds = Bounds(lower, upper)
+        if whole := flag("integers", integers):
+            precision = _whole_steps(bounds, precision)
+        if precision is None:
+            precision = default_steps(share * eps, honest)
+        p = integer("precision", precision, low=1, high=MAX_STEPS)
+        central = rate_down(share * eps / p)
+        if flooding == "paper":
+            rest = _down(eps - central * p)
+            noise = paper_flooding(p, central, rest, _down(allowed))
+        else:
+            noise = certified_flooding(p, central, _down(eps), _down(allowed))
+        self._hold(
+            n=users,
+            epsilon=eps,
+            delta=allowed,
+            precision=p,
+            flooding=flooding,
+            integers=whole,
+            min_honest=honest,
+            noise=noise,
+            bounds=bounds,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
+        return Guarantee(
+            up(self.epsilon),
+            up(self.delta),
+            f"GKMPS21, discrete Laplace and zero-sum floods; {how}",
+            (
+                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                "while the shuffler does not collude with the analyzer",
+                "who sends how many messages is not seen",
+                "for one report per user; every further release about the same users adds to it",
+                "the number of users is public; noise is pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def influence(self) -> float:
+        """Without limit: after the shuffler nobody sees how many messages one user sent."""
+        return math.inf
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return the law of noise and rounding, in units of the width."""
+        law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
+        return Noisy(law, self.precision, users, rounded=not self.integers)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send.
+
+        The number of messages of each is random; this is its mean, for a value that is not 0.
+        """
+        copies = sum(kind.mean for kind in self._kinds)
+        present = self.n if users is None else users
+        return Cost(present, 1 + copies, (2 * self.precision - 1).bit_length())
+
+    @property
+    def _kinds(self) -> list[_Kind]:
+        """What is sent beside the values: the central noise and the floods."""
+        honest = self.min_honest
+        kinds = [_Kind(((1,), (-1,)), 1, honest, self.noise.central)]
+        for flood in self.noise.floods:
+            variables = math.ceil(flood.shape)
+            parties = math.floor(variables * honest / flood.shape)  # h users have the shape or more
+            kinds.append(_Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
+        return kinds
+
+    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages; none for a value of 0 without noise.
+
+        Parameters
+        ----------
+        x : float
+            Within the bounds.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        """
+        unit = self.bounds.unit(self._whole(self.bounds.values([x])))
+        messages = self._messages(unit, secure(rng))[:, 0]
+        return np.asarray(messages[messages != 0])
+
+    def _values(self, x: ArrayLike) -> NDArray[np.float64]:
+        return self._whole(super()._values(x))
+
+    def _whole(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.integers and (broken := values != np.floor(values)).any():
+            first = int(np.argmax(broken))
+            raise ValueError(
+                f"x[{first}] must be an integer with integers=True, got {float(values[first])!r}"
+            )
+        return values
+
+    def _encoded(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
+            return np.rint(unit * self.precision).astype(np.int64)
+        return encode(unit, self.precision, rng)
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """The smallest that holds every message."""
+        return np.dtype(np.min_scalar_type(-self.precision - 1))
+
+    def sent(
+        self, x: ArrayLike, rng: RandomSource | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return everybody's messages as a list, which takes less than the array of `randomize`.
+
+        Most users send one message or none beside their value, and a few send thousands.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+            Values within the bounds, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        senders, messages : (messages,) ndarray of int
+            User and message, ordered by user.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected.
+        """
+        return self._sent(self.bounds.unit(self._values(x)), secure(rng))
+
+    def _sent(
+        self, unit: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        expected = unit.size * self.cost().messages_per_user
+        if expected > MAX_SIMULATED:
+            raise ValueError(
+                f"x has {unit.size:,} users who send about {expected:,.0f} messages, more than "
+                f"{MAX_SIMULATED:,} at a time; use run, which simulates their sum, or fewer users"
+            )
+        encoded = self._encoded(unit, rng)
+        senders = [np.flatnonzero(encoded)]
+        messages = [encoded[senders[0]].astype(self._dtype)]
+        for kind in self._kinds:
+            user, value = kind.sent(unit.size, rng)
+            senders.append(user)
+            messages.append(value.astype(self._dtype))
+        sender, message = np.concatenate(senders), np.concatenate(messages)
+        order = np.argsort(sender, kind="stable")
+        return sender[order], message[order]
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        sender, message = self._sent(unit, rng)
+        counts = np.bincount(sender, minlength=unit.size)
+        most = int(counts.max(initial=1))
+        if most * unit.size > MAX_ARRAY:
+            raise ValueError(
+                f"x has {unit.size:,} users of whom one sends {most:,} messages, too many for an "
+                f"array of {MAX_ARRAY:,}; use run or sent"
+            )
+        place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        result = np.zeros((most, unit.size), dtype=self._dtype)
+        result[place, sender] = message
+        return result
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return everybody's messages.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+            Values within the bounds, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (messages, k) ndarray of int
+            Column i holds user i's messages, and 0 in place of those that are not sent: zeros are
+            padding of this array, not messages. As many rows as the most that a user sends.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
+            entries: one user may send many (`sent` returns a list).
+        """
+        return super().randomize(x, rng)
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: all messages, mixed, and the number of users.
+
+        Parameters
+        ----------
+        messages : (messages, k) ndarray
+            As `randomize` returns them; zeros are not messages.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            Sorted, which needs no randomness, or in a uniformly random order.
+        """
+        self._arrived(messages, order)
+        return _view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+
+    def _users_of(self, view: View) -> int:
+        if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
+            raise ValueError("view must hold one column of messages, and the number of users")
+        column = view.columns[0]
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+        least, most = int(column.min(initial=0)), int(column.max(initial=0))
+        if max(-least, most) > self.precision or (column == 0).any():
+            raise ValueError(
+                f"view must hold messages from 1 to {self.precision} in absolute value"
+            )
+        return int(view.columns[1][0])
+
+    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
+        return Fraction(int(view.columns[0].sum(dtype=np.int64)), self.precision)
+
+    def _play(self, values: NDArray[np.float64], rng: RandomSource) -> View:
+        """Return everybody's view, from the numbers of copies of each message in all.
+
+        They have the law of what users send one by one, and take no pass over the users. Where more
+        messages are expected than memory should hold, the atoms are left out: each adds up to 0, so
+        that the sum, and the estimate, is what it would be. The cost counts them.
+        """
+        p, users = self.precision, values.size
+        kinds = self._kinds
+        if users * self.cost().messages_per_user > MAX_SIMULATED:
+            kinds = kinds[:1]
+        copies = np.zeros(2 * p + 1, dtype=np.int64)
+        encoded = self._encoded(self.bounds.unit(values), rng)
+        copies[p:] += np.bincount(encoded, minlength=p + 1)
+        for kind in kinds:
+            totals = kind.totals(users, rng)
+            for column in kind.columns():
+                np.add.at(copies, column + p, totals)
+        copies[p] = 0
+        return _view(np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies), users)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Sets of messages that are sent together, each so often: Polya(variables / parties)."""
+
+    sets: tuple[tuple[int, ...], ...]
+    variables: int
+    parties: int
+    rate: Fraction
+
+    def columns(self) -> list[NDArray[np.int64]]:
+        """Return the first message of each set, the second, the third; 0 where there is none."""
+        width = max(map(len, self.sets))
+        padded = [(*messages, *(0,) * (width - len(messages))) for messages in self.sets]
+        return list(np.array(padded, dtype=np.int64).T)
+
+    @property
+    def mean(self) -> float:
+        """Expected number of messages of one user."""
+        each = self.variables / self.parties / math.expm1(self.rate)
+        return each * sum(map(len, self.sets))
+
+    def sent(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return who sends and what, a message each."""
+        padded = -(-users // self.parties) * self.parties  # whole groups of users for each set
+        index, amounts = polya_jumps(
+            padded * len(self.sets),
+            self.rate,
+            variables=self.variables,
+            parties=self.parties,
+            rng=rng,
+        )
+        which, user = index // padded, index % padded
+        real = user < users
+        user = np.repeat(user[real], amounts[real].astype(np.int64))
+        which = np.repeat(which[real], amounts[real].astype(np.int64))
+        messages = np.stack([column[which] for column in self.columns()])
+        sender = np.broadcast_to(user, messages.shape)
+        used = messages != 0
+        return sender[used], messages[used]
+
+    def totals(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Return how often each set is sent by all users together."""
+        whole, part = divmod(Fraction(self.variables * users, self.parties), 1)
+        number = len(self.sets)
+        total = np.zeros(number, dtype=np.int64)
+        if whole:
+            drawn = geometric(self.rate, number * whole, rng).astype(np.int64)
+            total += drawn.reshape(number, whole).sum(axis=1)
+        if part:
+            total += polya(part, self.rate, number, rng).astype(np.int64)
+        return total
+
+
+def _view(messages: NDArray[Any], users: int) -> View:
+    columns = messages, np.array([users])
+    for column in columns:
+        column.setflags(write=False)
+    return View(columns, None)
+
+
+def _down(value: Fraction) -> float:
+    """Return the largest float that is at most a rational."""
+    return -up(-value)
+
+
+def _whole_steps(bounds: Bounds, precision: int | None) -> int:
+    """Return the precision at which integers between the bounds are encoded as they are."""
+    for name, bound in (("lower", bounds.lower), ("upper", bounds.upper)):
+        if not bound.is_integer() or abs(bound) > MAX_WHOLE:
+            raise ValueError(
+                f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
+            )
+    steps = int(bounds.upper) - int(bounds.lower)
+    if precision is not None and precision != steps:
+        raise ValueError(
+            f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
+        )
+    return steps

@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from ikos.accounting.flooding_gkmps21 import (
+    Flood,
+    Flooding,
+    atom,
+    certified_flooding,
+    decomposition,
+    flooding_delta,
+    paper_flooding,
+    paper_weights,
+    rate_down,
+    weighted_size,
+)
+from ikos.accounting.flooding_shifts import negative_binomial_divergence, shift_moments
+
+
+def negative_binomial(shape: float, rate: float, length: int) -> NDArray[np.float64]:
+    return np.asarray(stats.nbinom.pmf(np.arange(length), shape, -math.expm1(-rate)))
+
+
+def length_of(shape: float, rate: float, left: float) -> int:
+    return int(stats.nbinom.isf(left, shape, -math.expm1(-rate))) + 2
+
+
+# The view's law, multiset by multiset: no decomposition, no theorem
+
+
+def view_law(flooding: Flooding, left: float) -> tuple[NDArray[np.float64], list[int]]:
+    """Return the law of the numbers of each message, without the values' own.
+
+    Axes are the messages that occur; what is cut off has probability ``1 - law.sum()``.
+    """
+    parts = [((1,), 1.0, float(flooding.central)), ((-1,), 1.0, float(flooding.central))]
+    for flood in flooding.floods:
+        parts += [(atom(i), float(flood.shape), float(flood.rate)) for i in flood.atoms]
+    axes = sorted({message for messages, _, _ in parts for message in messages})
+    laws = [negative_binomial(r, a, length_of(r, a, left)) for _, r, a in parts]
+    reach = [1] * len(axes)
+    for (messages, _, _), pmf in zip(parts, laws, strict=True):
+        for message, copies in Counter(messages).items():
+            reach[axes.index(message)] += copies * (pmf.size - 1)
+    law = np.zeros(reach)
+    law[(0,) * len(axes)] = 1.0
+    for (messages, _, _), pmf in zip(parts, laws, strict=True):
+        step = Counter(messages)
+        fresh = np.zeros_like(law)
+        for k, p in enumerate(pmf):
+            moved = [k * step[axis] for axis in axes]
+            into = tuple(slice(m, None) for m in moved)
+            source = tuple(slice(None, n - m) for m, n in zip(moved, reach, strict=True))
+            fresh[into] += p * law[source]
+        law = fresh
+    return law, axes
+
+
+def divergence(law: NDArray[np.float64], axes: list[int], x: int, y: int, epsilon: float) -> float:
+    """Return the hockey-stick divergence of the views of values x and y, without what is cut."""
+
+    def with_message(value: int) -> NDArray[np.float64]:
+        at = axes.index(value) if value else None
+        return np.pad(law, [(1, 0) if i == at else (0, 1) for i in range(law.ndim)])
+
+    def padded(value: int) -> NDArray[np.float64]:
+        if value:
+            return with_message(value)
+        return np.pad(law, [(0, 1)] * law.ndim)
+
+    return float(np.maximum(padded(x) - math.exp(epsilon) * padded(y), 0.0).sum())
+
+
+def exact_bounds(flooding: Flooding, epsilon: float, left: float) -> tuple[float, float]:
+    """Return a lower and an upper bound of the largest divergence over all pairs of values."""
+    law, axes = view_law(flooding, left)
+    cut = max(0.0, 1.0 - float(law.sum()))
+    worst = max(
+        divergence(law, axes, x, y, epsilon) for x, y in permutations(range(flooding.steps + 1), 2)
+    )
+    return worst - math.exp(epsilon) * cut, worst + cut
+
+
+SETTINGS = [
+    (1, 1.0, 1e-3),
+    (1, 0.5, 1e-6),
+    (2, 4.0, 0.01),
+    (2, 6.0, 1e-4),
+]
+
+
+def certified(steps: int, epsilon: float, delta: float) -> Flooding:
+    central = rate_down(Fraction(epsilon) * Fraction(1, 2) / steps)
+    return certified_flooding(steps, central, epsilon, delta)
+
+
+@pytest.mark.parametrize(("steps", "epsilon", "delta"), SETTINGS)
+def test_exact_view_has_the_certified_delta(steps: int, epsilon: float, delta: float) -> None:
+    flooding = certified(steps, epsilon, delta)
+    assert flooding.delta <= delta
+    _, upper = exact_bounds(flooding, epsilon, delta * 1e-4)
+    assert upper <= flooding.delta
+
+
+def weaker(flooding: Flooding, times: int) -> Flooding:
+    """Return floods with a shape divided by ``times``."""
+    floods = tuple(replace(flood, shape=flood.shape / times) for flood in flooding.floods)
+    return replace(flooding, floods=floods)
+
+
+@pytest.mark.parametrize(("steps", "epsilon", "delta"), SETTINGS)
+def test_a_twentieth_of_the_flooding_is_not_private(
+    steps: int, epsilon: float, delta: float
+) -> None:
+    mutant = weaker(certified(steps, epsilon, delta), 20)
+    lower, _ = exact_bounds(mutant, epsilon, delta * 1e-4)
+    assert lower > delta
+
+
+VALUES_OF_THREE = np.array([[0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, -2, 1, 0, 0], [2, -1, 0, -1, 1]])
+"""What a value adds to the coordinates below."""
+
+
+def three_steps_delta(flooding: Flooding, epsilon: float, left: float) -> tuple[float, float]:
+    """Return bounds as `exact_bounds`, for values in {0..3}.
+
+    With n_m messages m, the view in the coordinates w = n_-2 - n_3, a = n_1 - 2 w,
+    b = n_-1 - 2 n_2 - n_3, n_2, w, n_3 (an injective map) has (a, b) = (N+ + Z_1, N- + Z_1) and the
+    numbers of the three other atoms, independent of one another.
+    """
+    of = {i: f for f in flooding.floods for i in f.atoms}
+    assert sorted(of) == [-2, 1, 2, 3]
+    margin = 4
+
+    def law(flood: Flood) -> NDArray[np.float64]:
+        shape, rate = float(flood.shape), float(flood.rate)
+        return np.pad(negative_binomial(shape, rate, length_of(shape, rate, left)), margin)
+
+    single = negative_binomial(
+        1, float(flooding.central), length_of(1, float(flooding.central), left)
+    )
+    pairs = law(of[1])
+    plane = np.zeros((pairs.size + single.size, pairs.size + single.size))
+    for z in np.flatnonzero(pairs).tolist():
+        plane[z : z + single.size, z : z + single.size] += pairs[z] * np.outer(single, single)
+    lines = [law(of[i]) for i in (2, -2, 3)]
+    cut = max(0.0, 1.0 - float(plane.sum()) * math.prod(float(line.sum()) for line in lines))
+
+    def moved(x: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        by = VALUES_OF_THREE[x].tolist()
+        first, second, third = (np.roll(line, m) for line, m in zip(lines, by[2:], strict=True))
+        cells = first[:, None, None] * second[:, None] * third
+        return np.roll(plane, by[:2], axis=(0, 1)).ravel(), cells.ravel()
+
+    worst = 0.0
+    for x, y in permutations(range(4), 2):
+        (p, p_cells), (q, q_cells) = moved(x), moved(y)
+        ratio = np.divide(p, q, out=np.where(p > 0, np.inf, 0.0), where=q > 0)
+        order = np.argsort(-ratio)
+        p_above = np.append(0.0, np.cumsum(p[order]))
+        q_above = np.append(0.0, np.cumsum(q[order]))
+        used = p_cells > 0
+        threshold = math.exp(epsilon) * q_cells[used] / p_cells[used]
+        count = np.searchsorted(-ratio[order], -threshold)
+        found = p_cells[used] * (p_above[count] - threshold * q_above[count])
+        worst = max(worst, float(found.sum()))
+    return worst - math.exp(epsilon) * cut, worst + cut
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(10.0, 0.01), (6.0, 1e-3)])
+def test_exact_view_of_three_steps(epsilon: float, delta: float) -> None:
+    flooding = certified(3, epsilon, delta)
+    assert three_steps_delta(flooding, epsilon, delta * 1e-4)[1] <= flooding.delta <= delta
+    mutant = weaker(flooding, 20)
+    assert three_steps_delta(mutant, epsilon, delta * math.exp(-epsilon) * 1e-2)[0] > delta
+
+
+def test_coordinates_of_three_steps_agree_with_all_of_the_view() -> None:
+    floods = (
+        Flood((1,), Fraction(2), Fraction(4)),
+        Flood((2, -2, 3), Fraction(2), Fraction(4)),
+    )
+    flooding = Flooding(3, Fraction(2), floods, 1.0)
+    every = exact_bounds(flooding, 1.0, 1e-3)
+    assert three_steps_delta(flooding, 1.0, 1e-3) == pytest.approx(every, rel=1e-9)
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_every_flood_is_needed(dropped: int) -> None:
+    flooding = certified(2, 6.0, 1e-4)
+    kept = tuple(flood for i, flood in enumerate(flooding.floods) if i != dropped)
+    none = Flood((1, 2), Fraction(1, 1000), Fraction(9))
+    lower, _ = exact_bounds(replace(flooding, floods=(*kept, none)), 6.0, 1e-8)
+    assert lower > 1e-4
+    assert flooding_delta(replace(flooding, floods=kept), 6.0, 3e-5) == 1.0
+
+
+def test_certificate_sees_what_is_too_little() -> None:
+    flooding = certified(10, 1.0, 1e-8)
+    fewer = tuple(replace(f, rate=f.rate * 3) for f in flooding.floods)
+    assert (
+        flooding_delta(flooding, 1.0, 3e-9)
+        <= 1e-8
+        < flooding_delta(replace(flooding, floods=fewer), 1.0, 3e-9)
+    )
+    assert flooding_delta(flooding, 0.5, 3e-9) > 1e-8  # below what the central noise takes
+
+
+def test_paper_constants_are_private_for_the_exact_view() -> None:
+    epsilon, delta = 6.0, 0.5  # large, so that the law can be enumerated
+    central = rate_down(3.0)
+    flooding = paper_flooding(1, central, epsilon - 3.0, delta)
+    _, upper = exact_bounds(flooding, epsilon, 1e-8)
+    assert upper <= delta
+    assert upper <= flooding.delta
+
+
+# Decompositions
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 7, 12, 64, 100])
+def test_messages_are_ones_and_atoms(steps: int) -> None:
+    parts = decomposition(steps)
+    for x in range(steps + 1):
+        total = Counter({1: x})
+        for i, count in zip(parts.atoms[:, x].tolist(), parts.counts[:, x].tolist(), strict=True):
+            for message in atom(i) if count else ():
+                total[message] += count if i > 0 else -count
+        for message in atom(1):
+            total[message] += int(parts.pairs[x])
+        assert {m: c for m, c in total.items() if c} == ({x: 1} if x else {})
+
+
+@given(st.integers(2, 10**9), st.sampled_from([1, -1]))
+def test_atoms_add_up_to_nothing(size: int, sign: int) -> None:
+    first, *halves = atom(sign * size)
+    assert first == sign * size
+    assert sum(halves) == -first
+    assert abs(halves[0] - halves[1]) <= 1
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 8, 9, 16, 17, 100, 1000, 1024, 1025])
+def test_paper_weights_hold_every_message(steps: int) -> None:
+    assert weighted_size(steps, paper_weights(steps)) <= 1
+
+
+def test_weights_by_a_natural_logarithm_do_not() -> None:
+    steps = 1024
+    gamma = steps * (math.ceil(math.log(steps)) + 1)
+    i = np.arange(1, steps + 1)
+    weights = np.concatenate(([0], -(-gamma // i)))
+    assert weighted_size(steps, weights) > 1
+    with pytest.raises(ValueError, match="weights must hold"):
+        paper_flooding(steps, Fraction(1, 2000), 0.1, 1e-8, weights)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 10, 100, 1000])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-12), (0.1, 1e-8), (1.9, 0.01)])
+def test_paper_constants_hold_and_the_certified_are_fewer(
+    steps: int, epsilon: float, delta: float
+) -> None:
+    central = rate_down(9 * epsilon / steps)
+    paper = paper_flooding(steps, central, epsilon, delta)
+    assert paper.delta <= delta
+    if steps <= 100:
+        whole = float(central * steps) + epsilon
+        assert certified_flooding(steps, central, whole, delta).mean < paper.mean
+
+
+def test_a_shape_that_is_too_small_is_refused() -> None:
+    each = negative_binomial_divergence(60 / 20, 0.1 * 0.05, [1], [0.025])
+    assert each[0] > 1e-8
+
+
+# Shifts of the negative binomial law
+
+
+def direct(shape: float, rate: float, d: int, epsilon: float) -> float:
+    f = negative_binomial(shape, rate, length_of(shape, rate, 1e-18) + d)
+    here, there = np.append(f, np.zeros(d)), np.append(np.zeros(d), f)
+    e = math.exp(epsilon)
+    return max(
+        float(np.maximum(here - e * there, 0).sum()), float(np.maximum(there - e * here, 0).sum())
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(1, 60),
+    st.floats(0.01, 2),
+    st.integers(1, 30),
+    st.floats(0.001, 5),
+)
+def test_divergence_is_that_of_the_sum(shape: float, rate: float, d: int, epsilon: float) -> None:
+    exact = direct(shape, rate, d, epsilon)
+    computed = float(negative_binomial_divergence(shape, rate, d, epsilon)[0])
+    assert exact <= computed + 1e-15
+    assert computed <= exact * (1 + 1e-3) + 2e-6
+
+
+@pytest.mark.parametrize(("shape", "rate", "d"), [(1, 0.3, 2), (5, 0.05, 1), (20, 0.01, 7)])
+def test_moments_are_those_of_the_sum(shape: int, rate: float, d: int) -> None:
+    orders = np.array([0.5, 3.0, 20.0])
+    found = shift_moments(shape, rate, np.array([d]), orders, 1e-3)
+    f = negative_binomial(shape, rate, length_of(shape, rate, 1e-18))
+    log_f = np.log(f)
+    first = int(np.searchsorted(np.cumsum(f), found.lost * (1 - 1e-6))) + 1 if found.lost else 0
+    blocks = 0.05 * rate * d / math.sqrt(shape) + 1e-6  # part of the loss's standard deviation
+    for j, order in enumerate(orders):
+        up = np.log(np.sum(f[:-d] * np.exp(order * (log_f[:-d] - log_f[d:]))))
+        assert up <= found.up[0, j] <= up * 1.05 + order * blocks
+        if first < d:
+            assert found.down[0, j] == math.inf
+        else:
+            k = np.arange(first, f.size)
+            down = np.log(np.sum(f[k] * np.exp(order * (log_f[k] - log_f[k - d]))))
+            assert max(down, 0) <= found.down[0, j] <= max(down, 0) * 1.05 + order * blocks
+
+
+# The certificate against the loss of the hardest pair, composed exactly
+
+
+def losses(
+    shape: float, rate: float, d: int, up: bool, width: float
+) -> tuple[int, NDArray[np.float64]]:
+    """Return the law of the loss under a shift, in cells of a width; infinite ones left out."""
+    f = negative_binomial(shape, rate, length_of(shape, rate, 1e-16))
+    p, q = np.append(f, np.zeros(d)), np.append(np.zeros(d), f)
+    if up:
+        p, q = q, p
+    both = (p > 0) & (q > 0)
+    cells = np.round(np.log(p[both] / q[both]) / width).astype(np.int64)
+    least = int(cells.min())
+    return least, np.bincount(cells - least, weights=p[both])
+
+
+@pytest.mark.parametrize("steps", [4, 10])
+def test_certificate_covers_composed_losses(steps: int) -> None:
+    flooding, width = certified(steps, 1.0, 1e-6), 2e-3
+    parts, s = decomposition(steps), float(flooding.central)
+    of = {i: flood for flood in flooding.floods for i in flood.atoms}
+    shifts = {
+        i: c if i > 0 else -c
+        for i, c in zip(
+            parts.atoms[:, steps].tolist(), parts.counts[:, steps].tolist(), strict=True
+        )
+        if c
+    }
+    worst = 0.0
+    for sign in (1, -1):  # from the largest value to 0 and back, D's loss at its largest
+        pair = int(parts.pairs[steps]) if sign == 1 else -int(parts.pairs[steps]) - steps
+        low, total = 0, np.ones(1)
+        for i, c in [*shifts.items(), (1, sign * pair)]:
+            d = sign * c
+            if not d:
+                continue
+            flood = of[i]
+            least, pmf = losses(float(flood.shape), float(flood.rate), abs(d), d > 0, width)
+            low, total = low + least, np.convolve(total, pmf)
+        loss = (low + np.arange(total.size)) * width + s * steps
+        worst = max(worst, float(np.sum(total * np.maximum(-np.expm1(1.0 - loss), 0.0))))
+    # D has its largest loss with a probability above 1/2
+    assert 1e-12 < worst / 2 <= flooding.delta
+
+
+def test_rates_are_rounded_down() -> None:
+    for rate in (1e-9, 0.3, 1.0, 7.7, Fraction(1, 3)):
+        rounded = rate_down(rate)
+        assert rate * (1 - Fraction(1, 2**19)) <= rounded <= rate
+        assert rounded.denominator < 1 << 62
