@@ -424,22 +424,20 @@ def _worst(
     of_shift = np.concatenate((pair.moments.down[cell][:0:-1], pair.moments.up[cell])).T
     worst = np.full(order.size, -np.inf)
     for i in range(starts.size):
-        up, down = ends[i] - starts, ends - starts[i]  # largest x - y and y - x
         most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
-        for reach, begin_low, begin_high in (
-            (up, most, least),
-            (down, most - np.maximum(down, 0), least - np.maximum(starts - ends[i], 0)),
+        for far, near, falling in (
+            (ends[i] - starts, starts[i] - ends, 0),  # x >= y, and how far apart at least
+            (ends - starts[i], starts - ends[i], 1),
         ):
-            valid = np.flatnonzero(reach >= 0)
-            d = reach[valid]
+            valid = np.flatnonzero(far >= 0)
+            d, e = far[valid], np.maximum(near[valid], 0)
+            # s_1 is shifted by c_1(x) - c_1(y) + j, less the distance if x < y, with 0 <= j <= it
+            begin, end = most[valid] - falling * d, least[valid] - falling * e
             for part, until in ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)):
-                loss = s * (d - 2 * np.floor(part * d))
-                first = np.clip(
-                    begin_low[valid] + np.floor(part * d).astype(np.int64), -2 * p, 2 * p
-                )
-                last = np.clip(
-                    begin_high[valid] + np.ceil(until * d).astype(np.int64), -2 * p, 2 * p
-                )
+                # of a distance u in [e, d]: floor(part u) <= j <= ceil(until u), loss s (u - 2 j)
+                loss = s * np.minimum(d, (1 - 2 * part) * d + 2)
+                first = np.clip(begin + np.floor(part * e).astype(np.int64), -2 * p, 2 * p)
+                last = np.clip(end + np.ceil(until * d).astype(np.int64), -2 * p, 2 * p)
                 shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
                 moments = order[:, np.newaxis] * loss + shifted + a[:, [i]] + b[:, valid]
                 worst = np.maximum(worst, moments.max(axis=1))

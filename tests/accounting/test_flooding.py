@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from ikos.accounting import flooding_gkmps21
 from ikos.accounting.flooding_gkmps21 import (
     Flood,
     Flooding,
@@ -372,6 +373,36 @@ def test_certificate_covers_composed_losses(steps: int) -> None:
         worst = max(worst, float(np.sum(total * np.maximum(-np.expm1(1.0 - loss), 0.0))))
     # D has its largest loss with a probability above 1/2
     assert 1e-12 < worst / 2 <= flooding.delta
+
+
+@pytest.mark.parametrize("cells", [1, 3, 8, 20])
+def test_runs_of_values_only_add_to_delta(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    flooding = certified(60, 1.0, 1e-6)
+    exact = flooding_delta(flooding, 1.0, 3e-7)
+    monkeypatch.setattr(flooding_gkmps21, "_CELLS", cells)
+    assert exact <= flooding_delta(flooding, 1.0, 3e-7)
+
+
+@pytest.mark.parametrize("steps", [5, 9, 22])
+def test_largest_moment_is_over_all_pairs_and_sums(steps: int) -> None:
+    """The module's maximum against the definition, pair by pair and sum by sum."""
+    parts = decomposition(steps)
+    rng = np.random.default_rng(steps)
+    order, s = np.array([2.0]), 0.3
+    here, there = rng.uniform(0, 1, (2, 1, steps + 1))
+    grid = np.arange(2 * steps + 1)
+    up, down = np.cumsum(rng.uniform(0, 0.5, (2, grid.size, 1)), axis=1)
+    up[0] = down[0] = 0.0
+    table = flooding_gkmps21._Table(grid, flooding_gkmps21.ShiftMoments(up, down, 0.0))
+    worst = -math.inf
+    for x, y in permutations(range(steps + 1), 2):
+        for t in range(-2, steps + 3):
+            loss = s * (abs(t - y) - abs(t - x))
+            shift = max(x - t, 0) - max(y - t, 0) + int(parts.pairs[x] - parts.pairs[y])
+            pair = float((up if shift > 0 else down)[abs(shift), 0])
+            worst = max(worst, 2.0 * loss + pair + float(here[0, x] + there[0, y]))
+    found = flooding_gkmps21._worst(steps, s, order, here, there, table, parts.pairs)
+    assert worst <= found[0] <= worst * 1.5
 
 
 def test_rates_are_rounded_down() -> None:
