@@ -170,6 +170,8 @@ def closed_form_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction
     with gmpy2.context(precision=_BITS):
         eps, users, values, g = _checked(epsilon, n, k, gamma)
         others = integer("n", users, low=2) - 1
+        if g == 1:
+            return 0.0
         if g * others * eps < 27 * values:
             return 1.0
         return _rounded_up(2 * gmpy2.exp(-g * others * eps * eps / (14 * values)))

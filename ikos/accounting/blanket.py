@@ -42,7 +42,13 @@ from scipy.stats import binom
 
 from ikos._validation import integer, number
 
-__all__ = ["MAX_USERS", "SLACK", "ResponseBlanket", "blanket_divergence"]
+__all__ = [
+    "MAX_USERS",
+    "SLACK",
+    "ResponseBlanket",
+    "TooManyTermsError",
+    "blanket_divergence",
+]
 
 MAX_USERS = 10**9
 """Most users."""
@@ -54,8 +60,12 @@ Binomial laws are evaluated to better than 1e-12, and what cancels costs a facto
 10^3; the tests compare with 300-bit arithmetic.
 """
 
-_FIRST_TAIL = 1e-30
-_MAX_TERMS = 1 << 23
+_FIRST_TAIL = 1e-22
+_MAX_TERMS = 1 << 18
+
+
+class TooManyTermsError(ValueError):
+    """The exact divergence would take more terms than it is worth."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +155,10 @@ class ResponseBlanket:
         last = np.floor(least + slope * np.minimum(mu + reach, others)) + 1
         steps = int((last - first).max()) + 1
         if s.size * steps > _MAX_TERMS:
-            raise ValueError(
-                f"epsilon must be larger for the exact divergence at n = {n}, k = {k}, gamma = "
-                f"{gamma:.3g}: it would take {s.size * steps:.2g} terms; use accountant='bennett'"
+            raise TooManyTermsError(
+                f"epsilon must be larger for exact losses at n = {n}, k = {k}, gamma = "
+                f"{gamma:.3g}, got {epsilon:.3g}: they would take {s.size * steps:.2g} terms; use "
+                "composition='basic'"
             )
         mass_a = mass_m = chance = delta = np.zeros(s.size)
         before, before_mean = np.zeros(s.size), np.zeros(s.size)

@@ -94,8 +94,8 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     """
     epsilons, deltas = _budgets(budgets)
     spent = float(number("slack", slack, above=0, below=1))
-    mean = sum(float(eps) * math.tanh(float(eps) / 2) for eps in epsilons)
-    squares = sum(float(eps) ** 2 for eps in epsilons)
+    mean = math.fsum(float(eps) * math.tanh(float(eps) / 2) for eps in epsilons)
+    squares = math.fsum(float(eps) ** 2 for eps in epsilons)
     together = _up(mean + math.sqrt(-2 * math.log(spent) * squares))
     delta = min(1.0, _up(spent + float(sum(deltas))))
     return min(together, basic_composition(budgets)[0]), delta

@@ -9,15 +9,29 @@ from functools import lru_cache
 
 from ikos._validation import choice, integer, number, quote
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
-from ikos.accounting.blanket import MAX_USERS, blanket_divergence
+from ikos.accounting.blanket import MAX_USERS, TooManyTermsError, blanket_divergence
 from ikos.randomized_response import GRID
 
 __all__ = ["ACCOUNTANTS", "THEOREMS", "response_delta", "response_epsilon", "response_gamma"]
 
 MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 
+NEGLIGIBLE = 1e-100
+"""Below it Bennett's bound says enough."""
+
+
+def _exact(epsilon: float, n: int, k: int, gamma: Fraction) -> float:
+    bound = bennett_bound(epsilon, n, k, gamma)
+    if bound < NEGLIGIBLE:
+        return bound
+    try:
+        return min(bound, blanket_divergence(epsilon, n, k, gamma))
+    except TooManyTermsError:
+        return bound
+
+
 _BOUNDS: dict[str, Callable[[float, int, int, Fraction], float]] = {
-    "exact": blanket_divergence,
+    "exact": _exact,
     "bennett": bennett_bound,
     "hoeffding": hoeffding_bound,
     "closed-form": closed_form_bound,
@@ -77,7 +91,9 @@ def response_delta(
     -------
     float
         An upper bound, rounded up. That of "exact" is the divergence against an adversary who
-        knows which of the other users answered at random, up to a ten-millionth of it.
+        knows which of the other users answered at random, up to a ten-millionth of it; below
+        1e-100, and where it would take more than 2^18 terms (very many users and a very small
+        epsilon), it is Bennett's.
 
     Raises
     ------
@@ -207,14 +223,16 @@ def response_epsilon(
     def enough(eps: float) -> bool:
         return _BOUNDS[name](eps, users, values, chance) <= small
 
-    low, high = MIN_EPSILON, 1.0 if name == "closed-form" else MAX_EPSILON
-    if not enough(high):
-        raise ValueError(
-            f"gamma must be larger for any epsilon up to {high:g} with accountant={name!r}, "
-            f"got {quote(gamma)}"
-        )
-    if enough(low):
-        return low
+    # The bounds, unlike the divergence, grow again with epsilon: the first point that is enough.
+    largest = 1.0 if name == "closed-form" else MAX_EPSILON
+    low = high = MIN_EPSILON
+    while not enough(high):
+        if high == largest:
+            raise ValueError(
+                f"gamma must be larger for any epsilon up to {largest:g} with "
+                f"accountant={name!r}, got {quote(gamma)}"
+            )
+        low, high = high, min(2 * high, largest)
     while high > low * (1 + 1e-6):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)

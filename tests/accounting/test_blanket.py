@@ -1,0 +1,328 @@
+"""The privacy blanket's divergence against enumeration, high precision, and other bounds."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import gmpy2
+import pytest
+from gmpy2 import mpfr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikos.accounting import blanket as blanket_module
+from ikos.accounting import response_delta, response_epsilon, response_gamma
+from ikos.accounting.bbgn19 import closed_form_gamma
+from ikos.accounting.blanket import SLACK, ResponseBlanket, blanket_divergence
+from ikos.accounting.shuffled_response import ACCOUNTANTS
+from ikos.randomized_response import GRID
+
+
+def hockey_stick(p, q, odds):
+    """Return the divergence of two laws given as Counters of Fractions."""
+    return sum((max(Fraction(0), p[view] - odds * q[view]) for view in p), Fraction(0))
+
+
+def answers(x, k, gamma):
+    return {y: gamma / k + (1 - gamma) * (y == x) for y in range(k)}
+
+
+def view_law(inputs, k, gamma):
+    """Return the law of the sorted answers, each user's drawn one by one."""
+    law = Counter({(): Fraction(1)})
+    for x in inputs:
+        following = Counter()
+        for seen, chance in law.items():
+            for y, here in answers(x, k, gamma).items():
+                following[tuple(sorted((*seen, y)))] += chance * here
+        law = following
+    return law
+
+
+def knowing_law(x, others, k, gamma):
+    """Return the law of what an adversary sees who knows which of the others answered at random."""
+    law = Counter()
+    for random in itertools.product((False, True), repeat=others):
+        chance = math.prod((gamma if r else 1 - gamma) for r in random)
+        hidden = sum(random)
+        for drawn in itertools.product(range(k), repeat=hidden):
+            for y, here in answers(x, k, gamma).items():
+                seen = (random, tuple(sorted((*drawn, y))))
+                law[seen] += chance * here / Fraction(k) ** hidden
+    return law
+
+
+SMALL = [
+    (n, k, gamma, epsilon)
+    for n, k in ((1, 2), (1, 4), (2, 2), (2, 3), (3, 2), (3, 3), (4, 2))
+    for gamma in (Fraction(1, 8), Fraction(1, 2), Fraction(7, 8))
+    for epsilon in (0.0, 0.25, 1.0, 2.0)
+]
+
+
+@pytest.mark.parametrize(("n", "k", "gamma", "epsilon"), SMALL)
+def test_it_is_the_divergence_for_who_knows_the_random_ones(n, k, gamma, epsilon):
+    odds = Fraction(math.exp(epsilon))
+    exact = hockey_stick(knowing_law(0, n - 1, k, gamma), knowing_law(1, n - 1, k, gamma), odds)
+    found = blanket_divergence(epsilon, n, k, gamma)
+    assert exact <= found * (1 + Fraction(1, 10**15))
+    assert found <= float(exact) * (1 + 2 * SLACK) + 1e-15
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 2), (2, 3), (3, 2), (3, 3), (4, 2), (5, 2)])
+@pytest.mark.parametrize("gamma", [Fraction(1, 8), Fraction(1, 2)])
+def test_it_covers_the_analyzers_view_whatever_the_others_hold(n, k, gamma):
+    for epsilon in (0.25, 1.0):
+        odds = Fraction(math.exp(epsilon))
+        worst = max(
+            hockey_stick(
+                view_law((x, *others), k, gamma), view_law((other, *others), k, gamma), odds
+            )
+            for others in itertools.combinations_with_replacement(range(k), n - 1)
+            for x, other in itertools.permutations(range(k), 2)
+        )
+        found = blanket_divergence(epsilon, n, k, gamma)
+        assert 0 < worst <= found
+        # a k that is one too small, as in BBGN20's Theorem 4.1, promises too much here
+        if k == 3:
+            assert blanket_divergence(epsilon, n, 2, gamma) < found
+
+
+def precise(epsilon, n, k, gamma):
+    """Return the divergence as E[(L_1 + ... + L_M)_+] / (gamma n), by 300-bit sums over A, B, M."""
+    with gmpy2.context(precision=300):
+        odds = gmpy2.exp(mpfr(epsilon))
+        g = mpfr(gmpy2.mpq(gamma))
+        total = mpfr(0)
+        pa = g / k
+        low = [mpfr(1)]
+        for i in range(1, n + 1):
+            low.append(low[-1] * i)
+        for a in range(1, n + 1):
+            for b in range(a):
+                rest = n - a - b
+                if rest < 0:
+                    break
+                front = low[n] / low[a] / low[b] / low[rest] * pa ** (a + b)
+                if front < mpfr(10) ** -60:
+                    continue
+                if k == 2:
+                    value = (1 - g) * k * (a - odds * b) - (odds - 1) * g * (a + b)
+                    if value > 0:
+                        total += front * (1 - 2 * pa) ** rest * value
+                    continue
+                blank = g * (1 - mpfr(2) / k)
+                weight = (1 - g) ** rest
+                for c in range(rest + 1):
+                    value = (1 - g) * k * (a - odds * b) - (odds - 1) * g * (a + b + c)
+                    if value <= 0:
+                        break
+                    total += front * weight * value
+                    weight *= blank / (1 - g) * (rest - c) / (c + 1)
+        return total / (g * n)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "k", "gamma"),
+    [
+        (0.5, 60, 2, Fraction(1, 2)),
+        (1.0, 60, 3, Fraction(1, 3)),
+        (2.0, 50, 5, Fraction(1, 5)),
+        (0.1, 40, 3, Fraction(9, 10)),
+        (2.5, 80, 2, Fraction(1, 10)),
+    ],
+)
+def test_it_agrees_with_300_bits(epsilon, n, k, gamma):
+    exact = precise(epsilon, n, k, gamma)
+    found = ResponseBlanket(n, k, gamma).tails(epsilon)[2]
+    assert abs(found / float(exact) - 1) < 1e-10  # a thousandth of the slack
+
+
+def asymptotic(epsilon, n, k, gamma):
+    """Return the divergence by a sum over S in 200 bits of python-flint's ball arithmetic."""
+    flint = pytest.importorskip("flint")
+    flint.ctx.prec = 200
+    arb = flint.arb
+    odds, g = arb(epsilon).exp(), arb(flint.fmpq(gamma.numerator, gamma.denominator))
+    assert k == 2  # no C
+    truth = (1 - g) * k
+    slope = g * (odds - 1) / truth / (1 + odds)
+    mean = float(gamma) * n
+    spread = 14 * math.sqrt(mean) + 40
+
+    def log_binomial(n, r, p):
+        return (
+            arb(n + 1).lgamma()
+            - arb(r + 1).lgamma()
+            - arb(n - r + 1).lgamma()
+            + r * p.log()
+            + (n - r) * (1 - p).log()
+        )
+
+    total = arb(0)
+    for s in range(max(1, int(mean - spread)), min(n, int(mean + spread)) + 1):
+        t = s * (odds / (1 + odds) + slope)
+        first = int(float(t)) + 1
+        tail = arb(0)
+        term = log_binomial(s, first, arb("0.5")).exp()
+        for a in range(first, s + 1):
+            tail += term * (a - t)
+            term = term * (s - a) / (a + 1)
+            if a > first + 40 + 12 * math.sqrt(s):
+                break
+        total += log_binomial(n, s, g).exp() * tail
+    return float((truth * (1 + odds) * total / (g * n)).mid())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("epsilon", "n", "gamma"),
+    [
+        (1.0, 10**6, Fraction(1, 6000)),
+        (0.25, 10**9, Fraction(1, 10**6)),
+        (0.1, 10**5, Fraction(1, 12)),
+    ],
+)
+def test_it_agrees_with_ball_arithmetic_for_many_users(epsilon, n, gamma):
+    exact = asymptotic(epsilon, n, 2, gamma)
+    found = ResponseBlanket(n, 2, gamma).tails(epsilon)[2]
+    assert abs(found / exact - 1) < 1e-9
+
+
+def test_accountants_are_ordered_and_published_gammas_are_enough():
+    for n in (100, 10**4, 10**6, 10**9):
+        for k in (2, 3, 7, 30, 300):
+            for epsilon in (0.05, 0.3, 1.0):
+                for gamma in (1e-6, 1e-3, 0.05, 0.5, 0.95):
+                    found = [
+                        response_delta(epsilon, n, k, gamma, accountant=accountant)
+                        for accountant in ACCOUNTANTS
+                    ]
+                    exact, bennett, hoeffding, closed = found
+                    assert exact <= bennett <= hoeffding, (n, k, epsilon, gamma, found)
+                    assert exact <= closed, (n, k, epsilon, gamma, found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 10**9),
+    st.integers(2, 1000),
+    st.floats(1e-6, 1.0, exclude_max=True),
+    st.floats(0.01, 5.0),
+)
+def test_bounds_are_ordered_anywhere(n, k, gamma, epsilon):
+    exact = response_delta(epsilon, n, k, gamma)
+    bennett = response_delta(epsilon, n, k, gamma, accountant="bennett")
+    hoeffding = response_delta(epsilon, n, k, gamma, accountant="hoeffding")
+    assert 0 <= exact <= bennett <= hoeffding <= 1
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("n", [1000, 10**6, 10**9])
+@pytest.mark.parametrize("k", [2, 7])
+def test_gamma_is_enough_and_hardly_more(accountant, n, k):
+    delta = 1 / n**2
+    gamma = response_gamma(1.0, delta, n, k, accountant=accountant)
+    assert (gamma * GRID).denominator == 1
+    assert response_delta(1.0, n, k, gamma, accountant=accountant) <= delta
+    less = gamma * (1 - Fraction(3, 10**6))
+    assert response_delta(1.0, n, k, less, accountant=accountant) > delta
+    if accountant != "closed-form":
+        epsilon = response_epsilon(delta, n, k, gamma, accountant=accountant)
+        assert 0.999 < epsilon <= 1.0 + 2e-6
+
+
+def test_epsilon_zero_and_below_by_symmetry():
+    one = ResponseBlanket(50, 3, Fraction(1, 4))
+    tiny = one.divergence(0.0)
+    assert 0 < tiny < 1
+    for epsilon in (0.1, 0.7):
+        below = one.divergence(-epsilon)
+        law = -math.expm1(-epsilon) + math.exp(-epsilon) * one.divergence(epsilon)
+        assert abs(below - law) < 1e-12
+
+
+def test_beyond_the_local_guarantee_nothing_is_left():
+    one = ResponseBlanket(10, 3, Fraction(1, 2))
+    local = math.log(1 + 3 * 0.5 / 0.5)
+    assert one.divergence(local + 1e-9) == 0.0
+    assert one.divergence(local - 1e-3) > 0
+    assert ResponseBlanket(10, 3, Fraction(1)).divergence(0.0) == 0.0
+
+
+def test_the_closed_form_of_the_paper():
+    # 14 k ln(2/delta) / ((n-1) eps^2) with the k = p + 1 values of {0..p}
+    value = 14 * 7 * math.log(2e8) / 9999
+    assert math.isclose(closed_form_gamma(1, 1e-8, 10**4, 7), value, rel_tol=1e-14)
+    assert closed_form_gamma(1, 0.9, 1000, 2) == pytest.approx(27 * 2 / 999)
+    with pytest.raises(ValueError, match="epsilon must be at most 1"):
+        closed_form_gamma(1.01, 1e-8, 10**4, 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n": 0}, "n must be at least 1"),
+        ({"n": 10**10}, "n must be at most"),
+        ({"n": 2.5}, "n must be an integer"),
+        ({"k": 1}, "k must be at least 2"),
+        ({"epsilon": 0}, "epsilon must be at least"),
+        ({"epsilon": math.nan}, "epsilon must be finite"),
+        ({"gamma": 0}, "gamma must be greater than 0"),
+        ({"gamma": 1.5}, "gamma must be at most 1"),
+        ({"accountant": "moments"}, "accountant must be one of 'exact'"),
+    ],
+)
+def test_nonsense_is_refused(change, said):
+    arguments = {"epsilon": 1.0, "n": 1000, "k": 3, "gamma": 0.1} | change
+    with pytest.raises((TypeError, ValueError), match=said):
+        response_delta(**arguments)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-9, math.inf])
+def test_gamma_refuses_a_delta_that_is_none(delta):
+    with pytest.raises(ValueError, match="delta must be"):
+        response_gamma(1.0, delta, 1000, 3)
+
+
+def test_terms_without_end_are_not_counted(monkeypatch):
+    setting = (0.3, 10**4, 5, Fraction(1, 50))
+    exact = response_delta(*setting)
+    blanket_divergence.cache_clear()
+    monkeypatch.setattr(blanket_module, "_MAX_TERMS", 10)
+    with pytest.raises(ValueError, match="would take"):
+        ResponseBlanket(*setting[1:]).divergence(0.3)
+    bound = response_delta(*setting)
+    assert exact < bound == response_delta(*setting, accountant="bennett")
+
+
+class TestMutants:
+    """Each leaves out something that the proof needs, and is caught by the enumeration."""
+
+    @staticmethod
+    def sound(divergence):
+        return all(
+            hockey_stick(
+                knowing_law(0, n - 1, k, gamma),
+                knowing_law(1, n - 1, k, gamma),
+                Fraction(math.exp(epsilon)),
+            )
+            <= Fraction(divergence(epsilon, n, k, gamma)) * (1 + Fraction(1, 10**12))
+            for n, k, gamma, epsilon in SMALL
+        )
+
+    def test_the_real_one_is_sound(self):
+        assert self.sound(blanket_divergence)
+
+    def test_counting_one_value_too_few(self):
+        assert not self.sound(lambda e, n, k, g: blanket_divergence(e, n, max(2, k - 1), g))
+
+    def test_counting_one_user_too_many(self):
+        assert not self.sound(lambda e, n, k, g: blanket_divergence(e, n + 1, k, g))
+
+    def test_a_response_that_is_never_the_truth_by_chance(self):
+        # gamma as the chance of *another* value: the uniform part is then gamma k / (k - 1)
+        assert not self.sound(
+            lambda e, n, k, g: blanket_divergence(e, n, k, min(Fraction(1), g * k / (k - 1)))
+        )
