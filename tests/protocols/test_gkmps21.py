@@ -81,9 +81,9 @@ def test_number_of_messages_is_the_cost() -> None:
     rng = DeterministicRandom(5)
     sent = [protocol.sent(np.ones(1000), rng)[0].size / 1000 for _ in range(30)]
     together = [protocol._play(np.ones(1000), rng).columns[0].size / 1000 for _ in range(300)]
-    expected = protocol.cost().messages_per_user  # five standard errors and more on either side
-    assert np.mean(sent) == pytest.approx(expected, rel=0.05)
-    assert np.mean(together) == pytest.approx(expected, rel=0.02)
+    expected = protocol.cost().messages_per_user  # one run's standard error is 8.2 %
+    assert np.mean(sent) == pytest.approx(expected, rel=0.12)  # 8 standard errors
+    assert np.mean(together) == pytest.approx(expected, rel=0.035)  # 7.4
 
 
 def test_one_users_report_is_the_users_column() -> None:
