@@ -9,8 +9,16 @@ from __future__ import annotations
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.protocols.designated_bbgn20 import DesignatedNoise
+from ikos.protocols.comparison import (
+    CONTENDERS,
+    Contender,
+    Measurement,
+    Row,
+    comparison,
+    measure,
+)
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
+from ikos.protocols.designated_bbgn20 import DesignatedNoise
 from ikos.protocols.interface import Baseline, BaselineResult, SumProtocol
 from ikos.protocols.local_laplace import LocalLaplace
 from ikos.protocols.local_randomized_response import LocalRandomizedResponse
@@ -20,19 +28,25 @@ from ikos.protocols.sparse_noise_scrcs11 import SparseNoise
 from ikos.protocols.unary_csuzz19 import UnaryEncoding
 
 __all__ = [
+    "CONTENDERS",
     "Baseline",
     "BaselineResult",
     "BinaryRandomizedResponse",
     "CentralDiscreteLaplace",
     "CentralLaplace",
-    "DesignatedNoise",
+    "Contender",
     "CorrelatedNoise",
+    "DesignatedNoise",
     "LocalLaplace",
     "LocalRandomizedResponse",
+    "Measurement",
     "PrivacyBlanket",
     "RecursiveSum",
+    "Row",
     "SampleAndThreshold",
     "SparseNoise",
     "SumProtocol",
     "UnaryEncoding",
+    "comparison",
+    "measure",
 ]
