@@ -1,0 +1,263 @@
+"""The exact accountant of shuffled bits, against the definition, and its bounds in between."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+import gmpy2
+import pytest
+from gmpy2 import mpfr, mpq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikos.accounting import binary_response
+from ikos.accounting.binary_response import (
+    binary_response_delta,
+    binary_response_epsilon,
+    binary_response_gamma,
+    local_gamma,
+)
+from ikos.accounting.blanket import blanket_divergence
+from ikos.randomized_response import GRID, grid_up
+
+Law = list[Any]
+
+
+@cache
+def count_law(g: Fraction, zeros: int, ones: int) -> tuple[mpq, ...]:
+    """Return the law of the number of ones among flipped bits, by adding one bit at a time."""
+    law = [mpq(1)]
+    for p in [mpq(g)] * zeros + [1 - mpq(g)] * ones:
+        law = [
+            (law[y] if y < len(law) else 0) * (1 - p) + (law[y - 1] if y else 0) * p
+            for y in range(len(law) + 1)
+        ]
+    return tuple(law)
+
+
+def hockey_stick(first: tuple[mpq, ...], second: tuple[mpq, ...], epsilon: float) -> mpfr:
+    with gmpy2.context(precision=200):
+        ratio = gmpy2.exp(mpfr(epsilon))
+        return sum(
+            (max(a - ratio * b, mpfr(0)) for a, b in zip(first, second, strict=True)), mpfr()
+        )
+
+
+def definition(epsilon: float, n: int, gamma: Fraction, bits: int) -> list[list[mpfr]]:
+    """Return the largest divergence for each t, of all pairs of inputs and of the extreme one."""
+    g, others = gamma / 2, (n - 1) * bits
+    rows = []
+    for t in range(others + 1):
+        laws = [count_law(g, others - t + bits - j, t + j) for j in range(bits + 1)]
+        pairs = [hockey_stick(a, b, epsilon) for a, b in product(laws, repeat=2)]
+        ends = [hockey_stick(laws[i], laws[-1 - i], epsilon) for i in (0, -1)]
+        rows.append([max(pairs), max(ends)])
+    return rows
+
+
+TINY = [(1, 1), (1, 4), (2, 1), (2, 3), (3, 2), (4, 3), (5, 1), (8, 1)]
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 16), Fraction(1, 4), Fraction(3, 5)])
+@pytest.mark.parametrize(("n", "bits"), TINY)
+def test_exact_at_tiny_sizes(n: int, bits: int, gamma: Fraction) -> None:
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 2.5, 9.0):
+        rows = definition(epsilon, n, gamma, bits)
+        # all zeros against all ones is the worst pair
+        assert all(pairs == ends for pairs, ends in rows)
+        worst = max(pairs for pairs, _ in rows)
+        found = binary_response_delta(epsilon, n, gamma, bits=bits)
+        assert worst <= found <= float(worst) * (1 + 1e-9) + 1e-60
+
+
+def test_equal_others_are_not_always_the_worst() -> None:
+    found = 0
+    for n, k in product((4, 6, 8), range(1, 16)):
+        worst = [pairs for pairs, _ in definition(0.5, n, Fraction(k, 16), 1)]
+        found += max(worst) > max(worst[0], worst[-1])
+    assert found
+
+
+@pytest.mark.parametrize(("n", "bits"), [(120, 1), (30, 5)])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_exact_at_middle_sizes(n: int, bits: int, epsilon: float) -> None:
+    """Every t, by rationals with numerators of thousands of bits."""
+    gamma, others = Fraction(5, 32), (n - 1) * bits
+    worst = mpfr(0)
+    for t in range(0, others + 1, 7):
+        low, high = (count_law(gamma / 2, others - t + bits - j, t + j) for j in (0, bits))
+        at_t = max(hockey_stick(low, high, epsilon), hockey_stick(high, low, epsilon))
+        group = binary_response._Group(Fraction(epsilon), bits, gamma)
+        found = max(group.at(others - t, t), group.at(t, others - t))
+        assert at_t <= found <= float(at_t) * (1 + 1e-9)
+        worst = max(worst, at_t)
+    bound = binary_response_delta(epsilon, n, gamma, bits=bits)
+    assert worst <= bound <= float(worst) * 1.1
+
+
+def binomial(n: int, p: mpfr, last: int) -> list[mpfr]:
+    """Return the first probabilities of Bin(n, p)."""
+    law = [(1 - p) ** n]
+    for k in range(min(n, last)):
+        law.append(law[-1] * (n - k) / (k + 1) * p / (1 - p))
+    return law
+
+
+@pytest.mark.parametrize(
+    ("n", "t", "gamma", "epsilon"),
+    [
+        (10**5, 10**5 - 1, Fraction(1, 800), 1.0),
+        (10**5, 0, Fraction(1, 800), 1.0),
+        (10**5, 300, Fraction(1, 800), 1.0),
+        (10**9, 0, Fraction(1, 4 * 10**6), 1.0),
+        (10**9, 10**9 // 3, Fraction(1, 4 * 10**6), 1.0),
+    ],
+)
+def test_large_sizes_in_many_digits(n: int, t: int, gamma: Fraction, epsilon: float) -> None:
+    """Both windows from 0, with 300 bits: nothing that matters is left out."""
+    others, last = n - 1, 900
+    t = min(t, others)
+    with gmpy2.context(precision=300):
+        g, ratio = mpfr(mpq(gamma / 2)), gmpy2.exp(mpfr(epsilon))
+        up, down = binomial(others - t, g, last), binomial(t, g, last)
+        f: dict[int, mpfr] = {}
+        for i, p in enumerate(up):
+            if p < mpfr("1e-80") and i > 200:
+                break
+            for j, q in enumerate(down):
+                if q < mpfr("1e-80") and j > 200:
+                    break
+                f[i - j] = f.get(i - j, mpfr(0)) + p * q
+        ys = sorted(f)
+        zero = mpfr(0)
+        truth = sum(
+            max(
+                (1 - g - ratio * g) * f.get(y - 1, zero) - (ratio * (1 - g) - g) * f.get(y, zero),
+                zero,
+            )
+            for y in [*ys, ys[-1] + 1]
+        )
+    found = binary_response._Group(Fraction(epsilon), 1, gamma).at(others - t, t)
+    assert truth <= found <= float(truth) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bits", [1, 40])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5])
+def test_fourier_and_direct_sums_agree(
+    bits: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = binary_response._Group(Fraction(epsilon), bits, Fraction(1, 4))
+    direct = [group.at(9000 - t, t) for t in (0, 4000, 9000)]
+    monkeypatch.setattr(binary_response, "_DIRECT", 0)
+    for one, t in zip(direct, (0, 4000, 9000), strict=True):
+        other = group.at(9000 - t, t)
+        assert one * (1 - 1e-9) <= other <= one * (1 + 1e-3) + 1e-12
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(0, 60),
+    st.integers(0, 40),
+    st.integers(1, 3),
+    st.integers(1, 60),
+    st.floats(0.01, 3),
+)
+def test_what_is_given_away_bounds_every_t(
+    zeros: int, ones: int, more: int, bits: int, part: int, epsilon: float
+) -> None:
+    group = binary_response._Group(Fraction(epsilon), bits, Fraction(part, 64))
+    bound = group.at(zeros, ones)
+    for taken in {0, more // 3, more}:
+        assert group.at(zeros + more - taken, ones + taken) <= bound * (1 + 1e-9) + 1e-60
+
+
+@given(st.integers(1, 3000), st.integers(1, 4), st.floats(0.01, 4), st.floats(1e-12, 0.5))
+def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
+    n: int, bits: int, epsilon: float, delta: float
+) -> None:
+    gamma = binary_response_gamma(epsilon, delta, n, bits=bits)
+    assert (gamma * GRID).denominator == 1
+    assert gamma <= local_gamma(epsilon, bits=bits)
+    assert binary_response_delta(epsilon, n, gamma, bits=bits) <= delta
+    smaller = gamma * Fraction(97, 100)
+    if smaller >= Fraction(1, GRID):
+        assert binary_response_delta(epsilon, n, smaller, bits=bits) > delta
+
+
+@given(st.integers(1, 1000), st.integers(1, 3), st.integers(1, 63), st.floats(1e-12, 0.5))
+def test_epsilon_inverts_delta(n: int, bits: int, part: int, delta: float) -> None:
+    gamma = Fraction(part, 64)
+    epsilon = binary_response_epsilon(delta, n, gamma, bits=bits)
+    assert epsilon <= bits * math.log(2 / gamma - 1) * (1 + 1e-9)
+    assert binary_response_delta(epsilon, n, gamma, bits=bits) <= delta
+    if epsilon:
+        assert binary_response_delta(epsilon * 0.99, n, gamma, bits=bits) > delta * 0.999
+
+
+@given(st.integers(2, 2000), st.integers(2, 60), st.floats(0.05, 3))
+def test_more_users_more_noise_and_more_epsilon_make_less_delta(
+    n: int, part: int, epsilon: float
+) -> None:
+    gamma = Fraction(part, 64)
+    delta = binary_response_delta(epsilon, n, gamma)
+    room = 1 + 2e-4
+    assert binary_response_delta(epsilon, n + n // 5 + 1, gamma) <= delta * room + 1e-90
+    assert binary_response_delta(epsilon, n, gamma + Fraction(1, 64)) <= delta * room + 1e-90
+    assert binary_response_delta(epsilon * 1.1, n, gamma) <= delta * room + 1e-90
+    # the others' truth makes noise too, which an adversary who knows who answered at random lacks
+    assert delta <= blanket_divergence(epsilon, n, 2, gamma) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 3.7, 20.0, 100.0])
+@pytest.mark.parametrize("bits", [1, 3])
+def test_local_gamma_is_on_the_right_side(epsilon: float, bits: int) -> None:
+    gamma = local_gamma(epsilon, bits=bits)
+    with gmpy2.context(precision=400):
+        ratio = gmpy2.exp(mpfr(mpq(Fraction(epsilon) / bits)))
+        assert mpq(1 - gamma / 2) <= ratio * mpq(gamma / 2)
+        less = gamma - Fraction(1, GRID)
+        assert mpq(1 - less / 2) > ratio * mpq(less / 2)
+
+
+def test_no_shuffler_is_needed_at_the_local_gamma() -> None:
+    assert binary_response_gamma(1, 0, 10**6) == local_gamma(1)
+    assert binary_response_delta(1, 10**6, local_gamma(1)) < 1e-25
+    assert binary_response_delta(1, 10**6, grid_up(0.54)) == 0
+    assert binary_response_delta(0, 10, 1) == 0
+    assert binary_response_epsilon(0, 10, 1) == 0
+    assert binary_response_epsilon(0, 1, 0.5) == pytest.approx(math.log(3), rel=1e-6)
+    # where the smallest probability of the grid is enough
+    assert binary_response_gamma(100, 1e-6, 10**6) == Fraction(1, GRID)
+
+
+def test_published_values() -> None:
+    """What the exact law lets Table 3's settings run at; computed here once, and stable."""
+    lambdas = {(10**4, 0.5): 259.33, (10**4, 1): 97.26, (10**5, 0.5): 360.9, (10**5, 1): 130.09}
+    for (n, epsilon), value in lambdas.items():
+        found = float(binary_response_gamma(epsilon, n**-2.0, n)) * n
+        assert found == pytest.approx(value, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: binary_response_delta(-1, 5, 0.5), ValueError, "epsilon .* -1"),
+        (lambda: binary_response_delta(1, 0, 0.5), ValueError, "n must be at least 1, got 0"),
+        (lambda: binary_response_delta(1, 5, 0), ValueError, "gamma .* 0"),
+        (lambda: binary_response_delta(1, 5, 1.5), ValueError, "gamma .* 1.5"),
+        (lambda: binary_response_delta(1, 5.0, 0.5), TypeError, "n must be an integer"),
+        (lambda: binary_response_delta(1, 10**9, 0.5, bits=10**4), ValueError, "2\\^39"),
+        (lambda: binary_response_gamma(1, 1, 5), ValueError, "delta must be less than 1"),
+        (lambda: binary_response_gamma(0, 0.1, 5), ValueError, "epsilon .* 0"),
+        (lambda: binary_response_epsilon(float("nan"), 5, 0.5), ValueError, "delta .* nan"),
+        (lambda: binary_response_epsilon(0, 1, 2.0**-50, bits=9), ValueError, "no epsilon"),
+        (lambda: local_gamma(1, bits=0), ValueError, "bits must be at least 1"),
+    ],
+)
+def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        call()
