@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from scipy import optimize
 from scipy.stats import norm
@@ -326,8 +326,8 @@ def optimized_digits(
     Notes
     -----
     The search is over integer domains and shares of the budget. It takes each digit's loss for a
-    Gaussian one, of variance 2 k (1 - gamma)^2 / (gamma n); the probabilities of the best few are
-    then found with the accountant, and their errors compared.
+    Gaussian one, of variance 2 k (1 - gamma)^2 / (gamma n), and scales that to the accountant;
+    the probabilities of the best are then found with the accountant.
 
     Examples
     --------
@@ -356,32 +356,33 @@ def _optimized(
         composition = "basic"
     power = 1.0 if composition == "basic" else 2.0
     mu = _gaussian(float(eps), float(small) / (m if composition == "basic" else 1))
-    known = (-0.5, 0.5)  # about where the scale of a composed digit's noise lies
+    found: list[tuple[float, DigitParameters]] = []
 
-    def finished(sketch: Sketch, cells: int) -> DigitParameters:
-        nonlocal known
-        _, domains, shares = sketch
-        if composition == "numerical":
-            gammas, scale = _composed_gammas(n, domains, shares, mu, eps, small, cells, known)
-            known = (scale - 0.02, scale + 0.02)
-        else:
+    def made(domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> None:
+        parameters = DigitParameters(math.prod(domains) - 1, domains, _layout(domains), gammas)
+        if max(gammas) < 1:
+            found.append((parameters.mse(n), parameters))
+
+    sketches = [sketch for sketch in _search(n, m, mu, power) if math.isfinite(sketch[0])]
+    if composition == "numerical" and sketches:
+        # how much less noise than a Gaussian loss asks for: about the same for all domains
+        compose = partial(_composed_gammas, n, eps=eps, small=small)
+        _, domains, shares = sketches[0]
+        _, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
+        mu *= math.exp(scale / 2)
+        _, domains, shares = _search(n, m, mu, power)[0]
+        made(domains, compose(domains, shares, mu, cells=_FINAL_CELLS, known=(-0.02, 0.02))[0])
+    else:
+        for _, domains, shares in sketches:
             parts = shares if composition == "basic" else [share**0.5 for share in shares]
             whole = [part / sum(parts) * (1 - 1e-12) for part in parts]
-            gammas = _split_gammas(n, domains, whole, eps, small, composition, accountant)
-        return DigitParameters(math.prod(domains) - 1, domains, _layout(domains), gammas)
-
-    best: tuple[float, Sketch] | None = None
-    for sketch in _search(n, m, mu, power)[:3]:
-        if math.isfinite(sketch[0]):
-            found = finished(sketch, _SEARCH_CELLS)
-            error = found.mse(n) if max(found.gammas) < 1 else math.inf
-            best = min(best or (math.inf, sketch), (error, sketch))
-    if best is None or not math.isfinite(best[0]):
+            made(domains, _split_gammas(n, domains, whole, eps, small, composition, accountant))
+    if not found:
         raise ValueError(
             f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
             f"{float(small):.3g}, got {n}"
         )
-    return finished(best[1], _FINAL_CELLS)
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def _composed_gammas(
@@ -389,6 +390,7 @@ def _composed_gammas(
     domains: tuple[int, ...],
     shares: Sequence[float],
     mu: float,
+    *,
     eps: Fraction,
     small: Fraction,
     cells: int,

@@ -113,7 +113,14 @@ def test_the_measure_of_the_search_is_good():
             shares[0] *= tilt
             shares = [share / sum(shares) for share in shares]
             gammas, _ = digits._composed_gammas(
-                n, domains, shares, mu, Fraction(epsilon), Fraction(delta), 25, (-0.1, 0.1)
+                n,
+                domains,
+                shares,
+                mu,
+                eps=Fraction(epsilon),
+                small=Fraction(delta),
+                cells=25,
+                known=(-0.1, 0.1),
             )
             other = digits.DigitParameters(
                 math.prod(domains) - 1, domains, digits._layout(domains), gammas
