@@ -83,6 +83,7 @@ class PrivacyBlanket(DigitProtocol):
         users, honest = self._checked_users(n, min_honest)
         eps, small = budget(epsilon, delta)
         name = choice("accountant", accountant, ACCOUNTANTS)
+        bounds = Bounds(lower, upper)
         if precision is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
         else:
@@ -102,7 +103,7 @@ class PrivacyBlanket(DigitProtocol):
             delta=small,
             digits=digits,
             shuffler="parallel",
-            bounds=Bounds(lower, upper),
+            bounds=bounds,
             accountant=name,
         )
 

@@ -108,6 +108,8 @@ class RecursiveSum(DigitProtocol):
             composition = "numerical" if whose == "optimized" else "basic"
         adding = choice("composition", composition, allowed)
         name = choice("accountant", accountant, ACCOUNTANTS)
+        kind = choice("shuffler", shuffler, SHUFFLERS)
+        bounds = Bounds(lower, upper)
         make = optimized_digits if whose == "optimized" else paper_digits
         self._hold(
             n=users,
@@ -115,8 +117,8 @@ class RecursiveSum(DigitProtocol):
             epsilon=eps,
             delta=small,
             digits=make(honest, eps, small, m, composition=adding, accountant=name),
-            shuffler=choice("shuffler", shuffler, SHUFFLERS),
-            bounds=Bounds(lower, upper),
+            shuffler=kind,
+            bounds=bounds,
             parameters=whose,
             composition=adding,
             accountant=name,
