@@ -20,7 +20,7 @@ from ikos.cli.output import discard_output
 
 __all__ = ["execute", "main"]
 
-COMMANDS = ("sum", "messages", "graphs", "demo")
+COMMANDS = ("sum", "messages", "compare", "graphs", "demo")
 """Each a module of this package with a click command called ``command``."""
 
 

@@ -18,7 +18,8 @@ _OPTIONS |= {
     for name in (
         "analysis", "backend", "bound", "column", "confidence", "corrupt_shufflers", "delimiter",
         "delta", "epsilon", "largest", "lower", "messages", "min_honest", "modulus", "planted",
-        "precision", "reserve", "seed", "shuffler", "sigma", "trials", "upper", "users", "workers",
+        "precision", "reserve", "runs", "seed", "shuffler", "sigma", "trials", "upper", "users",
+        "workers",
     )
 }  # fmt: skip
 

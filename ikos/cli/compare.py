@@ -1,0 +1,286 @@
+"""``ikos compare``: every protocol for sums, side by side.
+
+The JSON object that ``--json`` prints is described in `ikos.cli.compare_report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ikos.cli.budget import weak
+from ikos.cli.compare_report import Asked, Data, Line, as_json, as_text
+from ikos.cli.errors import Command, problem
+from ikos.cli.output import print_json, print_text, progress
+from ikos.cli.types import BOUND, DELIMITER, DELTA, EPSILON, HONEST, PLOT, Base, Honest, Whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples
+  ikos compare --users 10^4 --epsilon 1 --delta 1e-8
+  ikos compare --users 10^6 --epsilon 1 --protocol private-sum \\
+      --protocol privacy-blanket --plot compare.png
+  ikos compare --data people.csv --column age --lower 0 --upper 100 \\
+      --epsilon 1 --delta 1e-9
+"""
+
+MOST_USERS = 10**9
+RUNS = 20
+MOST_RUNS = 10**6
+
+NOT_PRIVATE = (
+    "measured errors are differences from the true sum, and NOT private: for data that may be known"
+)
+
+
+class Key(Base):
+    """The name of a protocol, looked up when it is needed."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from ikos.protocols import CONTENDERS
+
+        keys = [contender.key for contender in CONTENDERS]
+        if value not in keys:
+            shown = repr(str(value))
+            shown = shown if len(shown) <= 60 else shown[:56] + "...'"
+            self.fail(f"{shown} is not one of {', '.join(keys)}", param, ctx)
+        return str(value)
+
+
+@click.command("compare", cls=Command, epilog=EXAMPLES)
+@click.option("--users", type=Whole(low=1, high=MOST_USERS), help="How many; 10^6. Or --data.")
+@click.option(
+    "--epsilon",
+    required=True,
+    type=EPSILON,
+    help="Privacy budget, e.g. 1; smaller is more private.",
+)
+@click.option("--delta", type=DELTA, help="Privacy failure probability, e.g. 1e-9 [1/users^2].")
+@click.option("--lower", type=BOUND, help="Public lower bound of the values [0].")
+@click.option("--upper", type=BOUND, help="Public upper bound of the values [1].")
+@click.option(
+    "--min-honest",
+    type=HONEST,
+    help="How many users are honest at least, e.g. 800000 or 80% [all of them].",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    type=Key(),
+    multiple=True,
+    help="Only this one, as the table calls it; can be given many times [all].",
+)
+@click.option(
+    "--data",
+    "file",
+    metavar="FILE",
+    help="Also run every protocol on a column of this file, CSV or Parquet, a row per user, and "
+    "print how far off it is, which is NOT private.",
+)
+@click.option("--column", metavar="NAME", help="Its name, or number with --no-header.")
+@click.option("--no-header", is_flag=True, help="The file has no header line.")
+@click.option("--delimiter", type=DELIMITER, help=r"Between cells [,]; \t for tabs.")
+@click.option(
+    "--on-out-of-range",
+    type=click.Choice(["reject", "clamp"]),
+    help="Refuse values outside the bounds [default], or move them to the nearest bound.",
+)
+@click.option(
+    "--runs", type=Whole(low=1, high=MOST_RUNS), help=f"Of each protocol on the data [{RUNS}]."
+)
+@click.option(
+    "--seed", type=Whole(), help="Draw the same each time; any number [secure randomness]."
+)
+@click.option(
+    "--plot",
+    type=PLOT,
+    help="Also plot the errors against messages and bits, e.g. --plot compare.png; or .svg, .pdf. "
+    "Needs matplotlib (the extra 'plot').",
+)
+@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+def command(
+    users: int | None,
+    epsilon: Fraction,
+    delta: Fraction | None,
+    lower: float | None,
+    upper: float | None,
+    min_honest: int | Fraction | None,
+    protocols: tuple[str, ...],
+    file: str | None,
+    column: str | None,
+    no_header: bool,
+    delimiter: str | None,
+    on_out_of_range: str | None,
+    runs: int | None,
+    seed: int | None,
+    plot: Path | None,
+    json: bool,
+) -> None:
+    """Compare all protocols for a private sum.
+
+    For so many users, and the same guarantee to each of them: what each sends,
+    how far off the sum can be, and how much one dishonest user can change it.
+    With --data every protocol also runs on a column of values, and what is
+    measured stands beside what is predicted.
+    """
+    if plot is not None:
+        import ikos.plots.protocols  # noqa: F401  (says at once whether it can be done)
+    if file is None:
+        given = {
+            "column": column, "no_header": no_header or None, "delimiter": delimiter,
+            "on_out_of_range": on_out_of_range, "runs": runs, "seed": seed,
+        }  # fmt: skip
+        for name, value in given.items():
+            if value is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --data")
+        if users is None:
+            raise click.UsageError("give --users, or --data, a file with a row for each")
+        low, high, data = 0.0 if lower is None else lower, 1.0 if upper is None else upper, None
+        _check_bounds(low, high)
+    else:
+        for name, needed in (("column", column), ("lower", lower), ("upper", upper)):
+            if needed is None:
+                raise click.UsageError(f"--data needs --{name}")
+        assert column is not None
+        assert lower is not None
+        assert upper is not None
+        low, high = lower, upper
+        _check_bounds(low, high)
+        data = Data(file, column, on_out_of_range == "clamp", runs or RUNS, seed)
+        values = _values(data, low, high, header=not no_header, delimiter=delimiter or ",")
+        if users is not None and users != values.size:
+            raise click.UsageError(
+                f"--users must be the {values.size:,} rows of {file!r}, or left out, got {users:,}"
+            )
+        users = int(values.size)
+    honest = Honest.of(min_honest, users)
+    if honest > users:
+        raise click.UsageError(f"--min-honest must be at most --users = {users}, got {honest}")
+    asked = Asked(users, honest, epsilon, _delta(delta, users), low, high)
+    lines = _lines(asked, protocols)
+    if data is not None:
+        lines = _measured(lines, values, data)
+    if plot is not None:
+        _plot(plot, asked, lines)
+    warnings = weak(epsilon, asked.delta, users)
+    if data is not None:
+        warnings.append(NOT_PRIVATE)
+    for warning in warnings:
+        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+    if json:
+        print_json(as_json(asked, lines, data, plot, warnings))
+    else:
+        print_text(as_text(asked, lines, data, plot))
+
+
+def _check_bounds(lower: float, upper: float) -> None:
+    if not lower < upper:
+        raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
+
+
+def _delta(delta: Fraction | None, users: int) -> Fraction:
+    """Return delta, by default what Table 3 of BBGN20 takes."""
+    if delta is not None:
+        return delta
+    if users == 1:
+        raise click.UsageError("give --delta: for a single user there is no default")
+    return Fraction(1, users**2)
+
+
+def _values(
+    data: Data, lower: float, upper: float, *, header: bool, delimiter: str
+) -> NDArray[np.float64]:
+    """Return the column, within the bounds."""
+    import numpy as np
+
+    from ikos.tables import read_column
+
+    if not header and not data.column.isdigit():
+        raise click.UsageError(
+            f"with --no-header, --column is a number counted from 1, got {data.column!r}"
+        )
+    with progress("reading") as shown:
+        values = read_column(
+            data.file, data.column, header=header, delimiter=delimiter, progress=shown
+        )
+    if values.size > MOST_USERS:
+        raise click.UsageError(f"{data.file!r} has {values.size:,} rows, more than {MOST_USERS:,}")
+    outside = (values < lower) | (values > upper)
+    if outside.any() and not data.clamp:
+        first = int(np.argmax(outside))
+        raise click.UsageError(
+            f"{data.file!r}: row {first + 1} has {values[first]:.15g} in {data.which}, outside "
+            f"[{lower:.10g}, {upper:.10g}]; "
+            "give public bounds that hold every value, or --on-out-of-range clamp"
+        )
+    return np.clip(values, lower, upper)
+
+
+def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line]:
+    from ikos.protocols import comparison
+
+    with progress("choosing parameters") as shown:
+        rows = comparison(
+            asked.users,
+            asked.epsilon,
+            asked.delta,
+            lower=asked.lower,
+            upper=asked.upper,
+            min_honest=asked.honest,
+            protocols=protocols or None,
+            progress=shown,
+        )
+    return [Line(row) for row in rows]
+
+
+def _measured(lines: list[Line], values: NDArray[np.float64], data: Data) -> list[Line]:
+    """Run every protocol that there is. Its draws do not depend on which others run."""
+    from ikos.protocols import measure
+    from ikos.testing import DeterministicRandom
+
+    measured = []
+    with progress("running") as shown:
+        for i, line in enumerate(lines):
+
+            def step(done: int, whole: int, before: int = i) -> None:
+                if shown is not None:
+                    shown(before * whole + done, len(lines) * whole)
+
+            if line.row.protocol is not None:
+                rng = None if data.seed is None else DeterministicRandom(data.seed)
+                try:
+                    found = measure(line.row, values, data.runs, rng, progress=step)
+                    line = replace(line, measured=found)
+                except (ValueError, MemoryError) as error:
+                    line = replace(line, skipped=problem(error))
+            step(data.runs, data.runs)
+            measured.append(line)
+    return measured
+
+
+def _plot(path: Path, asked: Asked, lines: list[Line]) -> None:
+    from ikos.plots import save
+    from ikos.plots.protocols import protocols_figure
+
+    figure = protocols_figure(
+        [line.row for line in lines],
+        asked.title,
+        measured={line.row.key: line.measured for line in lines if line.measured is not None},
+    )
+    try:
+        save(figure, path)
+    except OSError as error:
+        reason = (error.strerror or "output error").lower()
+        raise click.UsageError(f"cannot write {str(path)!r}: {reason}") from None
