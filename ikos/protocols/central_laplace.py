@@ -130,12 +130,7 @@ class CentralDiscreteLaplace(Baseline):
         ValueError
             If a message is not an encoding: the noise is for sums of those.
         """
-        self._arrived(messages, order)
-        if messages.shape[0] != 1 or messages.min() < 0 or messages.max() > self.precision:
-            raise ValueError(
-                f"messages must be one integer in [0, {self.precision}] of each user; "
-                "there are others (not shown)"
-            )
+        self._arrived(messages, order, rows=1, most=self.precision)
         users, total = messages.shape[1], exact_sum(messages)
         noisy = total + discrete_laplace(self.epsilon / self.precision, rng=secure(rng))
         result = np.array([users, noisy], dtype=object)

@@ -147,6 +147,7 @@ class DigitProtocol(Baseline):
         order : {"sorted", "permuted"}
             As for `ikos.SecureSum.shuffle`.
         """
+        self._arrived(messages, order)
         return shuffle(
             messages, shuffler=self.shuffler, clear_share=False, order=order, rng=secure(rng)
         )

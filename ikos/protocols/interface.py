@@ -50,7 +50,7 @@ class SumProtocol(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run: of the view, and so of the estimate."""
+        """What is guaranteed to each user for one run, of the view and so of the estimate."""
 
     @property
     def mse(self) -> float:
@@ -239,8 +239,19 @@ class Baseline(ABC):
             messages, shuffler="parallel", clear_share=False, order=order, rng=secure(rng)
         )
 
-    def _arrived(self, messages: NDArray[Any], order: str) -> None:
-        """Refuse what are not messages of enough users; the analyzer judges what they say."""
+    def _arrived(
+        self,
+        messages: NDArray[Any],
+        order: str,
+        *,
+        rows: int | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Refuse what are not messages of enough users.
+
+        Where a view does not show each message, what one user can do rests on ``rows``, how many
+        messages each must send, and ``most``, the largest; the smallest is 0.
+        """
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
@@ -250,6 +261,10 @@ class Baseline(ABC):
                 f"{messages.dtype} of shape {messages.shape}"
             )
         self._enough("messages", messages.shape[1])
+        if rows is not None and messages.shape[0] != rows:
+            raise ValueError(f"messages must be {rows} of each user, got {messages.shape[0]}")
+        if most is not None and messages.size and not 0 <= messages.min() <= messages.max() <= most:
+            raise ValueError(f"messages must be in [0, {most}]; there are others (not shown)")
 
     def analyze(self, view: View) -> BaselineResult:
         """Return the estimate of the sum over the users of a view.

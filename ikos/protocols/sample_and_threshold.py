@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, up
+from ikos._validation import up
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -21,7 +21,7 @@ from ikos.protocols.errors import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee
-from ikos.shuffling import ORDERS, View
+from ikos.shuffling import View
 
 __all__ = ["SampleAndThreshold", "Thresholded"]
 
@@ -194,7 +194,7 @@ class SampleAndThreshold(Baseline):
         order: str = "sorted",
     ) -> View:
         """Return what the shuffler hands on: the number of users, and the count or 0."""
-        choice("order", order, ORDERS)
+        self._arrived(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))
         kept = count if count >= self.threshold else 0
         column = np.array([messages.size, kept], dtype=np.int64)

@@ -26,7 +26,7 @@ from ikos.protocols.interface import Baseline, budget
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee
-from ikos.shuffling import ORDERS, View
+from ikos.shuffling import View
 
 __all__ = ["UnaryEncoding", "default_messages"]
 
@@ -87,7 +87,7 @@ class UnaryEncoding(Baseline):
 
     Notes
     -----
-    `mse` is the exact supremum over all values, where all x r lie in the middle between two
+    ``mse`` is the exact supremum over all values, where all x r lie in the middle between two
     integers: n ((r - 1) g (1 - g) + 1/4) / (r (1 - gamma))^2 with g = gamma/2.
 
     Examples
@@ -184,7 +184,7 @@ class UnaryEncoding(Baseline):
         Any order of the bits can be made from that, and it from any order: ``order`` makes no
         difference, and no randomness is needed.
         """
-        choice("order", order, ORDERS)
+        self._arrived(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
         return _counted(messages.size - ones, ones)
 

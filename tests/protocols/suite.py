@@ -8,7 +8,7 @@ as it says, at every number of runs; no normal approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -20,11 +20,18 @@ from numpy.typing import NDArray
 from ikos import PrivateSum
 from ikos.confidence import mean_interval
 from ikos.protocols import (
+    BinaryRandomizedResponse,
     CentralDiscreteLaplace,
     CentralLaplace,
+    CorrelatedNoise,
     DesignatedNoise,
     LocalLaplace,
+    LocalRandomizedResponse,
+    PrivacyBlanket,
+    RecursiveSum,
+    SampleAndThreshold,
     SparseNoise,
+    UnaryEncoding,
 )
 from ikos.results import Estimate
 from ikos.testing import DeterministicRandom
@@ -42,38 +49,65 @@ class Case:
     make : callable
         Returns the protocol for n users and keyword arguments (``lower``, ``upper``; others that
         it takes, such as ``min_honest``).
+    forged : callable, optional
+        Returns what a dishonest user may send in place of honest messages, given the protocol and
+        those; None where one user's influence has no limit.
+    attacked : callable, optional
+        Returns a small protocol whose ``influence`` such messages reach; by default ``make`` for
+        `few` users.
     n : int
         Users of the statistical tests.
-    attacked : callable, optional
-        Returns a small protocol whose ``influence`` an attack by `columns` reaches; by default
-        ``make`` for `few` users.
-    alphabet : callable, optional
-        What one message may be, of that protocol; None where it may be anything.
     few : int
         Users where few are enough: the protocol must be possible for so many.
     tight : float
         ``mse`` times this is reached on some of the data sets.
-    whole : bool
-        Whether one seed gives one error whatever the bounds: all randomness is drawn in an order
-        that does not depend on them.
+    ragged : bool
+        Whether the number of a user's messages is random; arrays of them are padded with zeros.
+    biased : bool
+        Whether the estimate is, and says so.
     """
 
     make: Callable[..., Any]
-    alphabet: Callable[[Any], Iterable[int]] | None = None
+    forged: Callable[[Any, NDArray[Any]], Iterable[NDArray[Any]]] | None = None
     attacked: Callable[[], Any] | None = None
     n: int = 150
     few: int = 12
     tight: float = 0.9
-    whole: bool = True
+    ragged: bool = False
+    biased: bool = False
 
+    @cache  # noqa: B019 - some take a second to make, and all are immutable
     def small(self, **options: Any) -> Any:
         """Return the protocol for few users."""
         return self.make(self.few, **options)
 
 
-def group(protocol: Any) -> range:
-    """Return all elements of a protocol's group."""
-    return range(protocol.modulus)
+def shares(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield reports with another last share: this alone reaches every sum."""
+    for value in range(protocol.modulus):
+        column = honest.copy()
+        column[-1] = value
+        yield column
+
+
+def encodings(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield both ends of the encoding."""
+    for value in (0, protocol.precision):
+        yield np.full_like(honest, value)
+
+
+def digits(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the smallest digits, and the greatest; labelled where one shuffler takes all."""
+    domains = protocol.digits.domains
+    first = np.cumsum((0, *domains[:-1])) * (protocol.shuffler == "single")
+    for values in (first, first + domains - 1):
+        yield values.astype(honest.dtype)
+
+
+def bits(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield no ones, and ones alone."""
+    for value in (0, 1):
+        yield np.full_like(honest, value)
 
 
 def tiny_sum(protocol: Callable[..., Any], **options: Any) -> Callable[[], Any]:
@@ -86,42 +120,79 @@ def tiny_sum(protocol: Callable[..., Any], **options: Any) -> Callable[[], Any]:
 CASES: dict[str, Case] = {
     "central-laplace": Case(
         lambda n, **bounds: CentralLaplace(n, 1, **bounds),
-        lambda protocol: (0, protocol.precision),
+        encodings,
     ),
     "central-discrete-laplace": Case(
         lambda n, **bounds: CentralDiscreteLaplace(n, 0.7, **bounds),
-        lambda protocol: range(protocol.precision + 1),
+        encodings,
     ),
-    "local-laplace": Case(lambda n, **bounds: LocalLaplace(n, 1, **bounds)),
+    "local-laplace": Case(lambda n, **bounds: LocalLaplace(n, 1, **bounds), n=40),
     "private-sum": Case(
-        lambda n, **options: PrivateSum(n, 1, 1e-3, **options), group, tiny_sum(PrivateSum)
+        lambda n, **options: PrivateSum(n, 1, 1e-3, **options), shares, tiny_sum(PrivateSum)
     ),
     "private-sum-single": Case(
         lambda n, **options: PrivateSum(
             n, 1, 1e-2, shuffler="single", clear_share=False, **options
         ),
-        group,
+        shares,
         tiny_sum(PrivateSum, shuffler="single", clear_share=False),
     ),
     "designated-noise": Case(
         lambda n, **options: DesignatedNoise(n, 1, 1e-3, **options),
-        group,
+        shares,
         tiny_sum(DesignatedNoise),
     ),
-    "designated-noise-single": Case(
-        lambda n, **options: DesignatedNoise(
-            n, 1, 1e-2, shuffler="single", clear_share=False, **options
-        ),
-        group,
-        tiny_sum(DesignatedNoise, shuffler="single", clear_share=False),
-    ),
     "sparse-noise": Case(
-        lambda n, **options: SparseNoise(n, 1, 1e-3, **options), group, tiny_sum(SparseNoise)
+        lambda n, **options: SparseNoise(n, 1, 1e-3, **options), shares, tiny_sum(SparseNoise)
     ),
     "sparse-noise-published": Case(
         lambda n, **options: SparseNoise(n, 1, 1e-3, accountant="published", **options),
-        group,
+        shares,
         tiny_sum(SparseNoise, accountant="published"),
+    ),
+    "local-randomized-response": Case(
+        lambda n, **bounds: LocalRandomizedResponse(n, 1, **bounds), bits
+    ),
+    "binary-randomized-response": Case(
+        lambda n, **options: BinaryRandomizedResponse(n, 2, 1e-2, **options), bits
+    ),
+    "unary-encoding": Case(lambda n, **options: UnaryEncoding(n, 2, 1e-2, **options), bits),
+    "unary-encoding-composed": Case(
+        lambda n, **options: UnaryEncoding(
+            n, 4, 1e-2, messages=2, accountant="composition", **options
+        ),
+        bits,
+    ),
+    "sample-and-threshold": Case(
+        lambda n, **bounds: SampleAndThreshold(n, 2, 1e-2, **bounds),
+        bits,
+        few=60,
+        tight=0.1,
+        biased=True,
+    ),
+    "privacy-blanket": Case(
+        lambda n, **options: PrivacyBlanket(n, 2, 1e-2, **options), digits, tight=0.7
+    ),
+    "privacy-blanket-hoeffding": Case(
+        lambda n, **options: PrivacyBlanket(n, 4, 1e-2, accountant="hoeffding", **options),
+        digits,
+        tight=0.7,
+    ),
+    "recursive-two": Case(
+        lambda n, **options: RecursiveSum(n, 4, 1e-2, **options), digits, tight=0.5
+    ),
+    "recursive-paper": Case(
+        lambda n, **options: RecursiveSum(n, 4, 1e-2, parameters="paper", **options),
+        digits,
+        tight=0.5,
+    ),
+    "recursive-single-shuffler": Case(
+        lambda n, **options: RecursiveSum(n, 4, 1e-2, messages=3, shuffler="single", **options),
+        digits,
+        tight=0.5,
+    ),
+    "correlated-noise": Case(
+        lambda n, **options: CorrelatedNoise(n, 2, 1e-2, precision=2, **options), ragged=True
     ),
 }
 
@@ -147,45 +218,43 @@ DATA = tuple(data_sets(1))
 
 @dataclass(frozen=True)
 class Sample:
-    """Independent runs on one data set."""
+    """The errors of independent runs on one data set, and the result of the last."""
 
     protocol: Any
     errors: NDArray[np.float64]
-    results: tuple[Estimate, ...]
-
-    @property
-    def size(self) -> int:
-        """How many runs."""
-        return self.errors.size
+    result: Estimate
 
 
 @cache
-def sample(name: str, data: str, runs: int, lower: float = 0.0, upper: float = 1.0) -> Sample:
-    """Return runs of a case on a data set, stretched to other bounds."""
+def sample(name: str, data: str, runs: int) -> Sample:
+    """Return runs of a case on a data set."""
     case = CASES[name]
-    protocol = case.make(case.n, lower=lower, upper=upper)
-    x = lower + (upper - lower) * data_sets(case.n)[data]
-    seed = 1000 * list(CASES).index(name) + DATA.index(data)
-    rng = DeterministicRandom(seed)
-    results = tuple(protocol.run(x, rng) for _ in range(runs))
+    protocol, x = case.make(case.n), data_sets(case.n)[data]
+    rng = DeterministicRandom(1000 * list(CASES).index(name) + DATA.index(data))
     truth = math.fsum(x)
-    return Sample(protocol, np.array([r.estimate - truth for r in results]), results)
+    errors = []
+    for _ in range(runs):
+        result = protocol.run(x, rng)
+        errors.append(result.estimate - truth)
+    return Sample(protocol, np.array(errors), result)
 
 
 def bias_allowed(mse: float, runs: int) -> float:
     """Return what the mean of clipped errors can be, at most, of an unbiased estimate.
 
-    Errors are clipped at c = 6 sqrt(mse): that moves their mean by E(abs(e) - c)_+ <= mse / (4 c)
-    at most. Then Bernstein's inequality for variables of variance mse within c.
+    Errors are clipped at c = 3 sqrt(mse): that moves their mean by E(abs(e) - c)_+ <= mse / (4 c)
+    at most. Then Bernstein's inequality for variables of variance mse, within c + mse / (4 c) of
+    their mean.
     """
-    c = 6 * math.sqrt(mse)
-    a = 2 * c * LN / (3 * runs)  # abs(e - mean) <= 2 c
-    return mse / (4 * c) + math.sqrt(2 * mse * LN / runs) + a
+    c = 3 * math.sqrt(mse)
+    moved = mse / (4 * c)
+    a = (c + moved) * LN / (3 * runs)
+    return moved + a + math.sqrt(a * a + 2 * mse * LN / runs)
 
 
 def clipped_mean(errors: NDArray[np.float64], mse: float) -> float:
     """Return the mean of errors clipped as in `bias_allowed`."""
-    c = 6 * math.sqrt(mse)
+    c = 3 * math.sqrt(mse)
     return float(np.clip(errors, -c, c).mean())
 
 
@@ -199,25 +268,12 @@ def mean_square(errors: NDArray[np.float64], mse: float) -> tuple[float, float]:
     return 16 * low, 16 * high
 
 
-def columns(messages: NDArray[Any], values: Iterable[int]) -> Iterable[NDArray[Any]]:
-    """Yield what a dishonest user may send: all messages alike, or one other message than before.
-
-    For messages of independent meaning the extremes are among the former; for shares the one
-    message alone reaches every sum.
-    """
-    for value in values:
-        same = messages[:, 0].copy()
-        same[:] = value
-        one = messages[:, 0].copy()
-        one[-1] = value
-        yield from (same, one)
-
-
-def attack(protocol: Any, x: NDArray[np.float64], values: Iterable[int], seed: int) -> float:
+def attack(case: Case, protocol: Any, x: NDArray[np.float64], seed: int) -> float:
     """Return the largest difference between estimates that the first user's messages make."""
     honest = protocol.randomize(x, DeterministicRandom(seed))
+    assert case.forged is not None
     estimates = []
-    for column in columns(honest, values):
+    for column in case.forged(protocol, honest[:, 0]):
         messages = honest.copy()
         messages[:, 0] = column
         view = protocol.shuffle(messages, DeterministicRandom(seed + 1))

@@ -117,7 +117,7 @@ def test_a_lie_to_the_curator_is_refused() -> None:
     messages = protocol.randomize([0.5] * 4)
     for lie in (-1, 11):
         messages[0, 2] = lie
-        with pytest.raises(ValueError, match=r"one integer in \[0, 10\] of each user"):
+        with pytest.raises(ValueError, match=r"messages must be in \[0, 10\]"):
             protocol.shuffle(messages)
-    with pytest.raises(ValueError, match="messages must be one of each user"):
+    with pytest.raises(ValueError, match="messages must be 1 of each user, got 2"):
         LocalLaplace(4, 1).shuffle(np.zeros((2, 4), dtype=np.int64))
