@@ -39,8 +39,8 @@ add_module_names = False
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
 # that share a line, the law of the noise), and two internals that docstrings name.
 nitpick_ignore_regex = [
-    ("py:class", r"ndarray|mapping|NoiseLaw|Fraction|mpfr|mpq"),
-    ("py:class", r"n|m|q|lower|precision|epsilon|first|difference|shuffler|correct"),
+    ("py:class", r"ndarray|mapping|callable|NoiseLaw|ErrorLaw|Flooding|Fraction|mpfr|mpq"),
+    ("py:class", r"n|m|q|k|lower|precision|epsilon|first|difference|shuffler|correct"),
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|release"),
 ]
@@ -70,13 +70,17 @@ def add_help(_app: Any, docname: str, source: list[str]) -> None:
 
 
 def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Resolve a name that another module uses as it is exported by ``ikos``."""
+    """Resolve a name that another module uses as a package exports it."""
     if node.get("refdomain") != "py":
         return None
-    target = "ikos." + node["reftarget"]
     python = env.get_domain("py")
     document = node.get("refdoc")
-    return python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
+    for package in ("ikos", "ikos.results", "ikos.protocols", "ikos.accounting"):
+        target = f"{package}.{node['reftarget']}"
+        found = python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
+        if found is not None:
+            return found
+    return None
 
 
 GROUP = re.compile(r"(?P<names>\w+(?:, \w+)+)(?P<kind> : .*)?")

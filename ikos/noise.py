@@ -410,12 +410,12 @@ def polya_counts(
 ) -> NDArray[Any]:
     """Draw n independent Polya(variables / parties, e^-s) variables at once.
 
-    As `polya_jumps`, added up for each user.
+    As ``polya_jumps``, added up for each user.
 
     Parameters
     ----------
     n, s, variables, parties, rng
-        As of `polya_jumps`.
+        As of ``polya_jumps``.
 
     Returns
     -------

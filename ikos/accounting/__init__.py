@@ -1,12 +1,29 @@
 """Accountants: what shuffled messages guarantee, and how much randomness a guarantee needs.
 
 Every delta is an upper bound, rounded up, and every probability of a random answer is enough for
-the guarantee that it was asked for.
+the guarantee that it was asked for. One module for each bound:
+
+- `ikos.accounting.blanket`, `ikos.accounting.bbgn19`: randomized response on k values;
+  `response_delta`, `response_epsilon` and `response_gamma` ask any of them.
+- `ikos.accounting.binary_response`, `ikos.accounting.csuzz19`: bits, seen as one count.
+- `ikos.accounting.composition`: several messages. `ikos.accounting.digits_bbgn20`: the recursive
+  protocol's.
+- `ikos.accounting.sample_threshold`, `ikos.accounting.sparse_noise`,
+  `ikos.accounting.flooding_gkmps21`: for the protocols of these names.
 """
 
 from __future__ import annotations
 
-from ikos.accounting.composition import advanced_composition, basic_composition
+from ikos.accounting.binary_response import (
+    binary_response_delta,
+    binary_response_epsilon,
+    binary_response_gamma,
+)
+from ikos.accounting.composition import (
+    advanced_composition,
+    basic_composition,
+    composed_divergence,
+)
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
@@ -20,6 +37,10 @@ __all__ = [
     "DigitParameters",
     "advanced_composition",
     "basic_composition",
+    "binary_response_delta",
+    "binary_response_epsilon",
+    "binary_response_gamma",
+    "composed_divergence",
     "optimized_digits",
     "paper_digits",
     "response_delta",

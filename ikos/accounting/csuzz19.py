@@ -166,7 +166,7 @@ def composed_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53; for "exact" at most `local_gamma` of the bits.
+        A multiple of 2^-53; for "exact" at most ``local_gamma`` of the bits.
 
     Raises
     ------

@@ -140,7 +140,7 @@ def paper_digits(
     epsilon, delta : float
         The budget, split evenly over the messages.
     messages : int, optional
-        As for `published_precisions`.
+        As for ``published_precisions``.
     composition : {"basic", "advanced"}
         Theorem 4.2 or Corollary 4.1.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}

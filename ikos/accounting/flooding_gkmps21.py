@@ -8,8 +8,8 @@ both geometric of rate s, so that D = N+ - N- is discrete Laplace; and Z_a copie
 atom, s_1 = {1, -1} and s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p.
 
 *What must be hidden.* Recursive halving writes one message x as x copies of 1 plus atoms,
-c_a(x) copies of atom a (negative ones too): e_i = s_i - e_floor(-i/2) - e_ceil(-i/2), and
-e_-1 = s_1 - e_1. So the multiset of all messages, the view, is a function of
+c_a(x) copies of atom a (negative ones too): with e(i) for one message i, e(i) = s_i -
+e(floor(-i/2)) - e(ceil(-i/2)), and e(-1) = s_1 - e(1). So the multiset of all messages, the view, is a function of
 
     D + x,    N- + Z_1 + c_1(x),    Z_a + c_a(x) for the other atoms,
 
@@ -31,7 +31,7 @@ the parameters at hand, not believed.
 *A certificate* (`flooding_delta`): the privacy loss is a sum of independent ones. Where each Z_a is
 large enough (the rest, of small probability, counts as delta) its exponential moment of order m is
 computed; the shift is replaced by a larger one of the same sign, which dominates it
-(`flooding_shifts`), and components for x and for y are counted although at most one is needed for
+(``flooding_shifts``), and components for x and for y are counted although at most one is needed for
 each atom, which only adds loss. With A(x) + B(y) + m s abs(x - y) + (that of s_1) the log moment,
 
     delta <= (what was left out) + exp(moment - m epsilon) / (1 + m) (m / (1 + m))^m,

@@ -94,8 +94,8 @@ class BinaryRandomizedResponse(Baseline):
 
     Notes
     -----
-    `mse` is the exact supremum over all values, n / (4 (1 - gamma)^2). For reals it is at least
-    n/4, the price of one bit; for values that are 0 or 1 it is `binary_mse`.
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2). For reals it is at least
+    n/4, the price of one bit; for values that are 0 or 1 it is ``binary_mse``.
 
     Examples
     --------

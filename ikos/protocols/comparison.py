@@ -338,7 +338,7 @@ def comparison(
     min_honest : int, optional
         How many users are honest and present at least; ``n`` by default.
     protocols : sequence of str, optional
-        Only those of these keys; all of `CONTENDERS` by default.
+        Only those of these keys; all of ``CONTENDERS`` by default.
     progress : callable, optional
         Called with how many are made and of how many: the search for the parameters of several
         messages takes seconds.

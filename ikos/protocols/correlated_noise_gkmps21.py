@@ -259,7 +259,7 @@ class CorrelatedNoise(Baseline):
     def sent(
         self, x: ArrayLike, rng: RandomSource | None = None
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return everybody's messages as a list, which takes less than the array of `randomize`.
+        """Return everybody's messages as a list, which takes less than the array of ``randomize``.
 
         Most users send one message or none beside their value, and a few send thousands.
 
