@@ -395,9 +395,9 @@ def binary_response_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53, at most ``local_gamma``. `binary_response_delta` is at most delta there:
-        verified, not assumed. The smallest possible is about 0.1 % below, and where the noise has
-        a standard deviation of more than 300, 3000 or 10000, about 1, 2 or 4 %.
+        A multiple of 2^-53, at most ``local_gamma``. `binary_response_delta` is at most delta
+        there: verified, not assumed. The smallest possible is about 0.1 % below, and where the
+        noise has a standard deviation of more than 300, 3000 or 10000, about 1, 2 or 4 %.
 
     Examples
     --------
