@@ -6,6 +6,7 @@ the guarantee that it was asked for. One module for each bound:
 - `ikos.accounting.blanket`, `ikos.accounting.bbgn19`: randomized response on k values;
   `response_delta`, `response_epsilon` and `response_gamma` ask any of them.
 - `ikos.accounting.binary_response`, `ikos.accounting.csuzz19`: bits, seen as one count.
+- `ikos.accounting.clones_fmt21`: any locally private messages, shuffled.
 - `ikos.accounting.composition`: several messages. `ikos.accounting.digits_bbgn20`: the recursive
   protocol's.
 - `ikos.accounting.sample_threshold`, `ikos.accounting.sparse_noise`,
@@ -19,6 +20,7 @@ from ikos.accounting.binary_response import (
     binary_response_epsilon,
     binary_response_gamma,
 )
+from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
 from ikos.accounting.composition import (
     advanced_composition,
     basic_composition,
@@ -40,6 +42,8 @@ __all__ = [
     "binary_response_delta",
     "binary_response_epsilon",
     "binary_response_gamma",
+    "clones_delta",
+    "clones_local_epsilon",
     "composed_divergence",
     "optimized_digits",
     "paper_digits",

@@ -9,7 +9,8 @@ atom, s_1 = {1, -1} and s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p.
 
 *What must be hidden.* Recursive halving writes one message x as x copies of 1 plus atoms,
 c_a(x) copies of atom a (negative ones too): with e(i) for one message i, e(i) = s_i -
-e(floor(-i/2)) - e(ceil(-i/2)), and e(-1) = s_1 - e(1). So the multiset of all messages, the view, is a function of
+e(floor(-i/2)) - e(ceil(-i/2)), and e(-1) = s_1 - e(1). So the multiset of all messages, the view,
+is a function of
 
     D + x,    N- + Z_1 + c_1(x),    Z_a + c_a(x) for the other atoms,
 
