@@ -1,0 +1,154 @@
+"""BBGN20's Figure 2, computed anew: errors of the mean of synthetic data.
+
+    python -m analysis.figure_2 --output DIR
+
+writes into DIR ``figure-2.svg``, ``.png`` and ``.csv``. The values are uniform on [0, 1], or normal
+with mean 0.573 and standard deviation 0.1. Of these about one in 10^5 is outside of [0, 1] and is
+drawn again: no protocol takes it, and nothing is clipped. The values are the same for all protocols
+and runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.experiments import Errors, measured, protocols
+from analysis.output import (
+    csv_text,
+    filled,
+    output_option,
+    quick_option,
+    save_figure,
+    seed_option,
+    steps,
+    write_text,
+)
+from ikos.cli import execute
+from ikos.cli.errors import Command
+from ikos.plots.drawing import Figure
+from ikos.plots.experiments import ErrorCurve, errors_figure
+from ikos.testing import DeterministicRandom
+
+__all__ = ["DATA", "SHUFFLED", "USERS", "command", "data", "error_figure", "measure_all"]
+
+USERS = (1000, 2000, 5000, 10_000)
+
+DATA = ("uniform", "normal")
+
+SHUFFLED = (
+    "SingleMessage",
+    "Recursive, 2 msg.",
+    "Recursive, 2 msg., opt.",
+    "Recursive, 3 msg.",
+    "Recursive, 3 msg., opt.",
+)
+"""Of the upper panels."""
+
+OUTER = ("LocalLaplace", "CentralLaplace", "IKOS")
+"""Of the lower panels."""
+
+_FEW = 20
+
+
+def data(name: str, n: int, seed: int) -> NDArray[np.float64]:
+    """Return n values in [0, 1], uniform or normal; what falls outside is drawn again."""
+    rng = np.random.default_rng([seed, n, DATA.index(name)])
+    if name == "uniform":
+        return rng.random(n)
+    values = rng.normal(0.573, 0.1, n)
+    while (outside := (values < 0) | (values > 1)).any():
+        values[outside] = rng.normal(0.573, 0.1, int(outside.sum()))
+    return values
+
+
+Found = tuple[str, str, int, Errors]
+
+
+def measure_all(runs: int, seed: int, users: Sequence[int] = USERS) -> Iterator[Found]:
+    """Yield data set, protocol, users and errors, at epsilon = 1 and delta = 1/n^2."""
+    for n in users:
+        for number, (name, protocol) in enumerate(protocols(n, 1.0, n**-2.0).items()):
+            for kind in DATA:
+                rng = DeterministicRandom(10**9 * seed + 10**4 * n + 10 * number + DATA.index(kind))
+                yield kind, name, n, measured(protocol, data(kind, n, seed), runs, rng)
+
+
+def _curve(found: Sequence[Found], kind: str, name: str) -> ErrorCurve | None:
+    here = [
+        (n, errors) for data_set, other, n, errors in found if (data_set, other) == (kind, name)
+    ]
+    if not here:
+        return None
+    tenths = [np.quantile(errors.values, (0.1, 0.9)).tolist() for _, errors in here]
+    return ErrorCurve(
+        name,
+        tuple(n for n, _ in here),
+        tuple(errors.mean for _, errors in here),
+        tuple(low for low, _ in tenths),
+        tuple(high for _, high in tenths),
+    )
+
+
+def error_figure(found: Sequence[Found], runs: int) -> Figure:
+    """Return the figure: shuffle protocols above, against the other models below."""
+    panels = {}
+    for names, what in ((SHUFFLED, "shuffled digits"), (OUTER, "three models")):
+        for kind in DATA:
+            curves = (_curve(found, kind, name) for name in names)
+            panels[f"{kind} values, {what}"] = [curve for curve in curves if curve is not None]
+    return errors_figure(
+        panels,
+        "Error of a mean of n values in [0, 1], ε = 1, δ = 1/n²",
+        spread=f"from the 10th to the 90th of a hundred runs; points: means of {runs} runs",
+    )
+
+
+def _table(found: Sequence[Found]) -> str:
+    rows = []
+    for kind, name, n, errors in found:
+        few = errors.first(_FEW)
+        means = (few.mean, few.deviation, errors.mean, *errors.interval())
+        rows.append((kind, name, n, *means, errors.values.size))
+    columns = ["data", "protocol", "n", "mean_20", "deviation_20", "mean", "low", "high", "runs"]
+    return csv_text(columns, rows)
+
+
+PROGRAM = "python -m analysis.figure_2"
+
+EXAMPLES = """\b
+Examples
+  python -m analysis.figure_2 --output build/figures
+"""
+
+
+@click.command(
+    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@output_option
+@seed_option
+@quick_option
+def command(output: Path, seed: int, quick: bool) -> None:
+    """Compute BBGN20's Figure 2 on uniform and normal values.
+
+    Takes a minute or two. Each file is written whole, or not at all when
+    interrupted.
+    """
+    runs = _FEW if quick else 400
+    users = USERS[:2] if quick else USERS
+    with filled(output):
+        found = []
+        with steps("running", len(users) * 8 * len(DATA)) as step:
+            for one in measure_all(runs, seed, users):
+                found.append(one)
+                step()
+        write_text(output / "figure-2.csv", _table(found))
+        save_figure(output, "figure-2", error_figure(found, runs))
+
+
+if __name__ == "__main__":
+    execute(command, PROGRAM)

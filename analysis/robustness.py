@@ -1,0 +1,250 @@
+"""BBGN20's Section 8: what one dishonest user can do to the result, and many to others' privacy.
+
+    python -m analysis.robustness --output DIR
+
+writes into DIR ``robustness.md``, ``.csv``: for each protocol the greatest skew that one user can
+cause, by an attack on a run, beside what the calculator says; and ``missing-blankets.md``,
+``.csv``: what the privacy blanket guarantees if some users add no noise, and what noise for fewer
+users costs. Nothing but the honest users' randomness is drawn, from a seeded generator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.digit_floor import view_divergence
+from analysis.output import (
+    csv_text,
+    filled,
+    markdown,
+    output_option,
+    plain_number,
+    quick_option,
+    seed_option,
+    write_text,
+)
+from ikos import PrivateSum
+from ikos.accounting import response_delta
+from ikos.cli import execute
+from ikos.cli.errors import Command
+from ikos.protocols import (
+    BinaryRandomizedResponse,
+    CentralDiscreteLaplace,
+    DesignatedNoise,
+    LocalLaplace,
+    LocalRandomizedResponse,
+    PrivacyBlanket,
+    RecursiveSum,
+    SparseNoise,
+    SumProtocol,
+    UnaryEncoding,
+)
+from ikos.protocols.digits import DigitProtocol
+from ikos.results import at_least, at_most
+from ikos.testing import DeterministicRandom
+
+__all__ = ["HONEST", "USERS", "Attack", "attacks", "command", "missing", "skew"]
+
+USERS, EPSILON, DELTA = 10**4, 1.0, 1e-8
+
+HONEST = (Fraction(1), Fraction(19, 20), Fraction(9, 10), Fraction(4, 5), Fraction(1, 2))
+"""Parts of the users who add noise."""
+
+FAR = 1 << 50
+"""Where noise, and so a message, may have any size: a message so far off."""
+
+Messages = NDArray[Any]
+
+_ATTACKED: dict[str, Callable[[], SumProtocol]] = {
+    "central discrete Laplace": lambda: CentralDiscreteLaplace(USERS, EPSILON),
+    "privacy blanket": lambda: PrivacyBlanket(USERS, EPSILON, DELTA),
+    "recursive, 2 messages": lambda: RecursiveSum(USERS, EPSILON, DELTA, messages=2),
+    "recursive, 3 messages": lambda: RecursiveSum(USERS, EPSILON, DELTA, messages=3),
+    "binary randomized response": lambda: BinaryRandomizedResponse(USERS, EPSILON, DELTA),
+    "unary encoding": lambda: UnaryEncoding(USERS, EPSILON, DELTA),
+    "local randomized response": lambda: LocalRandomizedResponse(USERS, EPSILON),
+    "local Laplace": lambda: LocalLaplace(USERS, EPSILON),
+    "IKOS": lambda: PrivateSum(USERS, EPSILON, DELTA),
+    "designated noise": lambda: DesignatedNoise(USERS, EPSILON, DELTA),
+    "sparse noise": lambda: SparseNoise(USERS, EPSILON, DELTA),
+}
+
+
+def _extremes(protocol: SumProtocol, messages: Messages) -> tuple[list[int], list[int]]:
+    """Return the attacker's messages for the smallest and for the greatest estimate.
+
+    The attacker knows everybody's messages. Over a group it aims at the two ends of the window
+    that sums are decoded to.
+    """
+    if isinstance(protocol, PrivateSum | DesignatedNoise | SparseNoise):
+        q = protocol.secure_sum.q
+        total = int(messages[:, :-1].astype(object).sum() % q)
+        top = (messages.shape[1] * protocol.precision + q) // 2
+        rest = [0] * (messages.shape[0] - 1)
+        return [(top + 1 - total) % q, *rest], [(top - total) % q, *rest]
+    if isinstance(protocol, DigitProtocol):
+        highest = [k - 1 for k in protocol.digits.domains]
+    elif isinstance(protocol, LocalLaplace):
+        return [-FAR], [FAR]
+    elif isinstance(protocol, CentralDiscreteLaplace):
+        highest = [protocol.precision]
+    else:
+        highest = [1] * messages.shape[0]
+    return [0] * len(highest), highest
+
+
+def skew(protocol: SumProtocol, seed: int) -> float:
+    """Return by how much one user moves the estimate, everybody else's messages fixed."""
+    messages = protocol.randomize(np.full(USERS, 0.5), DeterministicRandom(seed))
+    estimates = []
+    for extreme in _extremes(protocol, messages):
+        attacked = messages.copy()
+        attacked[:, -1] = extreme
+        # the same seed: the curator's noise is the same in both
+        view = protocol.shuffle(attacked, DeterministicRandom(seed + 1))
+        estimates.append(protocol.analyze(view).estimate)
+    return estimates[1] - estimates[0]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What one dishonest user was seen to do, and what it can do."""
+
+    name: str
+    measured: float
+    influence: float
+
+
+def attacks(seed: int) -> Iterator[Attack]:
+    """Attack a run of each protocol."""
+    for name, make in _ATTACKED.items():
+        protocol = make()
+        yield Attack(name, skew(protocol, seed), protocol.influence)
+
+
+# Missing blankets
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The privacy blanket where only some users answer at random.
+
+    Attributes
+    ----------
+    honest : Fraction
+        The part of the users who do.
+    delta_low, delta : float
+        Bounds of delta at the epsilon that was asked for, if the noise is for all n users.
+    mse : float
+        Bound of the error with noise that makes up for the missing users.
+    """
+
+    honest: Fraction
+    delta_low: float
+    delta: float
+    mse: float
+
+
+def missing() -> Iterator[Missing]:
+    """Compute what the noise for n users guarantees to fewer honest ones, and the price."""
+    planned = PrivacyBlanket(USERS, EPSILON, DELTA)
+    k, gamma = planned.precision + 1, planned.gamma
+    for part in HONEST:
+        honest = math.floor(part * USERS)
+        low = view_divergence(honest, (k,), (float(gamma),), EPSILON)
+        high = response_delta(EPSILON, honest, k, gamma)
+        safe = PrivacyBlanket(USERS, EPSILON, DELTA, min_honest=honest)
+        yield Missing(part, low, high, safe.mse)
+
+
+_NOTE = f"""\
+The skew of the estimate of a sum of n = {plain_number(USERS)} values in [0, 1], at ε = {EPSILON:g}
+and δ = {DELTA:g}, that one user's messages can cause, the others' messages fixed. *measured*: by an
+attack on a run. *influence*: by the calculator. A user who lies about its value causes 1 in any
+protocol.
+"""
+
+_MISSING_NOTE = f"""\
+The privacy blanket at n = {plain_number(USERS)}, ε = {EPSILON:g} and δ = {DELTA:g} if only a part
+of the users answer at random, and the adversary knows the others' values. *δ*: that of the noise
+for all n, between the true view's divergence on one pair of inputs, rounded down, and the proved
+bound. *mse*: of noise that is enough for so few (`min_honest`), and the *price*, as a factor.
+"""
+
+
+def _tables(seed: int) -> Iterator[tuple[str, str]]:
+    found = list(attacks(seed))
+    lines = [
+        [
+            one.name,
+            f"{one.measured:,.4g}" if math.isfinite(one.influence) else f"{one.measured:.2g}",
+            "∞" if one.influence == math.inf else f"{one.influence:,.4g}",
+        ]
+        for one in found
+    ]
+    yield "robustness.md", f"{_NOTE}\n{markdown(['protocol', 'measured', 'influence'], lines)}"
+    yield (
+        "robustness.csv",
+        csv_text(
+            ["protocol", "measured", "influence"],
+            ((one.name, one.measured, one.influence) for one in found),
+        ),
+    )
+    rows = list(missing())
+    header = ["honest", "δ at least", "δ at most", "mse", "price"]
+    lines = [
+        [
+            f"{float(row.honest):.0%}",
+            at_most(row.delta_low, 2),
+            at_least(row.delta, 2),
+            f"{row.mse:.1f}",
+            f"{row.mse / rows[0].mse:.2f}",
+        ]
+        for row in rows
+    ]
+    yield "missing-blankets.md", f"{_MISSING_NOTE}\n{markdown(header, lines)}"
+    yield (
+        "missing-blankets.csv",
+        csv_text(
+            ["honest", "delta_low", "delta_high", "mse"],
+            ((float(row.honest), row.delta_low, row.delta, row.mse) for row in rows),
+        ),
+    )
+
+
+PROGRAM = "python -m analysis.robustness"
+
+EXAMPLES = """\b
+Examples
+  python -m analysis.robustness --output build/figures
+"""
+
+
+@click.command(
+    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@output_option
+@seed_option
+@quick_option
+def command(output: Path, seed: int, quick: bool) -> None:  # noqa: ARG001
+    """Measure what dishonest users can do (BBGN20, Section 8).
+
+    Takes half a minute, with --quick too. Each file is written whole, or not
+    at all when interrupted.
+    """
+    with filled(output):
+        for name, text in _tables(seed):
+            write_text(output / name, text)
+
+
+if __name__ == "__main__":
+    execute(command, PROGRAM)
