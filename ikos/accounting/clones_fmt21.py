@@ -4,9 +4,9 @@ Let R be e0-private by itself, e0 = ``local_epsilon``, and x, x' two values of o
 laws within e^e0 of each other, R(x) and R(x') are mixtures p Q + (1 - p) Q' and (1 - p) Q + p Q'
 with p = e^e0 / (e^e0 + 1) (Kairouz, Oh, Viswanath 2015). So Q + Q' = R(x) + R(x'), and another
 user's message has a law of at least e^-e0 (R(x) + R(x')) / 2: with probability e^-e0 it is a clone,
-Q or Q' with probability 1/2 each. The multiset of all messages is a function of A and B, how many are
-drawn from Q and from Q', and of what does not depend on x: with C = A + B - 1 ~ Bin(n - 1, e^-e0)
-clones, and one of p or 1 - p by the user. The divergence of (A, B) is computed exactly.
+Q or Q' with probability 1/2 each. The multiset of all messages is a function of A and B, how many
+are drawn from Q and from Q', and of what does not depend on x: with C = A + B - 1 clones, binomial
+of n - 1 and e^-e0, and one of p or 1 - p by the user. The divergence of (A, B) is computed exactly.
 
 For randomized response on few values the blanket's own divergence is smaller, since it knows R;
 clones are for other randomizers, however they work.

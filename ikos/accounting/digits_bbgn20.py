@@ -372,6 +372,8 @@ def _optimized(
         mu *= math.exp(scale / 2)
         _, domains, shares = _search(n, m, mu, power)[0]
         made(domains, compose(domains, shares, mu, cells=_FINAL_CELLS, known=(-0.02, 0.02))[0])
+    elif m == 1 and sketches:
+        _descend(sketches[0][1][0], partial(_one_gamma, n, eps, small, accountant), made)
     else:
         for _, domains, shares in sketches:
             parts = shares if composition == "basic" else [share**0.5 for share in shares]
@@ -383,6 +385,30 @@ def _optimized(
             f"{float(small):.3g}, got {n}"
         )
     return min(found, key=lambda pair: pair[0])[1]
+
+
+def _one_gamma(n: int, eps: Fraction, small: Fraction, accountant: str, k: int) -> Fraction:
+    return response_gamma(eps, small, n, k, accountant=accountant)
+
+
+def _descend(
+    k: int,
+    gamma: Callable[[int], Fraction],
+    made: Callable[[tuple[int, ...], tuple[Fraction, ...]], None],
+) -> None:
+    """Offer domains of one digit from k on, in both directions, while their errors fall."""
+
+    def error(values: int) -> float:
+        chance = gamma(values)
+        made((values,), (chance,))
+        variance = response_variance(values, float(chance)) if chance < 1 else math.inf
+        return _rounding(values - 1) + variance / (values - 1) ** 2
+
+    here = error(k)
+    for step in (1, -1):
+        best, values = here, k + step
+        while values >= 2 and (found := error(values)) < best:
+            best, values = found, values + step
 
 
 def _composed_gammas(

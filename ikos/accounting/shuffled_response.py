@@ -166,17 +166,29 @@ def _gamma(eps: float, small: float, users: int, values: int, name: str) -> Frac
         raise ValueError(f"delta must be a positive double, got {small!r}")
     bound = _BOUNDS[name]
 
-    def enough(steps: int) -> bool:
-        return bound(eps, users, values, Fraction(steps, GRID)) <= small
+    def excess(steps: int) -> float:
+        """Return ln(delta / target), at most 0 where so many steps of the grid are enough."""
+        if steps == GRID:  # all answers are uniform, and nothing is learned
+            return -math.inf
+        delta = bound(eps, users, values, Fraction(steps, GRID))
+        ratio = math.log(max(delta, 1e-320)) - math.log(small)
+        return max(ratio, 1e-300) if delta > small else min(ratio, 0.0)
 
-    low, high = 0, GRID  # at GRID all answers are uniform, and nothing is learned
+    low, high, below, above = 0, GRID, math.inf, -math.inf
     guess = max(1, min(GRID - 1, int(8 * values / (users * eps * eps) * GRID)))
     while low + max(1, high >> 20) < high:
-        low, high = (low, guess) if enough(guess) else (guess, high)
-        if low == 0:
-            guess = high // 2
-        elif high == GRID and low < GRID // 4:
-            guess = 2 * low
+        here = excess(guess)
+        if here > 0:
+            low, below, above = guess, here, above / 2
+        else:
+            high, above, below = guess, here, below / 2
+        # Chords of ln delta, about linear in gamma; halves of the far end's value keep both moving.
+        if low == 0 or high == GRID:
+            guess = max(1, high // 2) if low == 0 else min(2 * low, (low + GRID) // 2)
+        elif math.isfinite(below) and math.isfinite(above):
+            step = int((high - low) * below / (below - above))
+            least = max(1, high >> 21)
+            guess = min(max(low + step, low + least), high - least)
         else:
             guess = (low + high) // 2
     return Fraction(high, GRID)

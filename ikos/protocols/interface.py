@@ -114,8 +114,10 @@ class BaselineResult(Estimate):
         Interval
             Symmetric about the estimate, in the data's units; conservative, not asymptotic.
         """
-        miss = 1 - number("confidence", confidence, above=0, below=1)
-        reach = (self.upper - self.lower) * self.error.half_width(float(miss))
+        miss = float(1 - number("confidence", confidence, above=0, below=1))
+        if not miss:
+            raise ValueError(f"confidence must be below 1 by a double, got {confidence!r}")
+        reach = (self.upper - self.lower) * self.error.half_width(miss)
         reach += float(np.spacing(abs(self.estimate)))
         return Interval(self.estimate - reach, self.estimate + reach)
 

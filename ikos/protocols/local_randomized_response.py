@@ -47,7 +47,7 @@ class LocalRandomizedResponse(Baseline):
 
     Notes
     -----
-    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2), where all are in the middle.
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2), with all in the middle.
     With gamma = 2/(e^eps + 1) that is n (e^eps/(e^eps - 1)^2 + 1/4): the largest variance of the
     response, of a bit, plus the largest of rounding, though no value attains both. A value x sends
     a 1 with probability q = (1 - gamma) x + gamma/2, and q (1 - q) is 1/4 at x = 1/2.

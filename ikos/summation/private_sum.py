@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -282,7 +283,9 @@ class PrivateSum:
         In the data's units. A user may send any element of the group, so that the estimate may
         land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
         """
-        return (self.upper - self.lower) * float(Fraction(self.modulus - 1, self.precision))
+        steps = min(self.modulus - 1, 1 << 1000) // self.precision  # above, infinite for doubles
+        reach = float(Fraction(self.modulus - 1, self.precision)) if steps < 1 << 900 else math.inf
+        return self.bounds.width * reach
 
     @property
     def parameter_hash(self) -> str:
