@@ -94,7 +94,7 @@ class Contender:
     source: str
     model: str
     made_by: Callable[..., SumProtocol]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: str | None = None
     pure: bool = False
     honest: str = "counted"
