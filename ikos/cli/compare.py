@@ -170,6 +170,9 @@ def command(
         raise click.UsageError(f"--min-honest must be at most --users = {users}, got {honest}")
     asked = Asked(users, honest, epsilon, _delta(delta, users), low, high)
     lines = _lines(asked, protocols)
+    if not any(line.row.protocol for line in lines):
+        reasons = "; ".join(f"{line.row.key}: {line.reason}" for line in lines)
+        raise click.UsageError(f"no protocol is possible here: {reasons}")
     if data is not None:
         lines = _measured(lines, values, data)
     if plot is not None:

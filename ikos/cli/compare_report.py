@@ -106,13 +106,13 @@ class Line:
     measured: Measurement | None = None
     skipped: str | None = None
 
-
-def _reason(line: Line) -> str | None:
-    """Return why a protocol is not possible, without the setting that it does not choose."""
-    message = line.row.reason
-    if message is not None and "does not cover" in message:
-        message = message.partition(": ")[2].partition("; analysis=")[0] or message
-    return None if message is None else in_options(message)
+    @property
+    def reason(self) -> str | None:
+        """Why it is not possible, without the setting, which it does not choose."""
+        message = self.row.reason
+        if message is not None and "does not cover" in message:
+            message = message.partition(": ")[2].partition("; analysis=")[0] or message
+        return None if message is None else in_options(message)
 
 
 # JSON
@@ -157,7 +157,7 @@ def _described(line: Line, users: int) -> dict[str, Any]:
         "model": contender.model,
         "trust": contender.note,
         "possible": row.protocol is not None,
-        "reason": _reason(line),
+        "reason": line.reason,
         "messages_per_user": cost and cost.messages_per_user,
         "bits_per_message": cost and cost.bits_per_message,
         "bits_per_user": cost and cost.bits_per_user,
@@ -223,7 +223,7 @@ def as_text(asked: Asked, lines: list[Line], data: Data | None, plot: Path | Non
     if absent:
         text += ["", bold("Not possible here")]
         for line in absent:
-            text += wrapped(f"{line.row.key}: {_reason(line)}", "  ", "    ")
+            text += wrapped(f"{line.row.key}: {line.reason}", "  ", "    ")
     text += ["", bold("What they are")]
     for line in lines:
         contender = line.row.contender
