@@ -36,9 +36,15 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-figures: .venv/installed-plot ## tables and figures on message counts and share graphs, in build/figures
+# Table 2 needs adult.data of the UCI Adult data set: make figures ADULT=path/to/adult.data
+figures: .venv/installed-plot ## tables and figures of the documentation, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
 	$(BIN)/python -m analysis.random_graphs --output build/figures
+	$(BIN)/python -m analysis.table_1 --output build/figures
+	$(if $(ADULT),$(BIN)/python -m analysis.table_2 --data $(ADULT) --output build/figures)
+	$(BIN)/python -m analysis.table_3 --output build/figures
+	$(BIN)/python -m analysis.figure_2 --output build/figures
+	$(BIN)/python -m analysis.robustness --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

@@ -104,7 +104,7 @@ def error_figure(found: Sequence[Found], runs: int) -> Figure:
     return errors_figure(
         panels,
         "Error of a mean of n values in [0, 1], ε = 1, δ = 1/n²",
-        spread=f"from the 10th to the 90th of a hundred runs; points: means of {runs} runs",
+        spread=f"from the 10th to the 90th percentile of {runs} runs; points: their means",
     )
 
 
