@@ -2,7 +2,8 @@
 
 `curves` computes with the library's calculators alone; `drawing` turns curves into matplotlib
 figures, `components` checks of the component bounds, `share_graphs` graphs, `second_moments` what
-the bounds are for, `protocols` the error of each: these five need matplotlib (the extra ``plot``).
+the bounds are for, `protocols` the error of each, `experiments` measured errors: these six need
+matplotlib (the extra ``plot``).
 `style` is what figures have in common; `files` writes whole files.
 """
 
