@@ -121,7 +121,7 @@ class ResponseBlanket:
             above, below, delta, outside = self._sums(epsilon, tail)
             if outside <= 1e-9 * delta or tail < 1e-290:
                 return above + outside, below, delta + outside
-            tail = max(tail * tail, 1e-300)
+            tail = max(tail**3, 1e-300)
 
     def _window(self, tail: float) -> tuple[int, int]:
         """Return the range of S outside of which its size-biased law has at most mass ``tail``.

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 from scipy import optimize
 from scipy.stats import norm
@@ -29,7 +29,12 @@ from scipy.stats import norm
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
-from ikos.accounting.shuffled_response import ACCOUNTANTS, response_gamma
+from ikos.accounting.shuffled_response import (
+    ACCOUNTANTS,
+    MAX_EPSILON,
+    MIN_EPSILON,
+    response_gamma,
+)
 from ikos.randomized_response import grid_up, response_variance
 
 __all__ = [
@@ -44,6 +49,8 @@ COMPOSITIONS = ("numerical", "advanced", "basic")
 """Of the messages' guarantees, from the tightest to the simplest."""
 
 MAX_MESSAGES = 8
+MAX_VALUES = 1 << 20
+"""Most values that all digits together can stand for, in a search: rounding is then nothing."""
 _SEARCH_CELLS = 25
 _FINAL_CELLS = 120
 
@@ -225,7 +232,7 @@ def _gaussian(epsilon: float, delta: float) -> float:
 def _gamma_of(k: int, noise: float, n: int) -> float:
     """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
     c = noise * n / (2 * k)
-    return ((2 + c) - math.sqrt((2 + c) ** 2 - 4)) / 2
+    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
 
 
 Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
@@ -240,6 +247,8 @@ def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> Sketch
     sqrt(c_j k_j); where the mu_j do (basic composition, ``power`` 1), of mu to its cube root.
     """
     precision = math.prod(domains) - 1
+    if precision >= MAX_VALUES:
+        return math.inf, domains, tuple(1 / len(domains) for _ in domains)
     places = _layout(domains)
     weights = [
         ((place / precision) ** 2 * k * response_variance(k, 1e-9) * 1e9) ** (1 / (1 + 2 / power))
@@ -336,8 +345,8 @@ def optimized_digits(
     ((3, 6), True)
     """
     users = integer("n", n, low=1, high=10**9)
-    eps = number("epsilon", epsilon, low=1e-6, high=100)
-    small = number("delta", delta, low=1e-100, below=1)
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    small = number("delta", delta, low=math.nextafter(1e-100, 0), below=1)
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
     choice("composition", composition, COMPOSITIONS)
     choice("accountant", accountant, ACCOUNTANTS)
@@ -396,19 +405,20 @@ def _descend(
     gamma: Callable[[int], Fraction],
     made: Callable[[tuple[int, ...], tuple[Fraction, ...]], None],
 ) -> None:
-    """Offer domains of one digit from k on, in both directions, while their errors fall."""
+    """Offer domains of one digit, from k on where their errors fall, in shrinking steps."""
 
+    @cache
     def error(values: int) -> float:
         chance = gamma(values)
         made((values,), (chance,))
         variance = response_variance(values, float(chance)) if chance < 1 else math.inf
         return _rounding(values - 1) + variance / (values - 1) ** 2
 
-    here = error(k)
-    for step in (1, -1):
-        best, values = here, k + step
-        while values >= 2 and (found := error(values)) < best:
-            best, values = found, values + step
+    step = max(1, k // 4)
+    while step:
+        best = min((k, max(2, k - step), min(k + step, MAX_VALUES)), key=error)
+        step = step // 2 if best == k else 2 * step
+        k = best
 
 
 def _composed_gammas(

@@ -14,7 +14,7 @@ from ikos.randomized_response import GRID
 
 __all__ = ["ACCOUNTANTS", "THEOREMS", "response_delta", "response_epsilon", "response_gamma"]
 
-MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
+MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
 NEGLIGIBLE = 1e-100
 """Below it Bennett's bound says enough."""

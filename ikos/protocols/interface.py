@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +24,8 @@ __all__ = ["MAX_USERS", "Baseline", "BaselineResult", "SumProtocol", "budget"]
 MAX_USERS = 10**9
 """Most users of a baseline."""
 
-MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
-MIN_DELTA = 1e-100
+MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
+MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
 
 
 @runtime_checkable

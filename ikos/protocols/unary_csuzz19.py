@@ -69,7 +69,7 @@ class UnaryEncoding(Baseline):
     epsilon, delta : float
         The guarantee.
     messages : int, optional
-        r; ceil(epsilon sqrt n) by default.
+        r, with n r at most 2^39; by default ceil(epsilon sqrt n), or as many as that allows.
     accountant : {"exact", "composition", "csuzz19"}
         How gamma is chosen. "exact": from the law of the view, the number of ones. "composition"
         treats the bits as r separate runs of binary randomized response, each with its exact
