@@ -26,8 +26,8 @@ from functools import cache, lru_cache, partial
 from scipy import optimize
 from scipy.stats import norm
 
-from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import ResponseBlanket
+from ikos._validation import choice, integer, number, quote
+from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
@@ -354,7 +354,13 @@ def optimized_digits(
         raise ValueError(
             f"accountant must be 'exact' with composition='numerical', got {accountant!r}"
         )
-    return _optimized(users, eps, small, m, composition, accountant)
+    try:
+        return _optimized(users, eps, small, m, composition, accountant)
+    except TooManyTermsError:
+        raise ValueError(
+            f"epsilon must be larger for composition='numerical' with {users:,} users, got "
+            f"{quote(eps)}; composition='basic' has no such limit"
+        ) from None
 
 
 @lru_cache(maxsize=256)
