@@ -342,7 +342,7 @@ def optimized_digits(
     --------
     >>> found = optimized_digits(10**4, 1, 1e-8, 2)
     >>> found.domains, found.mse(10**4) < 100
-    ((3, 6), True)
+    ((3, 5), True)
     """
     users = integer("n", n, low=1, high=10**9)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)

@@ -74,7 +74,7 @@ class RecursiveSum(DigitProtocol):
     >>> from ikos.testing import DeterministicRandom
     >>> protocol = RecursiveSum(10**4, epsilon=1, delta=1e-8)
     >>> protocol.digits.domains, protocol.mse < 90
-    ((3, 6), True)
+    ((3, 5), True)
     >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
     >>> abs(result.estimate - 3000) < 6 * 90**0.5
     True

@@ -128,6 +128,7 @@ def test_the_measure_of_the_search_is_good():
             assert other.mse(n) > best.mse(n) * 0.99, (domains, tilt)
 
 
+@pytest.mark.slow
 def test_more_messages_help_until_they_do_not():
     errors = [optimized_digits(10**5, 1.0, 1e-10, m).mse(10**5) for m in (1, 2, 3)]
     assert errors[0] > 3 * errors[1] > 3 * errors[2]

@@ -160,6 +160,7 @@ def runs(protocol: Any, x: NDArray[np.float64], count: int, *, staged: bool) -> 
     return np.array(found, dtype=np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("staged", [False, True])
 def test_the_law_of_the_count_at_a_larger_size(staged: bool) -> None:
     x = np.array([0.0, 1.0, 0.5, 0.0] * 50)

@@ -23,6 +23,7 @@ def copies(view: View, steps: int) -> list[int]:
     return [int((column == m).sum()) for m in range(-steps, steps + 1) if m]
 
 
+@pytest.mark.slow
 def test_sent_messages_and_runs_have_one_law() -> None:
     """How often 2 is sent, one by one and all at once, with a number of users that is no multiple.
 
@@ -42,6 +43,7 @@ def test_sent_messages_and_runs_have_one_law() -> None:
         assert polya_law(float(flood.shape), float(flood.rate)).p_value(twos - 6) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_sums_have_discrete_laplace_noise() -> None:
     protocol = CorrelatedNoise(10, 1, 0.01, precision=3, integers=False)
     rng, x = DeterministicRandom(2), np.ones(10)
@@ -53,6 +55,7 @@ def test_sums_have_discrete_laplace_noise() -> None:
         assert law.p_value(np.array(noise)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_every_message_alone_has_the_law_of_its_sum_over_atoms() -> None:
     """The number of -1 less that of 1, halves of +-2 accounted: a linear map of the view."""
     protocol = small()
@@ -76,6 +79,7 @@ def test_estimate_is_unbiased_and_as_far_off_as_predicted() -> None:
     assert high >= 0.9
 
 
+@pytest.mark.slow
 def test_number_of_messages_is_the_cost() -> None:
     protocol = CorrelatedNoise(1000, 1, 1e-6, precision=5, min_honest=700)
     rng = DeterministicRandom(5)
@@ -112,6 +116,7 @@ def test_min_honest_users_make_all_of_the_noise(flooding: str, honest: int) -> N
     assert protocol.noise.delta <= 0.1
 
 
+@pytest.mark.slow
 def test_integers_are_sent_as_they_are() -> None:
     protocol = CorrelatedNoise(100, 100, 0.1, integers=True, lower=-3, upper=300)
     rng = DeterministicRandom(7)

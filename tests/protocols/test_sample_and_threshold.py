@@ -152,6 +152,7 @@ def test_without_its_threshold_it_is_not_private() -> None:
     assert sample_threshold_delta(1, 300, protocol.sampling, 1) >= protocol.sampling
 
 
+@pytest.mark.slow
 def test_biased_below_the_threshold_and_covered_all_the_same() -> None:
     protocol = SampleAndThreshold(1000, 1, 1e-5, lower=2, upper=4)
     rng = DeterministicRandom(2)
