@@ -18,11 +18,12 @@ e^eps 1[W = x']), W uniform, the hockey-stick divergence is therefore
 which is BBGN19's Lemma 5.3 as an equality for this adversary. Swapping x and x' swaps A and B, so
 that both directions are equal. The analyzer knows less: the divergence is an upper bound for it.
 
-Here S = A + B ~ Bin(n, 2 gamma / k), C = M - S given S is binomial, and A given S is Bin(S, 1/2).
-The event L_1 + ... + L_M > 0 is A > t with a threshold t linear in S and C, so the sum over A is a
-binomial tail, that over C a binomial law between a few points at which the integer part of t
-changes, and only that over S is done term by term. All terms are centred at their means: what
-cancels are factors of at most z^2, z the distance of t from the mean in standard deviations.
+Here S = A + B ~ Bin(n, 2 gamma / k), C = M - S given S is binomial, and B given S is Bin(S, 1/2).
+The event L_1 + ... + L_M > 0 is B < kappa S - slope C, so the sum over B is a binomial tail, that
+over C a binomial law between a few points at which the integer part of the edge changes, and only
+that over S is done term by term. Where B takes more than a few values its sums are centred at
+S / 2: what cancels are factors of at most z^2, z the distance of the edge from there in standard
+deviations. Otherwise they are sums of positive terms.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
@@ -30,6 +31,7 @@ BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -60,6 +62,9 @@ Binomial laws are evaluated to better than 1e-12, and what cancels costs a facto
 10^3; the tests compare with 300-bit arithmetic.
 """
 
+LEAST_GAMMA = 2.0**-53
+"""Smallest probability of a uniform answer: that of the grid on which they are drawn."""
+
 _FIRST_TAIL = 1e-22
 _MAX_TERMS = 1 << 18
 
@@ -89,7 +94,7 @@ class ResponseBlanket:
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", integer("n", self.n, low=1, high=MAX_USERS))
         object.__setattr__(self, "k", integer("k", self.k, low=2, high=1 << 40))
-        object.__setattr__(self, "gamma", number("gamma", self.gamma, above=0, high=1))
+        object.__setattr__(self, "gamma", number("gamma", self.gamma, low=LEAST_GAMMA, high=1))
 
     @cached_property
     def local_epsilon(self) -> float:
@@ -104,6 +109,8 @@ class ResponseBlanket:
         epsilon : float
             Any real; of order e^epsilon.
         """
+        if not math.isfinite(epsilon):
+            raise ValueError(f"epsilon must be finite, got {epsilon!r}")
         if epsilon < 0:  # H(e^-s) = 1 - e^-s + e^-s H(e^s), by the symmetry of x and x'
             return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.divergence(-epsilon))
         if self.gamma == 1 or epsilon >= self.local_epsilon:
@@ -143,54 +150,111 @@ class ResponseBlanket:
         outside = 4 * tail
         s = np.arange(max(low, 1), high + 1, dtype=np.float64)  # S = 0 has no A
         weight = binom.pmf(s, n, 2 * gamma / k)
-        odds = math.exp(epsilon)
-        slope = gamma * (odds - 1) / ((1 - gamma) * k) / (1 + odds)
+        # The event is B < edge = kappa S - slope C. Both are exact but for one rounding each, and
+        # e^eps is rounded down, which can only enlarge the divergence.
+        odds = Fraction(_exp_down(epsilon))
+        truth = (1 - self.gamma) * k
+        kappa = (truth - self.gamma * (odds - 1)) / (truth * (1 + odds))
+        slope = float(self.gamma * (odds - 1) / (truth * (1 + odds)))
         others = n - s
         pi = gamma * (1 - 2 / k) / (1 - 2 * gamma / k) if k > 2 else 0.0
         mu = others * pi
-        # t = base + slope C; centred at S/2 it is tanh(eps/2) S/2 + slope (S + C)
-        least = s * (odds / (1 + odds) + slope)
+        most = s * float(kappa)  # kappa > 0: epsilon is below the local guarantee
         reach = _reach(mu, tail)
-        first = np.floor(least + slope * np.maximum(mu - reach, 0)) + 1
-        last = np.floor(least + slope * np.minimum(mu + reach, others)) + 1
-        steps = int((last - first).max()) + 1
+        first = np.ceil(most - slope * np.maximum(mu - reach, 0)) - 1
+        last = np.ceil(most - slope * np.minimum(mu + reach, others)) - 1
+        first, last = np.maximum(first, -1), np.maximum(last, -1)  # B <= -1 never happens
+        steps = int(max(0, (first - last).max())) + 1
         if s.size * steps > _MAX_TERMS:
             raise TooManyTermsError(
                 f"epsilon must be larger for exact losses at n = {n}, k = {k}, gamma = "
                 f"{gamma:.3g}, got {epsilon:.3g}: they would take {s.size * steps:.2g} terms; use "
                 "composition='basic'"
             )
-        mass_a = mass_m = chance = delta = np.zeros(s.size)
+        partial = _lower_sums if first.max() <= _FEW or epsilon > _LARGE else _centred_sums
+        within = partial(s, int(first.max()) if partial is _lower_sums else 0)
+        excess, mass_b, chance, mass_m = (np.zeros(s.size) for _ in range(4))
         before, before_mean = np.zeros(s.size), np.zeros(s.size)
         for step in range(steps):
-            r = first + step  # A >= r where t is in [r - 1, r)
+            b = first - step  # B <= b where edge is in (b, b + 1]
             if slope > 0 and k > 2:
-                ends = np.ceil((r - least) / slope) - 1  # the largest C with t < r
+                ends = np.ceil((most - b) / slope) - 1  # the largest C with edge > b
                 if step == steps - 1:
-                    ends = others
+                    ends = np.where(b >= 0, others, ends)
                 upto, upto_mean = _below(ends, others, pi)
             else:
                 upto, upto_mean = np.ones(s.size), np.zeros(s.size)
             here, here_mean = upto - before, upto_mean - before_mean
             before, before_mean = upto, upto_mean
-            sf, pmf = _half_tail(r, s)
-            mean_a = r / 2 * pmf  # E[A - S/2; A >= r]
-            centre = s / 2 * math.tanh(epsilon / 2) + slope * (s + mu)
-            delta = delta + (mean_a - centre * sf) * here - slope * sf * here_mean
-            mass_a = mass_a + (mean_a + s / 2 * sf) * here
-            chance = chance + sf * here
-            mass_m = mass_m + sf * ((s + mu) * here + here_mean)
+            below, short, seen = within(b)
+            # E[edge - B; B <= b] = (edge - b) P[B <= b] + E[b - B; B <= b], or centred at S / 2
+            centre = b if partial is _lower_sums else s / 2
+            start = (most - centre) if partial is _lower_sums else s * float(kappa - _HALF)
+            excess += ((start - slope * mu) * below + short) * here - slope * below * here_mean
+            mass_b += seen * here
+            chance += below * here
+            mass_m += below * ((s + mu) * here + here_mean)
         scale = 1 / (gamma * n)
-        a = float(np.dot(weight, mass_a))
-        b = float(np.dot(weight, s * chance)) - a
+        seen_b = float(np.dot(weight, mass_b))
+        seen_a = float(np.dot(weight, s * chance)) - seen_b
         blank = gamma * float(np.dot(weight, mass_m))
-        truth = (1 - gamma) * k
+        delta = max(0.0, float(np.dot(weight, excess)))
         return (
-            scale * (blank + truth * a),
-            scale * (blank + truth * b),
-            scale * truth * (1 + odds) * float(np.dot(weight, delta)),
+            scale * (blank + float(truth) * seen_a),
+            scale * (blank + float(truth) * seen_b),
+            scale * float(truth * (1 + odds)) * delta,
             outside,
         )
+
+
+_HALF = Fraction(1, 2)
+_FEW = 64
+_LARGE = 4.0
+"""Up to so many values of B, or from this epsilon on, sums over B are taken term by term.
+
+Centred at S / 2 they would cancel: at a large epsilon, or one near the local guarantee, the few
+values of B that count are far from S / 2.
+"""
+
+Partial = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
+def _exp_down(epsilon: float) -> float:
+    """Return a double that is at most e^epsilon, and within three units of it."""
+    result = math.exp(epsilon)
+    return result if epsilon == 0 else math.nextafter(math.nextafter(result, 0), 0)
+
+
+def _lower_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float64]], Partial]:
+    """Return P[B <= b], E[b - B; B <= b] and E[B; B <= b] for B ~ Bin(s, 1/2), term by term."""
+    below = np.zeros((most + 2, s.size))  # row b + 1: P[B <= b]
+    seen = np.zeros((most + 2, s.size))
+    for b in range(most + 1):
+        here = binom.pmf(b, s, 0.5)
+        below[b + 1] = below[b] + here
+        seen[b + 1] = seen[b] + b * here
+    short = np.zeros((most + 2, s.size))
+    short[1:] = np.cumsum(below, axis=0)[:-1]  # the sum of P[B <= i] for i < b
+    columns = np.arange(s.size)
+
+    def at(b: NDArray[np.float64]) -> Partial:
+        row = np.clip(b + 1, 0, most + 1).astype(np.int64)
+        return below[row, columns], short[row, columns], seen[row, columns]
+
+    return at
+
+
+def _centred_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float64]], Partial]:
+    """Return P[B <= b], E[s/2 - B; B <= b] and E[B; B <= b] for B ~ Bin(s, 1/2)."""
+    del most
+
+    def at(b: NDArray[np.float64]) -> Partial:
+        inside = np.clip(b, 0, s - 1)
+        below = np.where(b < 0, 0.0, betainc(s - inside, inside + 1, 0.5))
+        short = np.where(b < 0, 0.0, (inside + 1) / 2 * binom.pmf(inside + 1, s, 0.5))
+        return below, short, s / 2 * below - short
+
+    return at
 
 
 def _reach(mean: NDArray[np.float64], tail: float) -> NDArray[np.float64]:
@@ -208,13 +272,6 @@ def _below(
     cdf = np.where(c < 0, 0.0, np.where(c >= n, 1.0, betainc(n - inside, inside + 1, 1 - pi)))
     mean = -(c + 1) * (1 - pi) * binom.pmf(c + 1, n, pi)
     return cdf, np.where((c < 0) | (c >= n), 0.0, mean)
-
-
-def _half_tail(r: NDArray[np.float64], s: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return P[A >= r] and P[A = r] for A ~ Bin(s, 1/2) and r >= 1."""
-    inside = np.minimum(r, s)
-    sf = np.where(r > s, 0.0, betainc(inside, s - inside + 1, 0.5))
-    return sf, np.where(r > s, 0.0, binom.pmf(inside, s, 0.5))
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,12 @@ from functools import lru_cache
 
 from ikos._validation import choice, integer, number, quote
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
-from ikos.accounting.blanket import MAX_USERS, TooManyTermsError, blanket_divergence
+from ikos.accounting.blanket import (
+    LEAST_GAMMA,
+    MAX_USERS,
+    TooManyTermsError,
+    blanket_divergence,
+)
 from ikos.randomized_response import GRID
 
 __all__ = ["ACCOUNTANTS", "THEOREMS", "response_delta", "response_epsilon", "response_gamma"]
@@ -115,7 +120,7 @@ def response_delta(
     """
     users, values, name = _setting(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    chance = number("gamma", gamma, above=0, high=1)
+    chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
     return _BOUNDS[name](_down(eps), users, values, chance)
 
 
@@ -230,7 +235,7 @@ def response_epsilon(
     """
     users, values, name = _setting(n, k, accountant)
     small = number("delta", delta, above=0, below=1)
-    chance = number("gamma", gamma, above=0, high=1)
+    chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
 
     def enough(eps: float) -> bool:
         return _BOUNDS[name](eps, users, values, chance) <= small
