@@ -36,8 +36,9 @@ largest, down to single t if need be. The largest is not always at an end: Y is 
 
 **Rounding.** Laws are windows that leave out at most e^-36 of their mass, which is added; products
 and sums of W positive doubles have a relative error below 16 W 2^-53, and a Fourier transform of
-length L one of 32 log2(L) 2^-53 in the norm (N. J. Higham, *Accuracy and Stability of Numerical
-Algorithms*, Theorem 24.2), which are added too. Scalars are computed with 256 bits.
+length L one of 32 log2(L) 2^-53 of the norms (after N. J. Higham, *Accuracy and Stability of
+Numerical Algorithms*, Theorem 24.2, which is about the 2-norm; each output is a sum whose terms
+are rounded log2(L) times), which are added too. Scalars are computed with 256 bits.
 """
 
 from __future__ import annotations

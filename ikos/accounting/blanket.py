@@ -66,7 +66,7 @@ LEAST_GAMMA = 2.0**-53
 """Smallest probability of a uniform answer: that of the grid on which they are drawn."""
 
 _FIRST_TAIL = 1e-22
-_MAX_TERMS = 1 << 18
+_MAX_TERMS = 1 << 17
 
 
 class TooManyTermsError(ValueError):
@@ -160,7 +160,7 @@ class ResponseBlanket:
         pi = gamma * (1 - 2 / k) / (1 - 2 * gamma / k) if k > 2 else 0.0
         mu = others * pi
         most = s * float(kappa)  # kappa > 0: epsilon is below the local guarantee
-        reach = _reach(mu, tail)
+        reach = _reach(mu, tail) if k > 2 else 0 * mu  # without other values C is 0
         first = np.ceil(most - slope * np.maximum(mu - reach, 0)) - 1
         last = np.ceil(most - slope * np.minimum(mu + reach, others)) - 1
         first, last = np.maximum(first, -1), np.maximum(last, -1)  # B <= -1 never happens

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number
-from ikos.accounting.blanket import SLACK, ResponseBlanket
+from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 
 __all__ = [
     "LossLattice",
@@ -36,6 +36,9 @@ __all__ = [
 
 _NEGLIGIBLE = 1e-5
 """The part of delta that losses beyond the lattice may make up."""
+
+_MAX_CELLS = 2000
+"""Most steps of a lattice above 0."""
 
 Budget = tuple[float | Fraction, float | Fraction]
 
@@ -160,6 +163,11 @@ def blanket_losses(blanket: ResponseBlanket, step: float, negligible: float) -> 
     outside.append(mass_there)
     curve.append(delta)
     while inside[-1] > negligible:
+        if len(points) > _MAX_CELLS:
+            raise TooManyTermsError(
+                f"epsilon must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
+                f"a step of {step:.3g}; use composition='basic'"
+            )
         epsilon = step * len(points)
         mass_here, mass_there, delta = (
             (0.0, 0.0, 0.0) if epsilon >= blanket.local_epsilon else blanket.tails(epsilon)

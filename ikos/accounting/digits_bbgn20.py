@@ -26,7 +26,7 @@ from functools import cache, lru_cache, partial
 from scipy import optimize
 from scipy.stats import norm
 
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.shuffled_response import (
@@ -198,6 +198,8 @@ def _split_gammas(
         if together(1.0 + 1e-6) < 0:
             scale = Fraction(float(optimize.brentq(together, 1.0, 1e3)) * (1 - 1e-9))
             slack = half
+    if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
+        raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")
     each = (small - slack) / m
     # a millionth less of epsilon for the rounding of the sums
     return tuple(
@@ -357,9 +359,9 @@ def optimized_digits(
     try:
         return _optimized(users, eps, small, m, composition, accountant)
     except TooManyTermsError:
-        raise ValueError(
+        raise TooManyTermsError(
             f"epsilon must be larger for composition='numerical' with {users:,} users, got "
-            f"{quote(eps)}; composition='basic' has no such limit"
+            f"{float(eps):g}; composition='basic' has no such limit"
         ) from None
 
 

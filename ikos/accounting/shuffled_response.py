@@ -97,7 +97,7 @@ def response_delta(
     float
         An upper bound, rounded up. That of "exact" is the divergence against an adversary who
         knows which of the other users answered at random, up to a ten-millionth of it; below
-        1e-100, and where it would take more than 2^18 terms (very many users and a very small
+        1e-100, and where it would take more than 2^17 terms (very many users and a very small
         epsilon), it is Bennett's.
 
     Raises

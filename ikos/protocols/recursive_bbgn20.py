@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ikos._validation import choice, integer
+from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import (
     COMPOSITIONS,
     MAX_MESSAGES,
@@ -45,8 +46,9 @@ class RecursiveSum(DigitProtocol):
         Theorem 4.2, with probabilities that count every value of the domains (the paper's formulas
         count one too few, and are not private enough).
     composition : {"numerical", "advanced", "basic"}, optional
-        How the messages' guarantees are added up. By default "numerical", and "basic" for the
-        paper's parameters, which "numerical" is not for.
+        How the messages' guarantees are added up. By default "numerical"; "basic" for the paper's
+        parameters, which "numerical" is not for, and for budgets so small that exact losses would
+        take too long (below about 10 / sqrt(n)).
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
@@ -104,19 +106,25 @@ class RecursiveSum(DigitProtocol):
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
         whose = choice("parameters", parameters, PARAMETERS)
         allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
-        if composition is None:
-            composition = "numerical" if whose == "optimized" else "basic"
-        adding = choice("composition", composition, allowed)
+        default = "numerical" if whose == "optimized" else "basic"
+        adding = choice("composition", default if composition is None else composition, allowed)
         name = choice("accountant", accountant, ACCOUNTANTS)
         kind = choice("shuffler", shuffler, SHUFFLERS)
         bounds = Bounds(lower, upper)
         make = optimized_digits if whose == "optimized" else paper_digits
+        try:
+            digits = make(honest, eps, small, m, composition=adding, accountant=name)
+        except TooManyTermsError:
+            if composition is not None:
+                raise
+            adding = "basic"  # which any number of users is few enough for
+            digits = make(honest, eps, small, m, composition=adding, accountant=name)
         self._hold(
             n=users,
             min_honest=honest,
             epsilon=eps,
             delta=small,
-            digits=make(honest, eps, small, m, composition=adding, accountant=name),
+            digits=digits,
             shuffler=kind,
             bounds=bounds,
             parameters=whose,

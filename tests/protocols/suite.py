@@ -244,7 +244,8 @@ def bias_allowed(mse: float, runs: int) -> float:
 
     Errors are clipped at c = 3 sqrt(mse): that moves their mean by E(abs(e) - c)_+ <= mse / (4 c)
     at most. Then Bernstein's inequality for variables of variance mse, within c + mse / (4 c) of
-    their mean.
+    their mean. A bias below mse / (4 c), a twelfth of a standard deviation, is not seen by any
+    number of runs.
     """
     c = 3 * math.sqrt(mse)
     moved = mse / (4 * c)
