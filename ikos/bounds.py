@@ -70,7 +70,8 @@ class Bounds:
         """
         given = np.asarray(unmasked("x", x))
         if given.dtype.kind not in "iuf":
-            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}")
+            hint = "; use x.astype(float)" if given.dtype.kind == "b" else ""
+            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")
         if given.ndim != 1:
             raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
         values = given.astype(np.float64)

@@ -25,7 +25,17 @@ __all__ = [
 
 
 def at_least(value: float, digits: int) -> str:
-    """Return a budget to so many significant digits, rounded up: what is printed must hold."""
+    """Return a budget to so many significant digits, rounded up: what is printed must hold.
+
+    Read as a double, the text is at least the value.
+
+    Examples
+    --------
+    >>> at_least(1e-8, 3), at_least(1.0000001e-8, 3)
+    ('1e-08', '1.01e-08')
+    """
+    if float(text := f"{value:.{digits}g}") == value:
+        return text
     rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value))
     return f"{float(rounded):.{digits}g}"
 
@@ -111,6 +121,10 @@ class Guarantee:
         )
 
 
+def _counted(number: float, what: str) -> str:
+    return f"{number:,.6g} {what}{'s' * (number != 1)}"
+
+
 @dataclass(frozen=True)
 class Cost:
     """What the users sent.
@@ -142,8 +156,9 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"{self.messages_per_user:g} messages of {self.bits_per_message:g} bits per user "
-            f"({self.bits_per_user / 8:,.0f} bytes); {self.messages:,.0f} in all"
+            f"{_counted(self.messages_per_user, 'message')} of "
+            f"{_counted(self.bits_per_message, 'bit')} per user "
+            f"({_counted(math.ceil(self.bits_per_user / 8), 'byte')}); {self.messages:,.0f} in all"
         )
 
 

@@ -45,6 +45,7 @@ from scipy.stats import binom
 from ikos._validation import integer, number
 
 __all__ = [
+    "MAX_TERMS",
     "MAX_USERS",
     "SLACK",
     "ResponseBlanket",
@@ -66,7 +67,8 @@ LEAST_GAMMA = 2.0**-53
 """Smallest probability of a uniform answer: that of the grid on which they are drawn."""
 
 _FIRST_TAIL = 1e-22
-_MAX_TERMS = 1 << 17
+MAX_TERMS = 1 << 17
+"""Most terms of one divergence, by default."""
 
 
 class TooManyTermsError(ValueError):
@@ -117,18 +119,25 @@ class ResponseBlanket:
             return 0.0
         return min(1.0, self.tails(epsilon)[2] * (1 + SLACK))
 
-    def tails(self, epsilon: float) -> tuple[float, float, float]:
+    def tails(self, epsilon: float, most_terms: int | None = None) -> tuple[float, float, float]:
         """Return the masses under x and under x' of a privacy loss above epsilon >= 0, and delta.
 
         To the precision of doubles; what the truncation leaves out is added to the first and to
-        the last.
+        the last. TooManyTermsError where it takes more than ``most_terms``, or ``MAX_TERMS``.
         """
+        most = MAX_TERMS if most_terms is None else most_terms
         tail = _FIRST_TAIL
         while True:
-            above, below, delta, outside = self._sums(epsilon, tail)
+            above, below, delta, outside = self._sums(epsilon, tail, most)
             if outside <= 1e-9 * delta or tail < 1e-290:
                 return above + outside, below, delta + outside
             tail = max(tail**3, 1e-300)
+
+    @property
+    def width(self) -> int:
+        """Number of values of S that matter, with which the time of a divergence grows."""
+        low, high = self._window(_FIRST_TAIL)
+        return high - low
 
     def _window(self, tail: float) -> tuple[int, int]:
         """Return the range of S outside of which its size-biased law has at most mass ``tail``.
@@ -143,7 +152,9 @@ class ResponseBlanket:
         # the size-biased variable is one more than a binomial one of n - 1
         return max(0, math.floor(mean - down) - 1), min(self.n, math.ceil(mean + up) + 2)
 
-    def _sums(self, epsilon: float, tail: float) -> tuple[float, float, float, float]:
+    def _sums(
+        self, epsilon: float, tail: float, most_terms: int
+    ) -> tuple[float, float, float, float]:
         n, k, gamma = self.n, self.k, float(self.gamma)
         low, high = self._window(tail)
         # S or C beyond its window adds at most 2 P[S* or C outside] to each mass, S* size-biased.
@@ -165,7 +176,7 @@ class ResponseBlanket:
         last = np.ceil(most - slope * np.minimum(mu + reach, others)) - 1
         first, last = np.maximum(first, -1), np.maximum(last, -1)  # B <= -1 never happens
         steps = int(max(0, (first - last).max())) + 1
-        if s.size * steps > _MAX_TERMS:
+        if s.size * steps > most_terms:
             raise TooManyTermsError(
                 f"epsilon must be larger for exact losses at n = {n}, k = {k}, gamma = "
                 f"{gamma:.3g}, got {epsilon:.3g}: they would take {s.size * steps:.2g} terms; use "

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number
-from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
+from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 
 __all__ = [
     "LossLattice",
@@ -145,7 +145,9 @@ class LossLattice:
 
 
 @lru_cache(maxsize=256)
-def blanket_losses(blanket: ResponseBlanket, step: float, negligible: float) -> LossLattice:
+def blanket_losses(
+    blanket: ResponseBlanket, step: float, negligible: float, most_terms: int = MAX_TERMS
+) -> LossLattice:
     """Return the privacy loss of shuffled randomized response on a lattice.
 
     Parameters
@@ -156,9 +158,11 @@ def blanket_losses(blanket: ResponseBlanket, step: float, negligible: float) -> 
         Of the lattice.
     negligible : float
         Losses beyond a point above which no more than this mass lies count as infinite.
+    most_terms : int
+        Of one point of the loss; TooManyTermsError for more.
     """
     points, inside, outside, curve = [0.0], [], [], []
-    mass_here, mass_there, delta = blanket.tails(0.0)
+    mass_here, mass_there, delta = blanket.tails(0.0, most_terms)
     inside.append(mass_here)
     outside.append(mass_there)
     curve.append(delta)
@@ -169,9 +173,9 @@ def blanket_losses(blanket: ResponseBlanket, step: float, negligible: float) -> 
                 f"a step of {step:.3g}; use composition='basic'"
             )
         epsilon = step * len(points)
-        mass_here, mass_there, delta = (
-            (0.0, 0.0, 0.0) if epsilon >= blanket.local_epsilon else blanket.tails(epsilon)
-        )
+        mass_here = mass_there = delta = 0.0
+        if epsilon < blanket.local_epsilon:
+            mass_here, mass_there, delta = blanket.tails(epsilon, most_terms)
         points.append(epsilon)
         inside.append(mass_here)
         outside.append(mass_there)
@@ -199,7 +203,12 @@ def blanket_losses(blanket: ResponseBlanket, step: float, negligible: float) -> 
 
 
 def composed_divergence(
-    epsilon: float, blankets: Sequence[ResponseBlanket], *, delta: float, cells: int = 200
+    epsilon: float,
+    blankets: Sequence[ResponseBlanket],
+    *,
+    delta: float,
+    cells: int = 200,
+    most_terms: int = MAX_TERMS,
 ) -> float:
     """Return an upper bound of the divergence of several shuffled messages of one user.
 
@@ -213,6 +222,8 @@ def composed_divergence(
         About what is expected: losses that could add a hundred-thousandth of it are infinite.
     cells : int
         Steps of the lattice between 0 and epsilon; more are tighter and take longer.
+    most_terms : int
+        Of one point of a loss; ValueError where it would take more.
 
     Examples
     --------
@@ -227,7 +238,7 @@ def composed_divergence(
     negligible = _NEGLIGIBLE * delta / len(blankets)
     total: LossLattice | None = None
     for blanket in blankets:
-        losses = blanket_losses(blanket, step, negligible)
+        losses = blanket_losses(blanket, step, negligible, most_terms)
         total = losses if total is None else total + losses
     assert total is not None
     return total.divergence(epsilon)

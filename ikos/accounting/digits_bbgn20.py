@@ -53,6 +53,9 @@ MAX_VALUES = 1 << 20
 """Most values that all digits together can stand for, in a search: rounding is then nothing."""
 _SEARCH_CELLS = 25
 _FINAL_CELLS = 120
+_WIDE = 2000  # from here on the search's lattice must do for the result
+_MAX_TERMS = 1 << 15
+"""Most terms of one point of a loss: more of them would take a search more than seconds."""
 
 
 @dataclass(frozen=True)
@@ -338,7 +341,9 @@ def optimized_digits(
     -----
     The search is over integer domains and shares of the budget. It takes each digit's loss for a
     Gaussian one, of variance 2 k (1 - gamma)^2 / (gamma n), and scales that to the accountant;
-    the probabilities of the best are then found with the accountant.
+    the probabilities of the best are then found with the accountant. Above an epsilon of about 8
+    few answers are random, their loss is far from Gaussian, and more messages may come out worse
+    than fewer.
 
     Examples
     --------
@@ -385,10 +390,13 @@ def _optimized(
         # how much less noise than a Gaussian loss asks for: about the same for all domains
         compose = partial(_composed_gammas, n, eps=eps, small=small)
         _, domains, shares = sketches[0]
-        _, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
+        gammas, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
         mu *= math.exp(scale / 2)
+        tried = zip(domains, gammas, strict=True)
+        wide = max(ResponseBlanket(n, k, gamma).width for k, gamma in tried) > _WIDE
+        cells = _SEARCH_CELLS if wide else _FINAL_CELLS
         _, domains, shares = _search(n, m, mu, power)[0]
-        made(domains, compose(domains, shares, mu, cells=_FINAL_CELLS, known=(-0.02, 0.02))[0])
+        made(domains, compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))[0])
     elif m == 1 and sketches:
         _descend(sketches[0][1][0], partial(_one_gamma, n, eps, small, accountant), made)
     else:
@@ -452,7 +460,9 @@ def _composed_gammas(
     def excess(log_scale: float) -> float:
         chances = gammas(math.exp(log_scale))
         blankets = [ResponseBlanket(n, k, g) for k, g in zip(domains, chances, strict=True)]
-        delta = composed_divergence(low_eps, blankets, delta=target, cells=cells)
+        delta = composed_divergence(
+            low_eps, blankets, delta=target, cells=cells, most_terms=_MAX_TERMS
+        )
         return math.log(max(delta, 1e-300) / target)
 
     scale = _last_safe(excess, *known)

@@ -60,7 +60,9 @@ class Key(Base):
 
 
 @click.command("compare", cls=Command, epilog=EXAMPLES)
-@click.option("--users", type=Whole(low=1, high=MOST_USERS), help="How many; 10^6. Or --data.")
+@click.option(
+    "--users", type=Whole(low=1, high=MOST_USERS), help="How many, e.g. 10^6; or give --data."
+)
 @click.option(
     "--epsilon",
     required=True,
@@ -68,8 +70,8 @@ class Key(Base):
     help="Privacy budget, e.g. 1; smaller is more private.",
 )
 @click.option("--delta", type=DELTA, help="Privacy failure probability, e.g. 1e-9 [1/users^2].")
-@click.option("--lower", type=BOUND, help="Public lower bound of the values [0].")
-@click.option("--upper", type=BOUND, help="Public upper bound of the values [1].")
+@click.option("--lower", type=BOUND, help="Public lower bound of the values [0 without --data].")
+@click.option("--upper", type=BOUND, help="Public upper bound of the values [1 without --data].")
 @click.option(
     "--min-honest",
     type=HONEST,
@@ -159,7 +161,7 @@ def command(
         low, high = lower, upper
         _check_bounds(low, high)
         data = Data(file, column, on_out_of_range == "clamp", runs or RUNS, seed)
-        values = _values(data, low, high, header=not no_header, delimiter=delimiter or ",")
+        values, moved = _values(data, low, high, header=not no_header, delimiter=delimiter or ",")
         if users is not None and users != values.size:
             raise click.UsageError(
                 f"--users must be the {values.size:,} rows of {file!r}, or left out, got {users:,}"
@@ -180,6 +182,11 @@ def command(
     warnings = weak(epsilon, asked.delta, users)
     if data is not None:
         warnings.append(NOT_PRIVATE)
+        if moved:
+            warnings.append(
+                f"{moved:,} of {users:,} values were moved to the bounds; errors are of the sum "
+                "of what they were moved to"
+            )
     for warning in warnings:
         click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
     if json:
@@ -204,8 +211,8 @@ def _delta(delta: Fraction | None, users: int) -> Fraction:
 
 def _values(
     data: Data, lower: float, upper: float, *, header: bool, delimiter: str
-) -> NDArray[np.float64]:
-    """Return the column, within the bounds."""
+) -> tuple[NDArray[np.float64], int]:
+    """Return the column, within the bounds, and how many values were moved to them."""
     import numpy as np
 
     from ikos.tables import read_column
@@ -228,7 +235,7 @@ def _values(
             f"[{lower:.10g}, {upper:.10g}]; "
             "give public bounds that hold every value, or --on-out-of-range clamp"
         )
-    return np.clip(values, lower, upper)
+    return np.clip(values, lower, upper), int(outside.sum())
 
 
 def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line]:

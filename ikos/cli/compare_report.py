@@ -78,7 +78,7 @@ class Asked:
         values = f"value{'s' * (self.users > 1)} in [{self.lower:.6g}, {self.upper:.6g}]"
         return (
             f"Protocols for the sum of {power_text(self.users)} {values} with "
-            f"({float(self.epsilon):.6g}, {float(self.delta):.3g})-differential privacy"
+            f"({float(self.epsilon):.6g}, {at_least(float(self.delta), 3)})-differential privacy"
         )
 
 
@@ -258,7 +258,7 @@ def _table(lines: list[Line], notes: dict[str, str], users: int) -> list[str]:
                 _bound(mse),
                 _bound(math.sqrt(mse) / users),
                 _bound(row.protocol.influence),
-                at_least(guarantee.delta * _NEARLY, 2),
+                at_least(guarantee.delta * _NEARLY, 3),
             ]
         )
     return _grouped(cells, lines, [notes.get(line.row.contender.note or "") for line in lines])

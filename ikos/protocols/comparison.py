@@ -7,6 +7,7 @@ none; `measure` runs one on data whose sum is known.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -249,7 +250,7 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
     Contender(
         "correlated-noise",
-        "correlated noise, about one message",
+        "noise of all users, hidden in messages that cancel",
         "GKMPS21, certified numerically",
         "shuffle",
         CorrelatedNoise,
@@ -370,6 +371,8 @@ def comparison(
     bounds = Bounds(lower, upper)
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     known = {contender.key: contender for contender in CONTENDERS}
+    if isinstance(protocols, str):
+        raise TypeError(f"protocols must be a sequence of keys, got the string {protocols!r}")
     keys = list(known) if protocols is None else [*dict.fromkeys(protocols)]
     chosen = [known[choice("protocols", key, known)] for key in keys]
     rows = []
@@ -380,7 +383,10 @@ def comparison(
             )
             rows.append(Row(contender, protocol))
         except ValueError as problem:
-            rows.append(Row(contender, None, str(problem)))
+            reason = str(problem)
+            if honest is not None and honest < users and reason.endswith(f", got {honest}"):
+                reason = re.sub(r"^n must", "min_honest must", reason)
+            rows.append(Row(contender, None, reason))
         if progress is not None:
             progress(done, len(chosen))
     return tuple(sorted(rows, key=_order))

@@ -33,8 +33,9 @@ class SumProtocol(Protocol):
     """A differentially private protocol for the sum of everybody's values.
 
     `ikos.PrivateSum` and every baseline have these members, so that a comparison is one loop. An
-    object holds public parameters only; `randomize` is the client's part, `shuffle` that of the
-    shufflers (of the curator, in the central model), `analyze` the analyzer's, and `run` plays all.
+    object holds public parameters only; `report` is the client's part (`randomize` plays all
+    clients at once), `shuffle` that of the shufflers (of the curator, in the central model),
+    `analyze` the analyzer's, and `run` plays all.
     """
 
     @property
@@ -67,6 +68,9 @@ class SumProtocol(Protocol):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
+
+    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages: what a client sends."""
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's messages, (messages, k), row j for shuffler j."""

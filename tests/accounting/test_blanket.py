@@ -290,7 +290,7 @@ def test_terms_without_end_are_not_counted(monkeypatch):
     setting = (0.3, 10**4, 5, Fraction(1, 50))
     exact = response_delta(*setting)
     blanket_divergence.cache_clear()
-    monkeypatch.setattr(blanket_module, "_MAX_TERMS", 10)
+    monkeypatch.setattr(blanket_module, "MAX_TERMS", 10)
     with pytest.raises(ValueError, match="would take"):
         ResponseBlanket(*setting[1:]).divergence(0.3)
     bound = response_delta(*setting)

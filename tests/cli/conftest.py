@@ -47,8 +47,10 @@ def run(monkeypatch, capsys):
         elif warning is None:
             assert outcome.err == ""
         else:
-            assert outcome.err.count("\n") == 1
-            assert warning in outcome.err
+            expected = [warning] if isinstance(warning, str) else warning
+            said = outcome.err.splitlines()
+            assert len(said) == len(expected)
+            assert all(text in line for text, line in zip(expected, said, strict=True))
         return outcome
 
     return run
