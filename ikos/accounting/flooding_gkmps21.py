@@ -32,8 +32,9 @@ the parameters at hand, not believed.
 *A certificate* (`flooding_delta`): the privacy loss is a sum of independent ones. Where each Z_a is
 large enough (the rest, of small probability, counts as delta) its exponential moment of order m is
 computed; the shift is replaced by a larger one of the same sign, which dominates it
-(``flooding_shifts``: first all shifts are replaced, then what is rare is left out), and components for x and for y are counted although at most one is needed for
-each atom, which only adds loss. With A(x) + B(y) + m s abs(x - y) + (that of s_1) the log moment,
+(``flooding_shifts``: first all shifts are replaced, then what is rare is left out), and components
+for x and for y are counted although at most one is needed for each atom, which only adds loss.
+With A(x) + B(y) + m s abs(x - y) + (that of s_1) the log moment,
 
     delta <= (what was left out) + exp(moment - m epsilon) / (1 + m) (m / (1 + m))^m,
 
