@@ -54,7 +54,8 @@ MAX_VALUES = 1 << 20
 _SEARCH_CELLS = 25
 _FINAL_CELLS = 120
 _WIDE = 2000  # from here on the search's lattice must do for the result
-_MAX_TERMS = 1 << 15
+_MAX_TERMS = 1 << 16
+_TOO_WIDE = 8000
 """Most terms of one point of a loss: more of them would take a search more than seconds."""
 
 
@@ -390,10 +391,11 @@ def _optimized(
         # how much less noise than a Gaussian loss asks for: about the same for all domains
         compose = partial(_composed_gammas, n, eps=eps, small=small)
         _, domains, shares = sketches[0]
+        if max(_widths(n, domains, _gammas(n, domains, shares, mu))) > _TOO_WIDE:
+            raise TooManyTermsError("a search would take minutes")
         gammas, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
         mu *= math.exp(scale / 2)
-        tried = zip(domains, gammas, strict=True)
-        wide = max(ResponseBlanket(n, k, gamma).width for k, gamma in tried) > _WIDE
+        wide = max(_widths(n, domains, gammas)) > _WIDE
         cells = _SEARCH_CELLS if wide else _FINAL_CELLS
         _, domains, shares = _search(n, m, mu, power)[0]
         made(domains, compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))[0])
@@ -410,6 +412,19 @@ def _optimized(
             f"{float(small):.3g}, got {n}"
         )
     return min(found, key=lambda pair: pair[0])[1]
+
+
+def _gammas(
+    n: int, domains: tuple[int, ...], shares: Sequence[float], mu: float
+) -> tuple[Fraction, ...]:
+    """Return probabilities at which each digit's loss has its share of mu^2, about."""
+    return tuple(
+        grid_up(_gamma_of(k, share * mu * mu, n)) for k, share in zip(domains, shares, strict=True)
+    )
+
+
+def _widths(n: int, domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> list[int]:
+    return [ResponseBlanket(n, k, g).width for k, g in zip(domains, gammas, strict=True)]
 
 
 def _one_gamma(n: int, eps: Fraction, small: Fraction, accountant: str, k: int) -> Fraction:
@@ -452,10 +467,7 @@ def _composed_gammas(
     low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
 
     def gammas(scale: float) -> tuple[Fraction, ...]:
-        return tuple(
-            grid_up(_gamma_of(k, share * mu * mu * scale, n))
-            for k, share in zip(domains, shares, strict=True)
-        )
+        return _gammas(n, domains, shares, mu * math.sqrt(scale))
 
     def excess(log_scale: float) -> float:
         chances = gammas(math.exp(log_scale))
