@@ -9,7 +9,7 @@ from __future__ import annotations
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.protocols.comparison import (
+from ikos.protocols.contenders import (
     CONTENDERS,
     Contender,
     Measurement,

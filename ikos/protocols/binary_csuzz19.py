@@ -19,7 +19,7 @@ from ikos.accounting.csuzz19 import published_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.errors import Bounded, ErrorLaw
+from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource

@@ -14,7 +14,7 @@ from ikos.accuracy import default_precision
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
-from ikos.protocols.errors import ErrorLaw, Noisy
+from ikos.protocols.error_laws import ErrorLaw, Noisy
 from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee

@@ -27,7 +27,7 @@ from ikos.accuracy import NoiseLaw
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import geometric, polya, polya_jumps
-from ikos.protocols.errors import ErrorLaw, Noisy
+from ikos.protocols.error_laws import ErrorLaw, Noisy
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee

@@ -16,7 +16,7 @@ from ikos._validation import up
 from ikos.accounting.digits_bbgn20 import DigitParameters
 from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.protocols.errors import Bounded, ErrorLaw
+from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource, secure

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, integer, number, unmasked
 from ikos.bounds import Bounds
-from ikos.protocols.errors import ErrorLaw
+from ikos.protocols.error_laws import ErrorLaw
 from ikos.randomness import RandomSource, SecureRandom, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
 from ikos.shuffling import ORDERS, View, shuffle

@@ -14,7 +14,7 @@ from ikos.accounting.binary_response import local_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.protocols.binary_csuzz19 import flipped, response_error
-from ikos.protocols.errors import ErrorLaw
+from ikos.protocols.error_laws import ErrorLaw
 from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource

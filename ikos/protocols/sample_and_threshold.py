@@ -17,7 +17,7 @@ from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.errors import Bounded, ErrorLaw
+from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee

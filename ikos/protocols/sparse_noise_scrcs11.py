@@ -21,7 +21,7 @@ from ikos.accuracy import default_precision
 from ikos.bounds import Bounds
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount
 from ikos.noise import discrete_laplace
-from ikos.protocols.errors import chernoff
+from ikos.protocols.error_laws import chernoff
 from ikos.protocols.interface import budget
 from ikos.protocols.secure_noise import (
     NoiseOverSecureSum,

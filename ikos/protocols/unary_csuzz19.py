@@ -21,7 +21,7 @@ from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
 from ikos.protocols.binary_csuzz19 import conditions, flipped, response_error
-from ikos.protocols.errors import ErrorLaw
+from ikos.protocols.error_laws import ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 import ikos.protocols
 from ikos.cli import compare_report
 from ikos.datasets import anes96_path, load_anes96
-from ikos.protocols import CONTENDERS, PrivacyBlanket, comparison, measure
+from ikos.protocols import CONTENDERS, PrivacyBlanket, comparison, contenders, measure
 from ikos.testing import DeterministicRandom
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -209,7 +208,7 @@ def test_measured_beside_predicted(run):
 
 
 def test_runs_that_are_too_large_are_skipped(run, monkeypatch):
-    monkeypatch.setattr(sys.modules["ikos.protocols.comparison"], "MAX_RUN", 1000)
+    monkeypatch.setattr(contenders, "MAX_RUN", 1000)
     options = (*DATA, *FEW, "--protocol", "unary-encoding", "--runs", "1")
     result = run("compare", *options, "--json", warning=WARNING).json
     rows = {row["key"]: row for row in result["protocols"]}

@@ -25,6 +25,7 @@ from ikos.protocols import (
     SumProtocol,
     UnaryEncoding,
     comparison,
+    contenders,
     measure,
 )
 from ikos.testing import DeterministicRandom
@@ -239,9 +240,7 @@ def test_runs_that_are_too_large_are_refused() -> None:
 
 
 def test_runs_that_draw_counts_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setattr(sys.modules["ikos.protocols.comparison"], "MAX_RUN", 10)
+    monkeypatch.setattr(contenders, "MAX_RUN", 10)
     assert measure(row_of("unary-encoding", 100), [0.5] * 100, 1).runs == 1
     with pytest.raises(ValueError, match="a run has"):
         measure(row_of("privacy-blanket", 100), [0.5] * 100, 1)

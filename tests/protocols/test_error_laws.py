@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statistical import discrete_laplace_law
 
-from ikos.protocols.errors import Bounded, Noisy, chernoff
+from ikos.protocols.error_laws import Bounded, Noisy, chernoff
 
 MISSES = [0.9, 0.5, 0.05, 1e-3, 1e-6, 1e-9]
 
