@@ -40,11 +40,11 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 figures: .venv/installed-plot ## tables and figures of the documentation, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
 	$(BIN)/python -m analysis.random_graphs --output build/figures
-	$(BIN)/python -m analysis.table_1 --output build/figures
-	$(if $(ADULT),$(BIN)/python -m analysis.table_2 --data $(ADULT) --output build/figures)
-	$(BIN)/python -m analysis.table_3 --output build/figures
-	$(BIN)/python -m analysis.figure_2 --output build/figures
-	$(BIN)/python -m analysis.robustness --output build/figures
+	$(BIN)/python -m analysis.bbgn20_table_1 --output build/figures
+	$(if $(ADULT),$(BIN)/python -m analysis.bbgn20_table_2 --data $(ADULT) --output build/figures)
+	$(BIN)/python -m analysis.bbgn20_table_3 --output build/figures
+	$(BIN)/python -m analysis.bbgn20_figure_2 --output build/figures
+	$(BIN)/python -m analysis.scalar_robustness --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

@@ -52,9 +52,26 @@ def cells(path):
     return [dict(zip(head, line, strict=True)) for line in body if len(line) == len(head)]
 
 
-@pytest.mark.parametrize("name", ["table_1", "table_2", "table_3", "figure_2", "robustness"])
+PROGRAMS = (
+    "bbgn20_table_1",
+    "bbgn20_table_2",
+    "bbgn20_table_3",
+    "bbgn20_figure_2",
+    "scalar_robustness",
+)
+
+
+def check_shown(made, *names):
+    """The documentation shows the very bytes that a program wrote into a directory."""
+    for name in names:
+        text = (made / name).read_text(encoding="utf-8")
+        assert text == (SHOWN / name).read_text(encoding="utf-8"), "make figures, and copy it"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_help(name):
     module = program(name)
+    assert f"analysis.{name}" in module.PROGRAM
     assert module.PROGRAM in run(module, "--help").output
 
 
@@ -141,13 +158,13 @@ def test_the_law_of_the_counts():
 
 
 def test_slopes():
-    module = program("table_1")
+    module = program("bbgn20_table_1")
     assert module.slopes([1, 10, 1000], [5, 50, 5]) == pytest.approx((1, -0.5, 0))
 
 
 def test_the_orders_of_table_1():
     """The quick values; those that are stated as powers have about their exponents."""
-    module = program("table_1")
+    module = program("bbgn20_table_1")
     found = {(o.reference, o.what, o.of): o for o in module.ORDERS}
     assert len(found) == len(module.ORDERS)
     order = found["BBGN19 [2]", "mse", "n"]
@@ -161,8 +178,8 @@ def test_the_orders_of_table_1():
 
 
 def test_the_documentations_table_1():
-    rows = {(row["row"], row["what"]): row for row in cells(SHOWN / "table-1.md")}
-    assert len(rows) == len(program("table_1").ORDERS)
+    rows = {(row["row"], row["what"]): row for row in cells(SHOWN / "bbgn20-table-1.md")}
+    assert len(rows) == len(program("bbgn20_table_1").ORDERS)
     for key, tolerance in (
         (("CSUZZ19 [9]", "messages in n"), 0.01),
         (("BBGN19 [2]", "mse in n"), 0.01),
@@ -176,9 +193,8 @@ def test_the_documentations_table_1():
 
 @pytest.mark.slow
 def test_the_documentations_table_1_is_the_programs(tmp_path):
-    assert run(program("table_1"), "--output", tmp_path).exit_code == 0
-    text = (tmp_path / "table-1.md").read_text(encoding="utf-8")
-    assert text == (SHOWN / "table-1.md").read_text(encoding="utf-8"), "make figures, and copy it"
+    assert run(program("bbgn20_table_1"), "--output", tmp_path).exit_code == 0
+    check_shown(tmp_path, "bbgn20-table-1.md")
 
 
 # Table 2
@@ -186,8 +202,8 @@ def test_the_documentations_table_1_is_the_programs(tmp_path):
 
 def test_the_documentations_table_2():
     """Without the data: intervals contain what is proved, and IKOS' excludes the printed error."""
-    module = program("table_2")
-    rows = {row["protocol"]: row for row in cells(SHOWN / "table-2.md")}
+    module = program("bbgn20_table_2")
+    rows = {row["protocol"]: row for row in cells(SHOWN / "bbgn20-table-2.md")}
     assert list(rows) == list(module.PRINTED)
     for name, row in rows.items():
         mean, low, high = map(float, re.findall(r"[\d.e-]+", row["1000 runs"]))
@@ -204,7 +220,7 @@ def test_the_documentations_table_2():
 
 
 def test_the_data_are_asked_for(tmp_path):
-    module = program("table_2")
+    module = program("bbgn20_table_2")
     result = run(module, "--output", tmp_path)
     assert result.exit_code == 2
     other = tmp_path / "adult.data"
@@ -219,7 +235,7 @@ def test_the_data_are_asked_for(tmp_path):
 
 @pytest.mark.slow
 def test_table_2_runs_on_any_values():
-    module = program("table_2")
+    module = program("bbgn20_table_2")
     found = list(module.table_rows(np.full(1000, 0.5), 3, 1))
     assert [row.name for row in found] == [name for name in module.PRINTED if name in
                                            {row.name for row in found}]  # fmt: skip
@@ -234,9 +250,8 @@ def test_the_documentations_table_2_is_the_programs(tmp_path):
     data = os.environ.get("ADULT")
     if data is None or not Path(data).is_file():
         pytest.skip("ADULT must name adult.data of the UCI Adult data set, which is not part of it")
-    assert run(program("table_2"), "--data", data, "--output", tmp_path).exit_code == 0
-    text = (tmp_path / "table-2.md").read_text(encoding="utf-8")
-    assert text == (SHOWN / "table-2.md").read_text(encoding="utf-8"), "make figures, and copy it"
+    assert run(program("bbgn20_table_2"), "--data", data, "--output", tmp_path).exit_code == 0
+    check_shown(tmp_path, "bbgn20-table-2.md")
 
 
 # Table 3
@@ -244,8 +259,8 @@ def test_the_documentations_table_2_is_the_programs(tmp_path):
 
 def test_the_documentations_table_3():
     """What must hold of it, and a few of its cells computed anew."""
-    module = program("table_3")
-    shown = cells(SHOWN / "table-3.md")
+    module = program("bbgn20_table_3")
+    shown = cells(SHOWN / "bbgn20-table-3.md")
     assert len(shown) == 4 * len(module.REASONS)
     ours = {(row["protocol"], row["n"], float(row["ε"])): float(row["mse ours"]) for row in shown}
     most = {("10^4", 1): 221.2, ("10^5", 1): 541.0, ("10^4", 0.5): 515.8, ("10^5", 0.5): 1248.8}
@@ -265,7 +280,7 @@ def test_the_documentations_table_3():
 
 
 def test_the_documentations_floors():
-    two_alone, two, three = cells(SHOWN / "table-3-floors.md")
+    two_alone, two, three = cells(SHOWN / "bbgn20-table-3-floors.md")
     for row in (two_alone, two):
         assert float(row["paper"]) < float(row["floor"]) < float(row["ours"])
     assert float(three["paper"]) < float(three["floor"]) < float(three["ours"])
@@ -273,17 +288,15 @@ def test_the_documentations_floors():
 
 @pytest.mark.slow
 def test_the_documentations_table_3_is_the_programs(tmp_path):
-    assert run(program("table_3"), "--output", tmp_path).exit_code == 0
-    for name in ("table-3.md", "table-3-floors.md"):
-        text = (tmp_path / name).read_text(encoding="utf-8")
-        assert text == (SHOWN / name).read_text(encoding="utf-8"), "make figures, and copy it"
+    assert run(program("bbgn20_table_3"), "--output", tmp_path).exit_code == 0
+    check_shown(tmp_path, "bbgn20-table-3.md", "bbgn20-table-3-floors.md")
 
 
 # Figure 2
 
 
 def test_the_data_of_figure_2():
-    module = program("figure_2")
+    module = program("bbgn20_figure_2")
     for name, mean, deviation in (("uniform", 0.5, 1 / math.sqrt(12)), ("normal", 0.573, 0.1)):
         x = module.data(name, 10**6, 1)
         assert x.min() >= 0
@@ -295,7 +308,7 @@ def test_the_data_of_figure_2():
 
 
 def test_figure_2_holds_what_was_measured():
-    module = program("figure_2")
+    module = program("bbgn20_figure_2")
     found = list(module.measure_all(20, 1, (1000,)))
     figure = module.error_figure(found, 20)
     assert len(figure.axes) == 4
@@ -318,7 +331,7 @@ def test_a_figure_needs_curves():
 
 
 def test_attacks_reach_the_influence_and_no_more():
-    module = program("robustness")
+    module = program("scalar_robustness")
     for protocol in (
         PrivacyBlanket(module.USERS, 1, 1e-8),
         RecursiveSum(module.USERS, 1, 1e-8, messages=2),
@@ -333,9 +346,9 @@ def test_attacks_reach_the_influence_and_no_more():
 
 @pytest.mark.slow
 def test_the_documentations_robustness_is_the_programs(tmp_path):
-    module = program("robustness")
+    module = program("scalar_robustness")
     assert run(module, "--output", tmp_path).exit_code == 0
-    for row in table(tmp_path / "robustness.csv"):
+    for row in table(tmp_path / "scalar-robustness.csv"):
         if row["influence"] != "inf":
             assert float(row["measured"]) == pytest.approx(float(row["influence"]), rel=1e-9)
         else:
@@ -348,6 +361,4 @@ def test_the_documentations_robustness_is_the_programs(tmp_path):
         assert float(row["delta_low"]) > 1e-8  # truly less private than asked for
     errors = [float(row["mse"]) for row in rows]
     assert errors == sorted(errors)
-    for name in ("robustness.md", "missing-blankets.md"):
-        text = (tmp_path / name).read_text(encoding="utf-8")
-        assert text == (SHOWN / name).read_text(encoding="utf-8"), "make figures, and copy it"
+    check_shown(tmp_path, "scalar-robustness.md", "missing-blankets.md")

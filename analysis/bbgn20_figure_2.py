@@ -1,11 +1,11 @@
 """BBGN20's Figure 2, computed anew: errors of the mean of synthetic data.
 
-    python -m analysis.figure_2 --output DIR
+    python -m analysis.bbgn20_figure_2 --output DIR
 
-writes into DIR ``figure-2.svg``, ``.png`` and ``.csv``. The values are uniform on [0, 1], or normal
-with mean 0.573 and standard deviation 0.1. Of these about one in 10^5 is outside of [0, 1] and is
-drawn again: no protocol takes it, and nothing is clipped. The values are the same for all protocols
-and runs.
+writes into DIR ``bbgn20-figure-2.svg``, ``.png`` and ``.csv``. The values are uniform on [0, 1], or
+normal with mean 0.573 and standard deviation 0.1. Of these about one in 10^5 is outside of [0, 1]
+and is drawn again: no protocol takes it, and nothing is clipped. The values are the same for all
+protocols and runs.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def _table(found: Sequence[Found]) -> str:
     return csv_text(columns, rows)
 
 
-PROGRAM = "python -m analysis.figure_2"
+PROGRAM = "python -m analysis.bbgn20_figure_2"
 
 EXAMPLES = """\b
 Examples
-  python -m analysis.figure_2 --output build/figures
+  python -m analysis.bbgn20_figure_2 --output build/figures
 """
 
 
@@ -146,8 +146,8 @@ def command(output: Path, seed: int, quick: bool) -> None:
             for one in measure_all(runs, seed, users):
                 found.append(one)
                 step()
-        write_text(output / "figure-2.csv", _table(found))
-        save_figure(output, "figure-2", error_figure(found, runs))
+        write_text(output / "bbgn20-figure-2.csv", _table(found))
+        save_figure(output, "bbgn20-figure-2", error_figure(found, runs))
 
 
 if __name__ == "__main__":

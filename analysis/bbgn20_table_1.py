@@ -1,10 +1,11 @@
 """BBGN20's Table 1, measured: how errors and messages grow, beside the orders that are stated.
 
-    python -m analysis.table_1 --output DIR
+    python -m analysis.bbgn20_table_1 --output DIR
 
-writes into DIR ``table-1.md`` and ``.csv``. Each order is a power of one variable, with the others
-fixed; its exponent is measured as the slope of the calculator's values on logarithmic axes, between
-the first two and the last two points, and over all. Nothing is drawn: the same bytes each time.
+writes into DIR ``bbgn20-table-1.md`` and ``.csv``. Each order is a power of one variable, with the
+others fixed; its exponent is measured as the slope of the calculator's values on logarithmic axes,
+between the first two and the last two points, and over all. Nothing is drawn: the same bytes each
+time.
 """
 
 from __future__ import annotations
@@ -248,16 +249,16 @@ def _tables(quick: bool) -> Iterator[tuple[str, str]]:
             rows += [(*name, point, value) for point, value in zip(points, values, strict=True)]
             step()
     header = ["row", "what", "stated", "exponent", "first", "last", "all", "values", "note"]
-    yield "table-1.md", f"{_NOTE}\n{markdown(header, lines)}"
+    yield "bbgn20-table-1.md", f"{_NOTE}\n{markdown(header, lines)}"
     columns = ["row", "what", "of", "stated", "exponent", "point", "value"]
-    yield "table-1.csv", csv_text(columns, rows)
+    yield "bbgn20-table-1.csv", csv_text(columns, rows)
 
 
-PROGRAM = "python -m analysis.table_1"
+PROGRAM = "python -m analysis.bbgn20_table_1"
 
 EXAMPLES = """\b
 Examples
-  python -m analysis.table_1 --output build/figures
+  python -m analysis.bbgn20_table_1 --output build/figures
 """
 
 

@@ -1,10 +1,10 @@
 """BBGN20's Table 3, computed anew, beside the printed one.
 
-    python -m analysis.table_3 --output DIR
+    python -m analysis.bbgn20_table_3 --output DIR
 
-writes into DIR ``table-3.md`` and ``.csv``, messages and bounds of the mean squared error of the
-sum at delta = 1/n^2, and ``table-3-floors.md`` and ``.csv``, below what no private digits can get.
-Nothing is drawn: the same bytes each time.
+writes into DIR ``bbgn20-table-3.md`` and ``.csv``, messages and bounds of the mean squared error of
+the sum at delta = 1/n^2, and ``bbgn20-table-3-floors.md`` and ``.csv``, below what no private
+digits can get. Nothing is drawn: the same bytes each time.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ def _tables(found: list[tuple[str, list[Cell]]]) -> Iterator[tuple[str, str]]:
             values.append((name, n, epsilon, sent, cell.messages, error, cell.mse, REASONS[name]))
     header = ["protocol", "n", "ε", "msg paper", "msg ours", "mse paper", "mse ours"]
     reasons = markdown(["protocol", "difference"], ([name, REASONS[name]] for name, _ in found))
-    yield "table-3.md", f"{_NOTE}\n{markdown(header, lines)}\n{reasons}"
+    yield "bbgn20-table-3.md", f"{_NOTE}\n{markdown(header, lines)}\n{reasons}"
     columns = ["protocol", "n", "epsilon", "messages_printed", "messages", "mse_printed", "mse"]
-    yield "table-3.csv", csv_text([*columns, "difference"], values)
+    yield "bbgn20-table-3.csv", csv_text([*columns, "difference"], values)
 
 
 # Floors
@@ -219,16 +219,16 @@ def _floor_tables(ratio: float) -> Iterator[tuple[str, str]]:
             values.append((n, epsilon, m, how, least, printed, ours))
             step()
     header = ["n", "ε", "digits", "private", "floor", "paper", "ours"]
-    yield "table-3-floors.md", f"{_FLOORS_NOTE}\n{markdown(header, lines)}"
+    yield "bbgn20-table-3-floors.md", f"{_FLOORS_NOTE}\n{markdown(header, lines)}"
     columns = ["n", "epsilon", "digits", "private", "floor", "printed", "ours"]
-    yield "table-3-floors.csv", csv_text(columns, values)
+    yield "bbgn20-table-3-floors.csv", csv_text(columns, values)
 
 
-PROGRAM = "python -m analysis.table_3"
+PROGRAM = "python -m analysis.bbgn20_table_3"
 
 EXAMPLES = """\b
 Examples
-  python -m analysis.table_3 --output build/figures
+  python -m analysis.bbgn20_table_3 --output build/figures
 """
 
 

@@ -1,9 +1,9 @@
 """BBGN20's Section 8: what one dishonest user can do to the result, and many to others' privacy.
 
-    python -m analysis.robustness --output DIR
+    python -m analysis.scalar_robustness --output DIR
 
-writes into DIR ``robustness.md``, ``.csv``: for each protocol the greatest skew that one user can
-cause, by an attack on a run, beside what the calculator says; and ``missing-blankets.md``,
+writes into DIR ``scalar-robustness.md``, ``.csv``: for each protocol the greatest skew that one
+user can cause, by an attack on a run, beside what the calculator says; and ``missing-blankets.md``,
 ``.csv``: what the privacy blanket guarantees if some users add no noise, and what noise for fewer
 users costs. Nothing but the honest users' randomness is drawn, from a seeded generator.
 """
@@ -191,11 +191,12 @@ def _tables(seed: int) -> Iterator[tuple[str, str]]:
         ]
         for one in found
     ]
-    yield "robustness.md", f"{_NOTE}\n{markdown(['protocol', 'measured', 'influence'], lines)}"
+    header = ["protocol", "measured", "influence"]
+    yield "scalar-robustness.md", f"{_NOTE}\n{markdown(header, lines)}"
     yield (
-        "robustness.csv",
+        "scalar-robustness.csv",
         csv_text(
-            ["protocol", "measured", "influence"],
+            header,
             ((one.name, one.measured, one.influence) for one in found),
         ),
     )
@@ -221,11 +222,11 @@ def _tables(seed: int) -> Iterator[tuple[str, str]]:
     )
 
 
-PROGRAM = "python -m analysis.robustness"
+PROGRAM = "python -m analysis.scalar_robustness"
 
 EXAMPLES = """\b
 Examples
-  python -m analysis.robustness --output build/figures
+  python -m analysis.scalar_robustness --output build/figures
 """
 
 

@@ -1,11 +1,11 @@
 """BBGN20's Table 2, computed anew: the error of the mean of the ages of the Adult data set.
 
-    python -m analysis.table_2 --data adult.data --output DIR
+    python -m analysis.bbgn20_table_2 --data adult.data --output DIR
 
-writes into DIR ``table-2.md`` and ``.csv``. The data are not part of the project: adult.data of the
-UCI Machine Learning Repository, https://archive.ics.uci.edu/dataset/2/adult, 32,561 records. The
-ages are divided by the greatest, 90, as the paper does; in earnest a bound must not come from the
-data.
+writes into DIR ``bbgn20-table-2.md`` and ``.csv``. The data are not part of the project: adult.data
+of the UCI Machine Learning Repository, https://archive.ics.uci.edu/dataset/2/adult, 32,561 records.
+The ages are divided by the greatest, 90, as the paper does; in earnest a bound must not come from
+the data.
 """
 
 from __future__ import annotations
@@ -131,17 +131,17 @@ def _tables(found: list[Row], n: int, runs: int) -> Iterator[tuple[str, str]]:
         values.append((row.name, *printed, *means, *(bounds or (None, None)), root))
     note = _NOTE.format(n=n, runs=runs)
     header = ["protocol", "paper", "20 runs", f"{runs} runs", "expected", "√mse"]
-    yield "table-2.md", f"{note}\n{markdown(header, lines)}"
+    yield "bbgn20-table-2.md", f"{note}\n{markdown(header, lines)}"
     columns = ["protocol", "printed_mean", "printed_deviation", "mean_20", "deviation_20"]
     more = ["mean", "mean_low", "mean_high", "expected_low", "expected_high", "root_mse"]
-    yield "table-2.csv", csv_text([*columns, *more], values)
+    yield "bbgn20-table-2.csv", csv_text([*columns, *more], values)
 
 
-PROGRAM = "python -m analysis.table_2"
+PROGRAM = "python -m analysis.bbgn20_table_2"
 
 EXAMPLES = """\b
 Examples
-  python -m analysis.table_2 --data adult.data --output build/figures
+  python -m analysis.bbgn20_table_2 --data adult.data --output build/figures
 """
 
 
