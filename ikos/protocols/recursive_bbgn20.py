@@ -47,8 +47,8 @@ class RecursiveSum(DigitProtocol):
         count one too few, and are not private enough).
     composition : {"numerical", "advanced", "basic"}, optional
         How the messages' guarantees are added up. By default "numerical"; "basic" for the paper's
-        parameters, which "numerical" is not for, and for budgets so small that exact losses would
-        take too long (below about 10 / sqrt(n)).
+        parameters, which "numerical" is not for, and where the search for exact losses gives up
+        because it would take too long, which happens at small budgets. The attribute says which.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
