@@ -44,16 +44,21 @@ def _rounded_up(value: mpfr) -> float:
 
 
 def _checked(
-    epsilon: float | Fraction, n: int, k: int, gamma: Fraction
-) -> tuple[mpfr, int, int, mpfr]:
+    epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
+) -> tuple[mpfr, int, mpfr, mpfr]:
     eps = number("epsilon", epsilon, above=0, high=100)
     users = integer("n", n, low=1)
-    values = integer("k", k, low=2)
+    values = number("k", k, low=2)
     chance = number("gamma", gamma, above=0, high=1)
-    return mpfr(gmpy2.mpq(eps)), users, values, mpfr(gmpy2.mpq(chance))
+    return (
+        mpfr(gmpy2.mpq(eps)),
+        users,
+        mpfr(gmpy2.mpq(values)),
+        mpfr(gmpy2.mpq(chance)),
+    )
 
 
-def hoeffding_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) -> float:
+def hoeffding_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction) -> float:
     """Return delta by Hoeffding's inequality, rounded up.
 
     Parameters
@@ -62,8 +67,9 @@ def hoeffding_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) 
         Positive, at most 100.
     n : int
         Users who answer at random as they should.
-    k : int
-        Values in the domain, at least 2.
+    k : int or Fraction
+        Values in the domain, at least 2; or one over the share of a user's own answers, see
+        `ikos.accounting.blanket`.
     gamma : Fraction
         Probability of a uniform answer.
 
@@ -83,7 +89,7 @@ def hoeffding_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) 
         return _rounded_up(b * b / (4 * a) / (g * users) * spread**users)
 
 
-def bennett_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) -> float:
+def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction) -> float:
     """Return delta by Bennett's inequality, or by Hoeffding's where that is better, rounded up.
 
     For k = 2 the L_i take two values, and nothing beats Hoeffding's inequality among the two.
@@ -156,7 +162,9 @@ def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int
     return math.nextafter(result, math.inf) if result < larger else result
 
 
-def closed_form_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction) -> float:
+def closed_form_bound(
+    epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
+) -> float:
     """Return the delta for which BBGN19's Theorem 3.1 asks for gamma, rounded up; 1 for none.
 
     Parameters
@@ -167,6 +175,7 @@ def closed_form_bound(epsilon: float | Fraction, n: int, k: int, gamma: Fraction
         As for `hoeffding_bound`; n at least 2.
     """
     number("epsilon", epsilon, above=0, high=1)
+    integer("k", k, low=2)
     with gmpy2.context(precision=_BITS):
         eps, users, values, g = _checked(epsilon, n, k, gamma)
         others = integer("n", users, low=2) - 1

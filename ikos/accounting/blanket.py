@@ -25,6 +25,23 @@ that over S is done term by term. Where B takes more than a few values its sums 
 S / 2: what cancels are factors of at most z^2, z the distance of the edge from there in standard
 deviations. Otherwise they are sums of positive terms.
 
+*Answers of which a user has several.* Let a message be one of T possible ones, and let each value x
+have a set A(x) of s of them; the randomizer sends a uniform one of the T with probability gamma,
+otherwise a uniform one of A(x). For disjoint A(x), A(x') everything above holds with k = T / s,
+which need not be an integer: L depends on W through 1[W in A(x)] and 1[W in A(x')] alone, each of
+probability s / T = 1 / k. Sets that overlap are the same or better: with o common messages
+
+    L = gamma (1 - e^eps) + (1 - gamma) k X,    X = 1[W in A(x)] - e^eps 1[W in A(x')],
+
+X takes the values 1 - e^eps and 0 where o / T each of 1 and -e^eps would be taken for disjoint
+sets. These have the same mean and lie further out (-e^eps <= 1 - e^eps <= 0 <= 1), so that X is
+smaller in the convex order, sums of independent copies are, and so is E[(L_1 + ... + L_M)_+]. So
+delta(eps) bounds the divergence for all pairs of values, whatever their sets share. Nothing else
+about the sets matters, and so they may be any function of a part of the message that is drawn
+without regard to the value: of the coordinate that a message is about, if each user draws one
+(k is the number of values of *one* coordinate), or of the seed of a hash function. The analyzer
+sees these parts; T counts them.
+
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
 
@@ -83,19 +100,20 @@ class ResponseBlanket:
     ----------
     n : int
         Users whose answers hide each other, from 1 to 10^9.
-    k : int
-        Values in the domain, at least 2. On {0..p} it is p + 1.
+    k : int or Fraction
+        Values in the domain, at least 2; on {0..p} it is p + 1. Where several messages are a
+        user's own, one over their share of all messages, which need not be an integer.
     gamma : Fraction
         Probability of a uniform answer, in (0, 1].
     """
 
     n: int
-    k: int
+    k: int | Fraction
     gamma: Fraction
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", integer("n", self.n, low=1, high=MAX_USERS))
-        object.__setattr__(self, "k", integer("k", self.k, low=2, high=1 << 40))
+        object.__setattr__(self, "k", number("k", self.k, low=2, high=1 << 40))
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=LEAST_GAMMA, high=1))
 
     @cached_property
@@ -286,7 +304,7 @@ def _below(
 
 
 @lru_cache(maxsize=4096)
-def blanket_divergence(epsilon: float, n: int, k: int, gamma: Fraction) -> float:
+def blanket_divergence(epsilon: float, n: int, k: int | Fraction, gamma: Fraction) -> float:
     """Return the hockey-stick divergence of shuffled randomized response, rounded up.
 
     Exact, up to a ten-millionth of it, for an adversary who also knows which of the other users
@@ -298,8 +316,8 @@ def blanket_divergence(epsilon: float, n: int, k: int, gamma: Fraction) -> float
         Of order e^epsilon.
     n : int
         Users who answer at random as they should.
-    k : int
-        Values in the domain, at least 2.
+    k : int or Fraction
+        Values in the domain, at least 2, as of `ResponseBlanket`.
     gamma : Fraction
         Probability of a uniform answer.
 

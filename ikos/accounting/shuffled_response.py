@@ -25,7 +25,7 @@ NEGLIGIBLE = 1e-100
 """Below it Bennett's bound says enough."""
 
 
-def _exact(epsilon: float, n: int, k: int, gamma: Fraction) -> float:
+def _exact(epsilon: float, n: int, k: int | Fraction, gamma: Fraction) -> float:
     bound = bennett_bound(epsilon, n, k, gamma)
     if bound < NEGLIGIBLE:
         return bound
@@ -35,7 +35,7 @@ def _exact(epsilon: float, n: int, k: int, gamma: Fraction) -> float:
         return bound
 
 
-_BOUNDS: dict[str, Callable[[float, int, int, Fraction], float]] = {
+_BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
     "exact": _exact,
     "bennett": bennett_bound,
     "hoeffding": hoeffding_bound,
@@ -53,12 +53,16 @@ THEOREMS = {
 }
 
 
-def _setting(n: object, k: object, accountant: object) -> tuple[int, int, str]:
+def _setting(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
     name = choice("accountant", accountant, ACCOUNTANTS)
     least = 2 if name == "closed-form" else 1
+    if isinstance(k, Fraction) and name != "closed-form":
+        values = number("k", k, low=2, high=1 << 40)
+    else:
+        values = Fraction(integer("k", k, low=2, high=1 << 40))
     return (
         integer("n", n, low=least, high=MAX_USERS),
-        integer("k", k, low=2, high=1 << 40),
+        values.numerator if values.denominator == 1 else values,
         name,
     )
 
@@ -72,7 +76,7 @@ def _down(value: Fraction) -> float:
 def response_delta(
     epsilon: float | Fraction,
     n: int,
-    k: int,
+    k: int | Fraction,
     gamma: float | Fraction,
     *,
     accountant: str = "exact",
@@ -85,8 +89,10 @@ def response_delta(
         Positive, at most 100; at most 1 for the closed form.
     n : int
         Users who answer at random as they should, up to 10^9.
-    k : int
-        Values in the domain, at least 2. On {0..p} it is p + 1.
+    k : int or Fraction
+        Values in the domain, at least 2; on {0..p} it is p + 1. A fraction is one over the share
+        of a user's own messages among all, where these are several: see
+        `ikos.accounting.blanket`.
     gamma : float or Fraction
         Probability with which a user sends a uniform value in place of the truth.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
@@ -128,7 +134,7 @@ def response_gamma(
     epsilon: float | Fraction,
     delta: float | Fraction,
     n: int,
-    k: int,
+    k: int | Fraction,
     *,
     accountant: str = "exact",
 ) -> Fraction:
@@ -166,7 +172,7 @@ def response_gamma(
 
 
 @lru_cache(maxsize=4096)
-def _gamma(eps: float, small: float, users: int, values: int, name: str) -> Fraction:
+def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: str) -> Fraction:
     if small <= 0:
         raise ValueError(f"delta must be a positive double, got {small!r}")
     bound = _BOUNDS[name]
@@ -202,7 +208,7 @@ def _gamma(eps: float, small: float, users: int, values: int, name: str) -> Frac
 def response_epsilon(
     delta: float | Fraction,
     n: int,
-    k: int,
+    k: int | Fraction,
     gamma: float | Fraction,
     *,
     accountant: str = "exact",

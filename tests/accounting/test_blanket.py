@@ -374,3 +374,70 @@ def test_a_large_budget_is_kept():
             Fraction(math.exp(epsilon)) * (1 - Fraction(1, 10**14)), 2, 7, gamma
         )
         assert exact <= Fraction(delta) * (1 + Fraction(1, 10**6))
+
+
+# Answers of which a user has several, and answers about a coordinate drawn at random
+
+
+def set_answers(own, messages, gamma):
+    """Return the law of one message: uniform on all, or else on one's own."""
+    return {w: gamma / messages + (1 - gamma) * (w in own) / len(own) for w in range(messages)}
+
+
+def shuffled(laws):
+    """Return the law of the sorted messages."""
+    law = Counter({(): Fraction(1)})
+    for own in laws:
+        following = Counter()
+        for seen, chance in law.items():
+            for message, here in own.items():
+                following[tuple(sorted((*seen, message)))] += chance * here
+        law = following
+    return law
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 4), Fraction(2, 3)])
+@pytest.mark.parametrize(("messages", "size"), [(4, 2), (5, 2), (6, 1), (6, 3)])
+@pytest.mark.parametrize("shared", [0, 1])
+def test_sets_of_answers_are_bounded_by_a_rational_k(messages, size, shared, gamma):
+    """Exhaustively: all views of three users, for all sets of the two others."""
+    first, second = set(range(size)), set(range(size - shared, 2 * size - shared))
+    own = [set(chosen) for chosen in itertools.combinations(range(messages), size)]
+    found = {odds: Fraction(0) for odds in (Fraction(11, 10), Fraction(3, 2), Fraction(5, 2))}
+    for pair in itertools.combinations_with_replacement(own, 2):
+        rest = [set_answers(other, messages, gamma) for other in pair]
+        p, q = (shuffled([set_answers(x, messages, gamma), *rest]) for x in (first, second))
+        for odds in found:
+            found[odds] = max(found[odds], hockey_stick(p, q, odds), hockey_stick(q, p, odds))
+    blanket = ResponseBlanket(3, Fraction(messages, size), gamma)
+    for odds, worst in found.items():
+        assert worst <= Fraction(blanket.divergence(math.log(odds)))
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 4), Fraction(2, 3)])
+@pytest.mark.parametrize(("d", "k"), [(2, 2), (3, 2), (2, 3)])
+def test_a_coordinate_drawn_at_random_does_not_enlarge_the_domain(d, k, gamma):
+    """Exhaustively: a coordinate of each of three users, whatever the vectors."""
+    odds = Fraction(3, 2)
+    vectors = list(itertools.product(range(k), repeat=d))
+
+    def law(x):
+        return set_answers({j * k + x[j] for j in range(d)}, d * k, gamma)
+
+    worst = Fraction(0)
+    for pair in itertools.combinations_with_replacement(vectors, 2):
+        rest = [law(x) for x in pair]
+        p = shuffled([law(vectors[0]), *rest])
+        for other in vectors[1:]:
+            worst = max(worst, hockey_stick(p, shuffled([law(other), *rest]), odds))
+    bound = Fraction(ResponseBlanket(3, k, gamma).divergence(math.log(odds)))
+    assert bound / 4 <= worst <= bound  # the bound's adversary knows who answered at random
+
+
+def test_rational_k_lies_between_integers():
+    gammas = [response_gamma(1, 1e-6, 10**5, k) for k in (3, Fraction(13, 4), 4)]
+    assert gammas == sorted(gammas)
+    with pytest.raises(TypeError, match="k must be an integer"):
+        response_delta(1, 10**5, Fraction(13, 4), 0.1, accountant="closed-form")
+    with pytest.raises(ValueError, match=r"k must be at least 2, got 1\.5"):
+        response_delta(1, 10**5, Fraction(3, 2), 0.1)
