@@ -13,9 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, unmasked
 
-__all__ = ["MAX_BOUND", "Bounds"]
+__all__ = ["MAX_BOUND", "MAX_INTEGER", "Bounds", "whole"]
 
 MAX_BOUND = 1e100
+
+MAX_INTEGER = 1 << 52
+"""Largest bound of integers: differences of two are exact in doubles."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,41 @@ class Bounds:
     def width(self) -> float:
         """``upper - lower``."""
         return self.upper - self.lower
+
+    def whole_steps(self, precision: object = None) -> int:
+        """Return the precision at which integers between the bounds are encoded as they are.
+
+        Parameters
+        ----------
+        precision : int, optional
+            One that was asked for; any other is refused.
+
+        Returns
+        -------
+        int
+            ``upper - lower``.
+
+        Raises
+        ------
+        ValueError
+            If a bound is no integer of at most 2^52, or another precision was asked for.
+
+        Examples
+        --------
+        >>> Bounds(-3, 7).whole_steps()
+        10
+        """
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if not bound.is_integer() or abs(bound) > MAX_INTEGER:
+                raise ValueError(
+                    f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
+                )
+        steps = int(self.upper) - int(self.lower)
+        if precision is not None and precision != steps:
+            raise ValueError(
+                f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
+            )
+        return steps
 
     def values(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return values as doubles, each checked, still in the data's units.
@@ -93,3 +131,13 @@ class Bounds:
         """Return the sum over ``users`` in the data's units whose sum of parts is ``parts``."""
         span = Fraction(self.upper) - Fraction(self.lower)
         return float(users * Fraction(self.lower) + span * Fraction(parts))
+
+
+def whole(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values that were promised to be integers; ValueError for the first that is not."""
+    if (broken := values != np.floor(values)).any():
+        first = int(np.argmax(broken))
+        raise ValueError(
+            f"x[{first}] must be an integer with integers=True, got {float(values[first])!r}"
+        )
+    return values

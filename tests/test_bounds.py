@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ikos.bounds import MAX_BOUND, Bounds
+from ikos.bounds import MAX_BOUND, MAX_INTEGER, Bounds, whole
 
 ENDS = st.floats(-1e100, 1e100)
 
@@ -135,3 +135,43 @@ def test_bounds_are_values() -> None:
     assert Bounds(-MAX_BOUND, MAX_BOUND).width == 2 * MAX_BOUND
     with pytest.raises(AttributeError):
         Bounds(0, 1).lower = 5.0  # type: ignore[misc]
+
+
+# Integers
+
+
+@given(st.integers(-MAX_INTEGER, MAX_INTEGER), st.integers(-MAX_INTEGER, MAX_INTEGER))
+def test_integers_take_a_step_each(one: int, other: int) -> None:
+    """As many steps as integers, less one; also where the doubles' spacing is near 1."""
+    assume(one != other)
+    lower, upper = min(one, other), max(one, other)
+    bounds, steps = Bounds(lower, upper), upper - lower
+    assert bounds.whole_steps() == bounds.whole_steps(steps) == steps
+    for wrong in (steps - 1, steps + 1, 0):
+        with pytest.raises(ValueError, match=f"precision must be upper - lower = {steps} with"):
+            bounds.whole_steps(wrong)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "said"),
+    [
+        (0.5, 10, "lower must be an integer of at most 2^52 with integers=True, got 0.5"),
+        (0, 9.5, "upper must be an integer of at most 2^52 with integers=True, got 9.5"),
+        (-(2.0**52) - 1, 0, "lower must be"),
+        (0, 2.0**52 + 1, "upper must be"),
+        (0, 1e100, "upper must be"),
+    ],
+)
+def test_bounds_of_integers_are_integers(lower: float, upper: float, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Bounds(lower, upper).whole_steps()
+    assert str(caught.value).startswith(said)
+
+
+@given(st.lists(st.integers(-MAX_INTEGER, MAX_INTEGER), max_size=5), st.integers(-5, 5))
+def test_whole_values_are_returned_and_the_first_other_is_named(x: list[int], half: int) -> None:
+    values = np.array(x, dtype=np.float64)
+    assert whole(values) is values
+    broken = np.array([*x, half + 0.5, half + 0.25])
+    with pytest.raises(ValueError, match=rf"x\[{len(x)}\] must be an integer .*got {half + 0.5}$"):
+        whole(broken)

@@ -24,7 +24,7 @@ from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.accuracy import NoiseLaw
-from ikos.bounds import Bounds
+from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.noise import geometric, polya, polya_jumps
 from ikos.protocols.error_laws import ErrorLaw, Noisy
@@ -42,8 +42,6 @@ MAX_SIMULATED = 2 * 10**7
 
 MAX_ARRAY = 1 << 28
 """Most entries of an array of messages, padded to the most that one user sends."""
-
-MAX_WHOLE = 1 << 52
 
 _ROUNDING_SHARE = Fraction(1, 4)
 
@@ -151,8 +149,8 @@ class CorrelatedNoise(Baseline):
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         bounds = Bounds(lower, upper)
-        if whole := flag("integers", integers):
-            precision = _whole_steps(bounds, precision)
+        if exact := flag("integers", integers):
+            precision = bounds.whole_steps(precision)
         if precision is None:
             precision = default_steps(share * eps, honest)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
@@ -168,7 +166,7 @@ class CorrelatedNoise(Baseline):
             delta=allowed,
             precision=p,
             flooding=flooding,
-            integers=whole,
+            integers=exact,
             min_honest=honest,
             noise=noise,
             bounds=bounds,
@@ -239,12 +237,7 @@ class CorrelatedNoise(Baseline):
         return self._whole(super()._values(x))
 
     def _whole(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.integers and (broken := values != np.floor(values)).any():
-            first = int(np.argmax(broken))
-            raise ValueError(
-                f"x[{first}] must be an integer with integers=True, got {float(values[first])!r}"
-            )
-        return values
+        return whole(values) if self.integers else values
 
     def _encoded(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
@@ -458,18 +451,3 @@ def _view(messages: NDArray[Any], users: int) -> View:
 def _down(value: Fraction) -> float:
     """Return the largest float that is at most a rational."""
     return -up(-value)
-
-
-def _whole_steps(bounds: Bounds, precision: int | None) -> int:
-    """Return the precision at which integers between the bounds are encoded as they are."""
-    for name, bound in (("lower", bounds.lower), ("upper", bounds.upper)):
-        if not bound.is_integer() or abs(bound) > MAX_WHOLE:
-            raise ValueError(
-                f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
-            )
-    steps = int(bounds.upper) - int(bounds.lower)
-    if precision is not None and precision != steps:
-        raise ValueError(
-            f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
-        )
-    return steps

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, up
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
-from ikos.bounds import Bounds
+from ikos.bounds import Bounds, whole
 from ikos.counts import (
     ANALYSES,
     SHUFFLERS,
@@ -34,21 +34,6 @@ from ikos.summation.secure_sum import Progress, SecureSum, digest
 __all__ = ["PrivateSum"]
 
 MAX_USERS = 1 << 53
-
-
-def _whole_steps(lower: float, upper: float, precision: int | None) -> int:
-    """Return the precision at which integers between the bounds are encoded as they are."""
-    for name, bound in (("lower", lower), ("upper", upper)):
-        if not bound.is_integer() or abs(bound) > MAX_PRECISION:
-            raise ValueError(
-                f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
-            )
-    steps = int(upper) - int(lower)
-    if precision is not None and precision != steps:
-        raise ValueError(
-            f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
-        )
-    return steps
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -161,9 +146,8 @@ class PrivateSum:
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         flag("clear_share", clear_share)
         bounds = Bounds(lower, upper)
-        low, high = bounds.lower, bounds.upper
-        if whole := flag("integers", integers):
-            precision = _whole_steps(low, high, precision)
+        if exact := flag("integers", integers):
+            precision = bounds.whole_steps(precision)
         if precision is None:
             precision = default_precision(budget, honest)
         p = integer("precision", precision, low=1, high=MAX_PRECISION)
@@ -218,7 +202,7 @@ class PrivateSum:
         )
         for name, value in zip(
             self.__dataclass_fields__,
-            (n, budget, p, low, high, whole, count, secure_sum),
+            (n, budget, p, bounds.lower, bounds.upper, exact, count, secure_sum),
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -352,12 +336,7 @@ class PrivateSum:
     def _reals(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
         """Return values as doubles, each checked, and still in the data's units."""
         values = self.bounds.values(x)
-        if self.integers and (broken := values != np.floor(values)).any():
-            first = int(np.argmax(broken))
-            raise ValueError(
-                f"x[{first}] must be an integer with integers=True, got {float(values[first])!r}"
-            )
-        return values
+        return whole(values) if self.integers else values
 
     def _users(self, x: ArrayLike) -> NDArray[np.float64]:
         values = self._reals(x)
