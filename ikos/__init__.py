@@ -10,6 +10,7 @@ is trusted to add the noise.
 - `ikos.statistics`: means, variances, counts and histograms built from them.
 - `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
 - `ikos.protocols`, `ikos.accounting`: the other protocols for sums, and what they guarantee.
+- `ikos.vectors`: sums of vectors, and the protocols of the literature for them.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
 """
 
@@ -26,7 +27,7 @@ from ikos.shuffling import View
 from ikos.summation import PrivateSum, SecureSum
 
 if TYPE_CHECKING:
-    from ikos import accounting, graphs, protocols
+    from ikos import accounting, graphs, protocols, vectors
 
 __version__ = "0.1.0"
 
@@ -46,10 +47,11 @@ __all__ = [
     "protocols",
     "security_level",
     "statistics",
+    "vectors",
 ]
 
 
-_LATER = ("accounting", "graphs", "protocols")
+_LATER = ("accounting", "graphs", "protocols", "vectors")
 """Modules that are imported when they are first used: each takes longer than all the rest."""
 
 

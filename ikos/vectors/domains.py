@@ -1,0 +1,244 @@
+"""Where everybody's vectors lie: public, and not taken from the data.
+
+Every protocol says which domain it is for, and its guarantee is for vectors of that domain alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import integer, number, unmasked
+from ikos.bounds import MAX_BOUND, Bounds
+from ikos.modular import blocks
+
+__all__ = ["MAX_DIMENSION", "TOLERANCE", "Ball", "Box", "Domain", "SparseTernary"]
+
+MAX_DIMENSION = 1 << 20
+"""Most coordinates."""
+
+TOLERANCE = 1e-9
+"""Relative excess of a norm that is taken for the rounding of a computed vector.
+
+Protocols for a ball count with a radius that is larger by it.
+"""
+
+_BLOCK = 1 << 21
+"""Entries that are checked at a time."""
+
+
+class Domain(ABC):
+    """A set of vectors; frozen dataclasses."""
+
+    dimension: int
+
+    @property
+    @abstractmethod
+    def diameter(self) -> float:
+        """Greatest Euclidean distance of two of its vectors."""
+
+    @abstractmethod
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
+
+    def vectors(self, x: ArrayLike) -> NDArray[Any]:
+        """Return vectors that were checked, still in the data's type and units.
+
+        Parameters
+        ----------
+        x : (k, dimension) array_like of float
+            One row for each user.
+
+        Raises
+        ------
+        TypeError
+            If they are not real numbers.
+        ValueError
+            If one is outside the domain (NaN is), masked, or the shape is another.
+        """
+        given = np.asarray(unmasked("x", x))
+        if given.dtype.kind not in "iuf":
+            hint = "; use x.astype(float)" if given.dtype.kind == "b" else ""
+            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")
+        if given.ndim != 2 or given.shape[1] != self.dimension:
+            raise ValueError(
+                f"x must have shape (users, {self.dimension}), a row for each user, got shape "
+                f"{given.shape}"
+            )
+        for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
+            self._check(given[part].astype(np.float64), part.start)
+        return given
+
+    def vector(self, x: ArrayLike) -> NDArray[Any]:
+        """Return one user's vector, checked, as an array of one row."""
+        given = np.asarray(unmasked("x", x))
+        if given.ndim != 1:
+            raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
+        return self.vectors(given[np.newaxis])
+
+
+def _dimension(value: object) -> int:
+    return integer("dimension", value, low=1, high=MAX_DIMENSION)
+
+
+@dataclass(frozen=True)
+class Box(Domain):
+    """Vectors whose coordinates each lie between public bounds.
+
+    Parameters
+    ----------
+    dimension : int
+        Coordinates.
+    lower, upper : float
+        Of each coordinate, as of `ikos.Bounds`.
+
+    Examples
+    --------
+    >>> Box(2, -1, 1).vectors([[0.5, -1.0]])
+    array([[ 0.5, -1. ]])
+    >>> Box(2).vectors([[0.5, -1.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0, 1] must be in [0, 1], got -1.0
+    """
+
+    dimension: int
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", _dimension(self.dimension))
+        bounds = Bounds(self.lower, self.upper)
+        object.__setattr__(self, "lower", bounds.lower)
+        object.__setattr__(self, "upper", bounds.upper)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of each coordinate."""
+        return Bounds(self.lower, self.upper)
+
+    @property
+    def diameter(self) -> float:
+        """Between opposite corners."""
+        return float(self.bounds.width * np.sqrt(self.dimension))
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
+        if not inside.all():
+            row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
+            raise ValueError(
+                f"x[{first + row}, {column}] must be in [{self.lower:g}, {self.upper:g}], got "
+                f"{float(rows[row, column])!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Ball(Domain):
+    """Vectors of bounded Euclidean norm, such as clipped gradients.
+
+    Parameters
+    ----------
+    dimension : int
+        Coordinates.
+    radius : float
+        Largest norm, at most 1e100. A norm that is larger by a part of 1e-9 is taken for rounding.
+
+    Examples
+    --------
+    >>> Ball(2).vectors([[0.6, -0.8]])
+    array([[ 0.6, -0.8]])
+    >>> Ball(2).vectors([[1.0, 1.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0] must have a norm of at most 1, got 1.41421; scale it down before (clipping)
+    """
+
+    dimension: int
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", _dimension(self.dimension))
+        radius = number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_BOUND)
+        object.__setattr__(self, "radius", float(radius))
+
+    @property
+    def reach(self) -> float:
+        """What norms are at most: the radius and the tolerance."""
+        return self.radius * (1 + 2 * TOLERANCE)
+
+    @property
+    def diameter(self) -> float:
+        """Of two opposite vectors of the greatest norm."""
+        return 2 * self.reach
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        finite = np.isfinite(rows)
+        if not finite.all():
+            row, column = np.unravel_index(int(np.argmin(finite)), finite.shape)
+            raise ValueError(
+                f"x[{first + row}, {column}] must be finite, got {float(rows[row, column])!r}"
+            )
+        # Scaled first, so that squares neither overflow nor vanish. A computed norm is within a
+        # part d 2^-52 of the true one: less than the tolerance for every dimension.
+        norms = np.linalg.norm(rows / self.radius, axis=1)
+        outside = norms > 1 + TOLERANCE
+        if outside.any():
+            worst = int(np.argmax(outside))
+            raise ValueError(
+                f"x[{first + worst}] must have a norm of at most {self.radius:g}, got "
+                f"{float(norms[worst]) * self.radius:g}; scale it down before (clipping)"
+            )
+
+
+@dataclass(frozen=True)
+class SparseTernary(Domain):
+    """Vectors of -1, 0 and 1 with few that are not 0: key-value data, ternary gradients.
+
+    Parameters
+    ----------
+    dimension : int
+        Coordinates (keys).
+    sparsity : int
+        How many may differ from 0, at most; between 1 and the dimension.
+
+    Examples
+    --------
+    >>> SparseTernary(3, 1).vectors([[0, -1, 0]])
+    array([[ 0, -1,  0]])
+    >>> SparseTernary(3, 1).vectors([[1, -1, 0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0] must have at most 1 entries that are not 0, got 2
+    """
+
+    dimension: int
+    sparsity: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", _dimension(self.dimension))
+        sparsity = integer("sparsity", self.sparsity, low=1, high=self.dimension)
+        object.__setattr__(self, "sparsity", sparsity)
+
+    @property
+    def diameter(self) -> float:
+        """Of two opposite vectors."""
+        return 2 * float(np.sqrt(self.sparsity))
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        ternary = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
+        if not ternary.all():
+            row, column = np.unravel_index(int(np.argmin(ternary)), ternary.shape)
+            raise ValueError(
+                f"x[{first + row}, {column}] must be -1, 0 or 1, got {float(rows[row, column])!r}"
+            )
+        counts = np.count_nonzero(rows, axis=1)
+        if (dense := counts > self.sparsity).any():
+            worst = int(np.argmax(dense))
+            raise ValueError(
+                f"x[{first + worst}] must have at most {self.sparsity} entries that are not 0, got "
+                f"{counts[worst]}"
+            )
