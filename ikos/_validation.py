@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["choice", "flag", "integer", "number", "quote", "rational", "unmasked", "up"]
+__all__ = ["choice", "down", "flag", "integer", "number", "quote", "rational", "unmasked", "up"]
 
 _T = TypeVar("_T")
 
@@ -124,3 +124,8 @@ def up(value: Fraction) -> float:
     """Return the smallest float that is at least a rational, for budgets that may not shrink."""
     result = float(value)
     return math.nextafter(result, math.inf) if Fraction(result) < value else result
+
+
+def down(value: Fraction) -> float:
+    """Return the largest float that is at most a rational: a smaller budget is more private."""
+    return -up(-value)

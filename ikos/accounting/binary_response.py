@@ -56,7 +56,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy import fft
 
-from ikos._validation import integer, number, quote
+from ikos._validation import down, integer, number, quote
 from ikos.randomized_response import GRID, grid_up
 
 __all__ = [
@@ -417,8 +417,7 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
     others = (n - 1) * bits
     if target == 0:
         return local
-    goal = float(target)
-    goal = goal if Fraction(goal) <= target else math.nextafter(goal, 0)
+    goal = down(target)
 
     def at_the_ends(kept: int) -> Callable[[Fraction], bool]:
         def private(gamma: Fraction) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import choice, down, integer, number, quote
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
 from ikos.accounting.blanket import (
     LEAST_GAMMA,
@@ -67,12 +67,6 @@ def _setting(n: object, k: object, accountant: object) -> tuple[int, int | Fract
     )
 
 
-def _down(value: Fraction) -> float:
-    """Return the largest float that is at most a rational: a smaller epsilon is more private."""
-    result = float(value)
-    return math.nextafter(result, -math.inf) if Fraction(result) > value else result
-
-
 def response_delta(
     epsilon: float | Fraction,
     n: int,
@@ -127,7 +121,7 @@ def response_delta(
     users, values, name = _setting(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
-    return _BOUNDS[name](_down(eps), users, values, chance)
+    return _BOUNDS[name](down(eps), users, values, chance)
 
 
 def response_gamma(
@@ -168,7 +162,7 @@ def response_gamma(
     users, values, name = _setting(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
-    return _gamma(_down(eps), _down(small), users, values, name)
+    return _gamma(down(eps), down(small), users, values, name)
 
 
 @lru_cache(maxsize=4096)

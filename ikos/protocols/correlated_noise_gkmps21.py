@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, number, up
+from ikos._validation import choice, down, flag, integer, number, up
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -156,10 +156,10 @@ class CorrelatedNoise(Baseline):
         p = integer("precision", precision, low=1, high=MAX_STEPS)
         central = rate_down(share * eps / p)
         if flooding == "paper":
-            rest = _down(eps - central * p)
-            noise = paper_flooding(p, central, rest, _down(allowed))
+            rest = down(eps - central * p)
+            noise = paper_flooding(p, central, rest, down(allowed))
         else:
-            noise = certified_flooding(p, central, _down(eps), _down(allowed))
+            noise = certified_flooding(p, central, down(eps), down(allowed))
         self._hold(
             n=users,
             epsilon=eps,
@@ -446,8 +446,3 @@ def _view(messages: NDArray[Any], users: int) -> View:
     for column in columns:
         column.setflags(write=False)
     return View(columns, None)
-
-
-def _down(value: Fraction) -> float:
-    """Return the largest float that is at most a rational."""
-    return -up(-value)
