@@ -1,0 +1,138 @@
+"""Domains of vectors: what is in, what is refused and how, and what tolerance there is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikos.vectors import Ball, Box, Domain, SparseTernary
+from ikos.vectors.domains import MAX_DIMENSION, TOLERANCE
+
+DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
+@pytest.mark.parametrize(
+    ("x", "error"),
+    [
+        (np.zeros(3), ValueError),
+        (np.zeros((2, 4)), ValueError),
+        (np.zeros((2, 3, 1)), ValueError),
+        (0.5, ValueError),
+        (np.zeros((2, 3), dtype=bool), TypeError),
+        ([["0", "0", "0"]], TypeError),
+        ([[0j, 0j, 0j]], TypeError),
+        ([[None, 0, 0]], TypeError),
+        (np.ma.masked_array(np.zeros((1, 3)), [[True, False, False]]), ValueError),
+        ([[math.nan, 0, 0]], ValueError),
+        ([[0, math.inf, 0]], ValueError),
+        ([[0, 0, -math.inf]], ValueError),
+    ],
+    ids=str,
+)
+def test_what_are_not_real_vectors_is_refused(
+    domain: Domain, x: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"x.* must"):
+        domain.vectors(x)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
+def test_vectors_come_back_as_they_were(domain: Domain) -> None:
+    for dtype in (np.int8, np.uint16, np.float32, np.float64):
+        x = np.zeros((4, 3), dtype=dtype)
+        assert domain.vectors(x).dtype == dtype
+        assert domain.vector(x[0]).shape == (1, 3)
+    assert domain.vectors(np.zeros((0, 3))).shape == (0, 3)
+    with pytest.raises(ValueError, match="x must be one vector of 3, got shape"):
+        domain.vector(x)
+
+
+def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
+    users = (1 << 20) + 5
+    x = np.zeros((users, 3), dtype=np.float32)
+    x[users - 2, 1] = 2
+    for domain, where in (
+        (Box(3), rf"x\[{users - 2}, 1\] must be in \[0, 1\], got 2.0"),
+        (Ball(3), rf"x\[{users - 2}\] must have a norm of at most 1, got 2"),
+        (SparseTernary(3, 1), rf"x\[{users - 2}, 1\] must be -1, 0 or 1, got 2.0"),
+    ):
+        with pytest.raises(ValueError, match=where):
+            domain.vectors(x)
+
+
+def test_box() -> None:
+    box = Box(2, -1, 3)
+    assert box.vectors([[-1, 3]]).tolist() == [[-1, 3]]
+    assert box.diameter == pytest.approx(math.sqrt(32))
+    for outside in (-1 - 1e-15, 3 + 1e-15):
+        with pytest.raises(ValueError, match=r"x\[0, 1\] must be in \[-1, 3\]"):
+            box.vectors([[0, outside]])
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=6).filter(any),
+    st.sampled_from([1e-100, 1e-3, 1.0, 7.5, 1e100]),
+)
+def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(
+    x: list[float], radius: float
+) -> None:
+    unit = np.array([x]) / np.abs(x).max()
+    unit /= np.linalg.norm(unit)
+    ball = Ball(len(x), radius)
+    for factor in (0.5, 1.0, 1 + TOLERANCE / 4):
+        ball.vectors(unit * factor * radius)
+    with pytest.raises(ValueError, match=r"x\[0\] must have a norm of at most"):
+        ball.vectors(unit * radius * (1 + 3 * TOLERANCE))
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
+def test_what_a_ball_takes_is_within_its_reach(x: list[float]) -> None:
+    """In exact arithmetic, whatever floating point made of the norm."""
+    ball = Ball(len(x), 0.75)
+    try:
+        ball.vectors([x])
+    except ValueError:
+        assert sum(Fraction(v) ** 2 for v in x) > Fraction(0.75) ** 2
+    else:
+        assert sum(Fraction(v) ** 2 for v in x) <= Fraction(ball.reach) ** 2
+        assert ball.diameter == 2 * ball.reach
+
+
+def test_sparse_ternary_vectors_exhaustively() -> None:
+    domain = SparseTernary(3, 2)
+    for x in itertools.product((-1, 0, 1, 2), repeat=3):
+        allowed = max(x) < 2 and np.count_nonzero(x) <= 2
+        if allowed:
+            assert domain.vectors([x]).tolist() == [list(x)]
+        else:
+            with pytest.raises(ValueError, match=r"x\[0.* must"):
+                domain.vectors([x])
+    assert domain.diameter == pytest.approx(2 * math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: Box(0), ValueError, "dimension must be at least 1, got 0"),
+        (lambda: Box(True), TypeError, "dimension must be an integer"),
+        (lambda: Ball(MAX_DIMENSION + 1), ValueError, "dimension must be at most"),
+        (lambda: Box(2, 1, 1), ValueError, "upper must be greater than lower"),
+        (lambda: Box(2, math.nan, 1), ValueError, "lower must be finite"),
+        (lambda: Ball(2, 0), ValueError, "radius must be at least"),
+        (lambda: Ball(2, math.inf), ValueError, "radius must be finite"),
+        (lambda: Ball(2, "1"), TypeError, "radius must be"),
+        (lambda: SparseTernary(2, 3), ValueError, "sparsity must be at most 2, got 3"),
+        (lambda: SparseTernary(2, 0), ValueError, "sparsity must be at least 1, got 0"),
+    ],
+)
+def test_wrong_domains_are_refused(make: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
