@@ -16,7 +16,18 @@ from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["choice", "down", "flag", "integer", "number", "quote", "rational", "unmasked", "up"]
+__all__ = [
+    "choice",
+    "down",
+    "enough",
+    "flag",
+    "integer",
+    "number",
+    "quote",
+    "rational",
+    "unmasked",
+    "up",
+]
 
 _T = TypeVar("_T")
 
@@ -118,6 +129,13 @@ def unmasked(name: str, x: _T) -> _T:
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise ValueError(f"{name} must not hold masked values; use {name}.compressed()")
     return x
+
+
+def enough(name: str, users: int, min_honest: int, n: int) -> None:
+    """Refuse fewer users than the guarantee counts on, and more than there are."""
+    if not min_honest <= users <= n:
+        wanted = f"n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
+        raise ValueError(f"{name} must hold {wanted} users' values, got {users}")
 
 
 def up(value: Fraction) -> float:

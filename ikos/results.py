@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
 from ikos._validation import number
 from ikos.accuracy import NoiseLaw, standard_error
+from ikos.randomness import RandomSource, SecureRandom
 
 __all__ = [
+    "ONE_REPORT",
     "Cost",
     "Estimate",
     "Guarantee",
@@ -22,6 +24,11 @@ __all__ = [
     "at_most",
     "percent",
 ]
+
+ONE_REPORT = "for one report per user; every further release about the same users adds to it"
+"""A condition of every guarantee."""
+
+_SEEDED = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
 
 
 def at_least(value: float, digits: int) -> str:
@@ -110,6 +117,25 @@ class Guarantee:
     def proved(self) -> bool:
         """Whether anything is proved."""
         return self.delta < 1
+
+    def of_run(self, rng: RandomSource) -> Guarantee:
+        """Return the guarantee of a run: the same, or its first condition says that it is none.
+
+        Parameters
+        ----------
+        rng : RandomSource
+            What the run was drawn from. All but secure randomness is known to somebody.
+
+        Examples
+        --------
+        >>> from ikos.testing import DeterministicRandom
+        >>> protocol = Guarantee(1.0, 0.0, "discrete Laplace mechanism", (ONE_REPORT,))
+        >>> protocol.of_run(DeterministicRandom(0)).conditions[0]
+        'NOT for this run: drawn from a seed, it protects nobody from whoever knows that'
+        """
+        if isinstance(rng, SecureRandom):
+            return self
+        return replace(self, conditions=(_SEEDED, *self.conditions))
 
     def __str__(self) -> str:
         if not self.proved:

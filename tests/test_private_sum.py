@@ -332,7 +332,7 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         ([math.inf] + [0.5] * 18, ValueError, r"x\[0\] must be in \[0, 1\], got inf"),
         ([0.5] * 18 + [1.0000001], ValueError, r"got 1.0000001"),
         ([0.5] * 18 + [-1e-300], ValueError, r"got -1e-300"),
-        ([0.5] * 18, ValueError, "x must hold n = 19 values, got 18"),
+        ([0.5] * 18, ValueError, "x must hold n = 19 users' values, got 18"),
         ([0.5] * 20, ValueError, "got 20"),
         ([], ValueError, "got 0"),
         ([[0.5] * 19], ValueError, "one-dimensional"),

@@ -23,7 +23,7 @@ from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["BinaryRandomizedResponse", "flipped", "response_error"]
@@ -194,6 +194,6 @@ def conditions(protocol: Baseline) -> tuple[str, ...]:
     return (
         "the shuffler is honest",
         f"{honest} of the {protocol.n} users are honest and present",
-        "for one report per user; every further release about the same users adds to it",
+        ONE_REPORT,
         "the number of users is public; answers are pseudorandom (AES-256)",
     )

@@ -17,7 +17,7 @@ from ikos.noise import discrete_laplace
 from ikos.protocols.error_laws import ErrorLaw, Noisy
 from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["FINE", "CentralDiscreteLaplace", "CentralLaplace"]
@@ -95,7 +95,7 @@ class CentralDiscreteLaplace(Baseline):
             "discrete Laplace mechanism; sensitivity is the precision",
             (
                 "the curator is trusted with every value, and to add the noise",
-                "for one report per user; every further release about the same users adds to it",
+                ONE_REPORT,
                 "the number of users is public; noise is pseudorandom (AES-256)",
             ),
         )

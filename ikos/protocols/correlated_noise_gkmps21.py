@@ -30,7 +30,7 @@ from ikos.noise import geometric, polya, polya_jumps
 from ikos.protocols.error_laws import ErrorLaw, Noisy
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View, release
 
 __all__ = ["FLOODINGS", "CorrelatedNoise"]
@@ -184,7 +184,7 @@ class CorrelatedNoise(Baseline):
                 f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
                 "while the shuffler does not collude with the analyzer",
                 "who sends how many messages is not seen",
-                "for one report per user; every further release about the same users adds to it",
+                ONE_REPORT,
                 "the number of users is public; noise is pseudorandom (AES-256)",
             ),
         )

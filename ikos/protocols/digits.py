@@ -20,7 +20,7 @@ from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View, shuffle
 
 __all__ = ["DigitProtocol"]
@@ -68,7 +68,7 @@ class DigitProtocol(Baseline):
             (
                 honest,
                 "while no shuffler colludes with the analyzer",
-                "for one report per user; every further release about the same users adds to it",
+                ONE_REPORT,
                 "the number of users is public; answers are pseudorandom (AES-256)",
             ),
         )

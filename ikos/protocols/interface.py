@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, integer, number, unmasked
+from ikos._validation import choice, enough, integer, number, unmasked
 from ikos.bounds import Bounds
 from ikos.protocols.error_laws import ErrorLaw
-from ikos.randomness import RandomSource, SecureRandom, secure
+from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
 from ikos.shuffling import ORDERS, View, shuffle
 
@@ -267,7 +267,7 @@ class Baseline(ABC):
                 "messages must be integers of shape (messages, users), got "
                 f"{messages.dtype} of shape {messages.shape}"
             )
-        self._enough("messages", messages.shape[1])
+        enough("messages", messages.shape[1], self.min_honest, self.n)
         if rows is not None and messages.shape[0] != rows:
             raise ValueError(f"messages must be {rows} of each user, got {messages.shape[0]}")
         if most is not None and messages.size and not 0 <= messages.min() <= messages.max() <= most:
@@ -284,7 +284,7 @@ class Baseline(ABC):
         if not isinstance(view, View):
             raise TypeError(f"view must be a View, got {type(view).__name__}")
         users = self._users_of(view)
-        self._enough("view", users)
+        enough("view", users, self.min_honest, self.n)
         return BaselineResult(
             estimate=self.bounds.total(self._parts(view, users), users),
             users=users,
@@ -313,11 +313,7 @@ class Baseline(ABC):
         """
         source = secure(rng)
         result = self.analyze(self._play(self._values(x), source))
-        if isinstance(source, SecureRandom):
-            return result
-        seeded = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
-        conditions = (seeded, *result.guarantee.conditions)
-        return replace(result, guarantee=replace(result.guarantee, conditions=conditions))
+        return replace(result, guarantee=result.guarantee.of_run(source))
 
     def _play(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return everybody's view; overridden where the same law takes fewer passes."""
@@ -325,12 +321,5 @@ class Baseline(ABC):
 
     def _values(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
         values = self.bounds.values(x)
-        self._enough("x", values.size)
+        enough("x", values.size, self.min_honest, self.n)
         return values
-
-    def _enough(self, name: str, users: int) -> None:
-        if not self.min_honest <= users <= self.n:
-            wanted = f"n = {self.n}"
-            if self.min_honest < self.n:
-                wanted = f"min_honest = {self.min_honest} to n = {self.n}"
-            raise ValueError(f"{name} must hold {wanted} users' values, got {users}")

@@ -18,7 +18,7 @@ from ikos.protocols.central_laplace import FINE, exact_sum
 from ikos.protocols.error_laws import ErrorLaw, Noisy
 from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["LocalLaplace"]
@@ -80,7 +80,7 @@ class LocalLaplace(Baseline):
             0.0,
             "discrete Laplace mechanism on each value",
             (
-                "for one report per user; every further release about the same users adds to it",
+                ONE_REPORT,
                 "noise is pseudorandom (AES-256)",
             ),
         )

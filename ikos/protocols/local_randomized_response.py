@@ -18,7 +18,7 @@ from ikos.protocols.error_laws import ErrorLaw
 from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["LocalRandomizedResponse"]
@@ -83,7 +83,7 @@ class LocalRandomizedResponse(Baseline):
             0.0,
             "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
             (
-                "for one report per user; every further release about the same users adds to it",
+                ONE_REPORT,
                 "answers are pseudorandom (AES-256)",
             ),
         )

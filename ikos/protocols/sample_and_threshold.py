@@ -20,7 +20,7 @@ from ikos.modular import blocks
 from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["SampleAndThreshold", "Thresholded"]
@@ -158,7 +158,7 @@ class SampleAndThreshold(Baseline):
             (
                 "the shuffler is trusted to count, to hand on the count alone, and to suppress",
                 f"all {self.n} users are honest and present",
-                "for one report per user; every further release about the same users adds to it",
+                ONE_REPORT,
                 "the number of users is public; coins are pseudorandom (AES-256)",
             ),
         )

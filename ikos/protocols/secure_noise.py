@@ -21,7 +21,7 @@ from ikos.counts.secure import MAX_MESSAGES
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.protocols.interface import Baseline
 from ikos.randomness import RandomSource
-from ikos.results import Cost
+from ikos.results import ONE_REPORT, Cost
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation import SecureSum
@@ -198,7 +198,7 @@ class NoiseOverSecureSum(Baseline):
             shufflers = "while no shuffler colludes with the analyzer"
         return (
             shufflers,
-            "for one report per user; every further release about the same users adds to it",
+            ONE_REPORT,
             "the number of users is public; shares are pseudorandom (AES-256)",
         )
 

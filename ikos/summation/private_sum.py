@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, quote, up
+from ikos._validation import choice, enough, flag, integer, quote, up
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
 from ikos.bounds import Bounds, whole
 from ikos.counts import (
@@ -25,8 +25,8 @@ from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_population
-from ikos.randomness import RandomSource, SecureRandom, secure
-from ikos.results import Cost, Guarantee, SumResult
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation.secure_sum import Progress, SecureSum, digest
@@ -242,7 +242,7 @@ class PrivateSum:
         conditions: tuple[str, ...] = (
             f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
             shufflers,
-            "for one report per user; every further release about the same users adds to it",
+            ONE_REPORT,
             "the number of users is public; shares are pseudorandom (AES-256)",
         )
         if count.delta == 1:
@@ -340,11 +340,7 @@ class PrivateSum:
 
     def _users(self, x: ArrayLike) -> NDArray[np.float64]:
         values = self._reals(x)
-        if not self.min_honest <= values.size <= self.n:
-            wanted = f"n = {self.n}"
-            if self.min_honest < self.n:
-                wanted = f"min_honest = {self.min_honest} to n = {self.n}"
-            raise ValueError(f"x must hold {wanted} values, got {values.size}")
+        enough("x", values.size, self.min_honest, self.n)
         return values
 
     def _randomize(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
@@ -436,11 +432,7 @@ class PrivateSum:
         values = self._users(x)
         z = self.secure_sum.run_elements(self._randomize(values, source), source, progress)
         result = self._result(z, values.size)
-        if isinstance(source, SecureRandom):
-            return result
-        seeded = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
-        conditions = (seeded, *result.guarantee.conditions)
-        return replace(result, guarantee=replace(result.guarantee, conditions=conditions))
+        return replace(result, guarantee=result.guarantee.of_run(source))
 
     def __repr__(self) -> str:
         extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
