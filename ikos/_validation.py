@@ -21,6 +21,7 @@ __all__ = [
     "down",
     "enough",
     "flag",
+    "floating",
     "integer",
     "number",
     "quote",
@@ -136,6 +137,11 @@ def enough(name: str, users: int, min_honest: int, n: int) -> None:
     if not min_honest <= users <= n:
         wanted = f"n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
         raise ValueError(f"{name} must hold {wanted} users' values, got {users}")
+
+
+def floating(value: Fraction) -> float:
+    """Return a rational of at least 0 as a float; infinite from 2^1000 on, near doubles' end."""
+    return float(value) if value < 1 << 1000 else math.inf
 
 
 def up(value: Fraction) -> float:

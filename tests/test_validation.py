@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos._validation import down, up
+from ikos._validation import down, floating, up
 
 
 @given(st.fractions(-(10**6), 10**6))
@@ -35,3 +35,13 @@ def test_directed_rounding_at_the_smallest_doubles(
     value: Fraction, low: float, high: float
 ) -> None:
     assert (down(value), up(value)) == (low, high)
+
+
+def test_rationals_beyond_the_doubles_are_infinite() -> None:
+    assert floating(Fraction(1, 3)) == 1 / 3
+    assert floating(Fraction(2**1000 - 1)) == 2.0**1000
+    assert floating(Fraction(2**1000)) == math.inf
+    assert floating(Fraction(2**5000, 3**50)) == math.inf
+    assert floating(Fraction(2**5000, 3**3000)) == pytest.approx(
+        math.exp(5000 * math.log(2) - 3000 * math.log(3)), rel=1e-9
+    )

@@ -15,15 +15,11 @@ from ikos.bounds import Bounds
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount
 from ikos.noise import discrete_laplace
 from ikos.protocols.interface import budget
-from ikos.protocols.secure_noise import (
-    NoiseOverSecureSum,
-    checked_modulus,
-    checked_precision,
-    hiding,
-)
+from ikos.protocols.secure_noise import NoiseOverSecureSum, hiding
 from ikos.randomness import RandomSource, secure
 from ikos.results import Guarantee
 from ikos.summation import SecureSum
+from ikos.summation.private_sum import checked_modulus, checked_precision
 
 __all__ = ["DesignatedNoise"]
 

@@ -12,13 +12,13 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, quote
-from ikos.accuracy import Noise, default_modulus, standard_error
+from ikos._validation import floating, integer
+from ikos.accuracy import Noise, standard_error
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
 from ikos.counts.private import lemma_5_2
 from ikos.counts.secure import MAX_MESSAGES
-from ikos.encoding import MAX_PRECISION, decode, encode
+from ikos.encoding import decode, encode
 from ikos.protocols.interface import Baseline
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost
@@ -26,24 +26,7 @@ from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation import SecureSum
 
-__all__ = ["Modular", "NoiseOverSecureSum", "checked_modulus", "checked_precision", "hiding"]
-
-
-def checked_precision(precision: object) -> int:
-    """Check and return the steps of an encoding."""
-    return integer("precision", precision, low=1, high=MAX_PRECISION)
-
-
-def checked_modulus(modulus: object, users: int, precision: int, law: Noise) -> int:
-    """Check and return the order of the group; None for `default_modulus`."""
-    if modulus is None:
-        return default_modulus(users, precision, law)
-    q = integer("modulus", modulus, low=2)
-    if q <= users * precision:
-        raise ValueError(
-            f"modulus must be above n * precision = {users * precision}, got {quote(modulus)}"
-        )
-    return q
+__all__ = ["Modular", "NoiseOverSecureSum", "hiding"]
 
 
 def hiding(
@@ -110,11 +93,6 @@ def hiding(
     return count, secure_sum
 
 
-def _float(value: Fraction) -> float:
-    """Return a rational as a float; infinite beyond its range."""
-    return float(value) if value < 1 << 1000 else math.inf
-
-
 @dataclass(frozen=True)
 class Modular:
     """The error of a noisy sum modulo q of values that were rounded at random.
@@ -152,7 +130,7 @@ class Modular:
         (q + users p) / 2 steps, which is the answer where a wrap-around alone is likelier than
         ``miss``.
         """
-        always = _float(Fraction(self.modulus + self.users * self.precision, 2 * self.precision))
+        always = floating(Fraction(self.modulus + self.users * self.precision, 2 * self.precision))
         left = miss - self.wrap_probability
         if left <= 0:
             return always
@@ -188,7 +166,7 @@ class NoiseOverSecureSum(Baseline):
     @property
     def influence(self) -> float:
         """Any of the q points of the window that sums are decoded to, as of `ikos.PrivateSum`."""
-        return self.bounds.width * _float(Fraction(self.modulus - 1, self.precision))
+        return self.bounds.width * floating(Fraction(self.modulus - 1, self.precision))
 
     @property
     def _conditions(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, flag, integer, quote, up
-from ikos.accuracy import NoiseLaw, default_modulus, default_precision
+from ikos._validation import choice, enough, flag, floating, integer, quote, up
+from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.bounds import Bounds, whole
 from ikos.counts import (
     ANALYSES,
@@ -31,9 +30,26 @@ from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation.secure_sum import Progress, SecureSum, digest
 
-__all__ = ["PrivateSum"]
+__all__ = ["PrivateSum", "checked_modulus", "checked_precision"]
 
 MAX_USERS = 1 << 53
+
+
+def checked_precision(precision: object) -> int:
+    """Check and return the steps of an encoding."""
+    return integer("precision", precision, low=1, high=MAX_PRECISION)
+
+
+def checked_modulus(modulus: object, users: int, precision: int, law: Noise) -> int:
+    """Check and return the order of the group; None for `default_modulus`."""
+    if modulus is None:
+        return default_modulus(users, precision, law)
+    q = integer("modulus", modulus, low=2)
+    if q <= users * precision:
+        raise ValueError(
+            f"modulus must be above n * precision = {users * precision}, got {quote(modulus)}"
+        )
+    return q
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -150,15 +166,9 @@ class PrivateSum:
             precision = bounds.whole_steps(precision)
         if precision is None:
             precision = default_precision(budget, honest)
-        p = integer("precision", precision, low=1, high=MAX_PRECISION)
-        if modulus is None:
-            q = default_modulus(n, p, NoiseLaw(budget * (1 - spare) / p, Fraction(n, honest)))
-        else:
-            q = integer("modulus", modulus, low=2)
-            if q <= n * p:
-                raise ValueError(
-                    f"modulus must be above n * precision = {n * p}, got {quote(modulus)}"
-                )
+        p = checked_precision(precision)
+        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, honest))
+        q = checked_modulus(modulus, n, p, law)
         # One user's value changes: the views of min_honest users hide it, and giving the adversary
         # what the other honest ones send only helps it. So the delta for min_honest is enough,
         # however many are honest. (A level sigma is about inputs that may differ everywhere.)
@@ -267,9 +277,7 @@ class PrivateSum:
         In the data's units. A user may send any element of the group, so that the estimate may
         land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
         """
-        steps = min(self.modulus - 1, 1 << 1000) // self.precision  # above, infinite for doubles
-        reach = float(Fraction(self.modulus - 1, self.precision)) if steps < 1 << 900 else math.inf
-        return self.bounds.width * reach
+        return self.bounds.width * floating(Fraction(self.modulus - 1, self.precision))
 
     @property
     def parameter_hash(self) -> str:
