@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, number, unmasked
+from ikos._validation import choice, enough, flag, integer, number, unmasked
 from ikos.modular import blocks
 from ikos.protocols.error_laws import ErrorLaw
-from ikos.randomness import RandomSource, SecureRandom, secure
+from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.vectors.domains import Domain
@@ -364,7 +364,7 @@ class VectorBaseline(ABC):
                 "messages must be integers of shape (messages, users), got "
                 f"{messages.dtype} of shape {messages.shape}"
             )
-        self._enough("messages", messages.shape[1])
+        enough("messages", messages.shape[1], self.min_honest, self.n)
 
     def analyze(self, view: View) -> VectorResult:
         """Return the estimate of the sum over the users of a view.
@@ -377,7 +377,7 @@ class VectorBaseline(ABC):
         if not isinstance(view, View):
             raise TypeError(f"view must be a View, got {type(view).__name__}")
         users = self._users_of(view)
-        self._enough("view", users)
+        enough("view", users, self.min_honest, self.n)
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> VectorResult:
@@ -399,11 +399,7 @@ class VectorBaseline(ABC):
         """
         source = secure(rng)
         result = self._play(self._vectors(x), source)
-        if isinstance(source, SecureRandom):
-            return result
-        seeded = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
-        conditions = (seeded, *result.guarantee.conditions)
-        return replace(result, guarantee=replace(result.guarantee, conditions=conditions))
+        return replace(result, guarantee=result.guarantee.of_run(source))
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
         """Return everybody's result; overridden where the same law takes less memory."""
@@ -433,16 +429,9 @@ class VectorBaseline(ABC):
     def _vectors(self, x: ArrayLike) -> NDArray[Any]:
         """Return everybody's vectors, checked; a protocol that takes fewer narrows this."""
         values = self.domain.vectors(x)
-        self._enough("x", values.shape[0])
+        enough("x", values.shape[0], self.min_honest, self.n)
         return values
 
     def _vector(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's vector, checked, as one row."""
         return self.domain.vector(x)
-
-    def _enough(self, name: str, users: int) -> None:
-        if not self.min_honest <= users <= self.n:
-            wanted = f"n = {self.n}"
-            if self.min_honest < self.n:
-                wanted = f"min_honest = {self.min_honest} to n = {self.n}"
-            raise ValueError(f"{name} must hold {wanted} users' vectors, got {users}")
