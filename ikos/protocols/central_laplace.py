@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, up
+from ikos._validation import integer, up
 from ikos.accuracy import default_precision
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
 from ikos.protocols.error_laws import ErrorLaw, Noisy
-from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
+from ikos.protocols.interface import Baseline, checked_epsilon
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
@@ -72,7 +72,7 @@ class CentralDiscreteLaplace(Baseline):
         upper: float = 1.0,
     ) -> None:
         users, _ = self._checked_users(n)
-        eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+        eps = checked_epsilon(epsilon)
         chosen = default_precision(eps, users) if precision is None else precision
         self._hold(
             n=users,

@@ -19,9 +19,9 @@ from ikos.encoding import encode
 from ikos.protocols.error_laws import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline
 from ikos.randomized_response import debias, respond
-from ikos.randomness import RandomSource, secure
+from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
-from ikos.shuffling import View, shuffle
+from ikos.shuffling import View
 
 __all__ = ["DigitProtocol"]
 
@@ -133,24 +133,9 @@ class DigitProtocol(Baseline):
             messages[j] += self._labels[j]
         return messages
 
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: a column for each shuffler.
-
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
-        """
-        self._arrived(messages, order)
-        return shuffle(
-            messages, shuffler=self.shuffler, clear_share=False, order=order, rng=secure(rng)
-        )
+    @property
+    def _shuffler(self) -> str:
+        return self.shuffler
 
     def _by_digit(self, view: View) -> list[NDArray[Any]]:
         """Return each digit's answers, from 0; ValueError for what this protocol cannot send."""

@@ -19,7 +19,7 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
 from ikos.shuffling import ORDERS, View, shuffle
 
-__all__ = ["MAX_USERS", "Baseline", "BaselineResult", "SumProtocol", "budget"]
+__all__ = ["MAX_USERS", "Baseline", "BaselineResult", "SumProtocol", "budget", "checked_epsilon"]
 
 MAX_USERS = 10**9
 """Most users of a baseline."""
@@ -127,12 +127,14 @@ class BaselineResult(Estimate):
         return Interval(self.estimate - reach, self.estimate + reach)
 
 
+def checked_epsilon(epsilon: object) -> Fraction:
+    """Check and return the budget of a purely private baseline."""
+    return number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+
+
 def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
     """Check and return the budget of a baseline; a delta of 0 is for the purely private ones."""
-    return (
-        number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
-        number("delta", delta, low=MIN_DELTA, below=1),
-    )
+    return checked_epsilon(epsilon), number("delta", delta, low=MIN_DELTA, below=1)
 
 
 class Baseline(ABC):
@@ -194,6 +196,11 @@ class Baseline(ABC):
     # What follows for all of them
 
     @property
+    def _shuffler(self) -> str:
+        """One shuffler for each row, "parallel", or a "single" one for all of them."""
+        return "parallel"
+
+    @property
     def mse(self) -> float:
         """Bound on the mean squared error of the sum of all n, whatever the values; data units."""
         return self.bounds.width**2 * self.error(self.n).mean_square
@@ -230,7 +237,7 @@ class Baseline(ABC):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees: each row from a shuffler of its own.
+        """Return what the analyzer sees: a column of messages for each shuffler.
 
         Parameters
         ----------
@@ -243,7 +250,7 @@ class Baseline(ABC):
         """
         self._arrived(messages, order)
         return shuffle(
-            messages, shuffler="parallel", clear_share=False, order=order, rng=secure(rng)
+            messages, shuffler=self._shuffler, clear_share=False, order=order, rng=secure(rng)
         )
 
     def _arrived(

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import number, up
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
 from ikos.protocols.central_laplace import FINE, exact_sum
 from ikos.protocols.error_laws import ErrorLaw, Noisy
-from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
+from ikos.protocols.interface import checked_epsilon
+from ikos.protocols.local import LocalProtocol
 from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["LocalLaplace"]
@@ -27,7 +27,7 @@ _INT64_BITS = 64
 
 
 @dataclass(frozen=True, init=False)
-class LocalLaplace(Baseline):
+class LocalLaplace(LocalProtocol):
     """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
 
     As `CentralLaplace`, on a grid of 2^32 steps by exact discrete Laplace noise. The analyzer knows
@@ -58,14 +58,9 @@ class LocalLaplace(Baseline):
         users, _ = self._checked_users(n)
         self._hold(
             n=users,
-            epsilon=number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
+            epsilon=checked_epsilon(epsilon),
             bounds=Bounds(lower, upper),
         )
-
-    @property
-    def min_honest(self) -> int:  # type: ignore[override]
-        """One: each user's noise protects that user."""
-        return 1
 
     @property
     def _rate(self) -> Fraction:
@@ -75,15 +70,7 @@ class LocalLaplace(Baseline):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        return Guarantee(
-            up(self.epsilon),
-            0.0,
-            "discrete Laplace mechanism on each value",
-            (
-                ONE_REPORT,
-                "noise is pseudorandom (AES-256)",
-            ),
-        )
+        return self._alone("discrete Laplace mechanism on each value", "noise is")
 
     @property
     def influence(self) -> float:
@@ -102,24 +89,5 @@ class LocalLaplace(Baseline):
         noise = discrete_laplace(self._rate, unit.size, rng)
         return np.asarray(encode(unit, FINE, rng) + noise)[np.newaxis]
 
-    def shuffle(
-        self,
-        messages: NDArray[Any],
-        rng: RandomSource | None = None,  # noqa: ARG002
-        *,
-        order: str = "sorted",
-    ) -> View:
-        """Return what the analyzer sees: every message, and whose it is."""
-        self._arrived(messages, order, rows=1)
-        clear = messages[0].copy()
-        clear.setflags(write=False)
-        return View((), clear)
-
-    def _users_of(self, view: View) -> int:
-        if view.columns or view.clear is None:
-            raise ValueError("view must hold one clear message of each user")
-        return int(view.clear.size)
-
     def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
-        assert view.clear is not None
-        return Fraction(exact_sum(view.clear), FINE)
+        return Fraction(exact_sum(self._clear(view)), FINE)

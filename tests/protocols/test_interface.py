@@ -487,6 +487,14 @@ def test_objects_are_values(case: Case) -> None:
     assert " at 0x" not in text
 
 
+def test_fields_are_held_by_the_object_and_have_no_defaults(case: Case) -> None:
+    """A field named as a property or attribute of a base class would have that for a default."""
+    protocol = case.small()
+    for field in dataclasses.fields(protocol):
+        assert field.default is dataclasses.MISSING
+        assert field.name in vars(protocol)
+
+
 def test_objects_travel(case: Case) -> None:
     protocol = case.small()
     for twin in (pickle.loads(pickle.dumps(protocol)), copy.deepcopy(protocol)):
