@@ -9,23 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import number, up
 from ikos.accounting.binary_response import local_gamma
 from ikos.bounds import Bounds
-from ikos.encoding import encode
-from ikos.protocols.binary_csuzz19 import flipped, response_error
-from ikos.protocols.error_laws import ErrorLaw
-from ikos.protocols.interface import MAX_EPSILON, MIN_EPSILON, Baseline
-from ikos.randomized_response import debias
-from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.protocols.bits import BitProtocol
+from ikos.protocols.interface import checked_epsilon
+from ikos.protocols.local import LocalProtocol
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 __all__ = ["LocalRandomizedResponse"]
 
 
 @dataclass(frozen=True, init=False)
-class LocalRandomizedResponse(Baseline):
+class LocalRandomizedResponse(LocalProtocol, BitProtocol):
     """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts nobody.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
@@ -67,62 +63,22 @@ class LocalRandomizedResponse(Baseline):
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
         users, _ = self._checked_users(n)
-        eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+        eps = checked_epsilon(epsilon)
         self._hold(n=users, epsilon=eps, gamma=local_gamma(eps), bounds=Bounds(lower, upper))
-
-    @property
-    def min_honest(self) -> int:  # type: ignore[override]
-        """One: each user's noise protects that user."""
-        return 1
 
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        return Guarantee(
-            up(self.epsilon),
-            0.0,
+        return self._alone(
             "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
-            (
-                ONE_REPORT,
-                "answers are pseudorandom (AES-256)",
-            ),
+            "answers are",
         )
 
-    @property
-    def influence(self) -> float:
-        """A bit changes the debiased sum by 1/(1 - gamma)."""
-        return self.bounds.width / float(1 - self.gamma)
-
-    def error(self, users: int) -> ErrorLaw:
-        """Return the law of everybody's response and rounding, in units of the width."""
-        return response_error(users, 1, self.gamma)
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one bit each."""
-        return Cost(self.n if users is None else users, 1, 1)
-
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return flipped(encode(unit, 1, rng).astype(np.uint8), self.gamma, rng)[np.newaxis]
-
-    def shuffle(
-        self,
-        messages: NDArray[Any],
-        rng: RandomSource | None = None,  # noqa: ARG002
-        *,
-        order: str = "sorted",
-    ) -> View:
-        """Return what the analyzer sees: every message, and whose it is."""
-        self._arrived(messages, order, rows=1)
-        clear = messages[0].copy()
-        clear.setflags(write=False)
-        return View((), clear)
-
-    def _users_of(self, view: View) -> int:
-        bits = view.clear
-        if view.columns or bits is None or not np.isin(bits, (0, 1)).all():
+    def _clear(self, view: View) -> NDArray[Any]:
+        bits = super()._clear(view)
+        if not np.isin(bits, (0, 1)).all():
             raise ValueError("view must hold one clear message of each user, 0 or 1")
-        return int(bits.size)
+        return bits
 
-    def _parts(self, view: View, users: int) -> Fraction:
-        assert view.clear is not None
-        return debias(int(view.clear.sum(dtype=np.int64)), users, 2, self.gamma)
+    def _ones(self, view: View) -> int:
+        return int(self._clear(view).sum(dtype=np.int64))

@@ -7,34 +7,26 @@ shuffling*, EUROCRYPT 2019.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, up
+from ikos._validation import choice, integer
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
 from ikos.accounting.csuzz19 import composed_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.binary_csuzz19 import conditions, flipped, response_error
-from ikos.protocols.error_laws import ErrorLaw
-from ikos.protocols.interface import Baseline, budget
-from ikos.randomized_response import debias
+from ikos.protocols.bits import ShuffledBits
+from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
 
 __all__ = ["UnaryEncoding", "default_messages"]
-
-THEOREMS = {
-    "exact": "randomized response, one shuffler; exact law of the number of ones",
-    "composition": "randomized response, exact for each bit; advanced composition",
-    "csuzz19": "CSUZZ19: published lambda for each bit, from memory; advanced composition",
-}
 
 _AT_ONCE = 1 << 20
 
@@ -51,7 +43,7 @@ def default_messages(epsilon: Fraction, n: int) -> int:
 
 
 @dataclass(frozen=True, init=False)
-class UnaryEncoding(Baseline):
+class UnaryEncoding(ShuffledBits):
     """Unary encoding: each user sends x in [0, 1] as about x r ones among r shuffled bits.
 
     With mu = ceil(x r), bits 1 to mu - 1 are 1, bit mu is 1 with probability x r - mu + 1, and the
@@ -97,6 +89,12 @@ class UnaryEncoding(Baseline):
     True
     """
 
+    _THEOREMS: ClassVar[Mapping[str, str]] = {
+        "exact": "randomized response, one shuffler; exact law of the number of ones",
+        "composition": "randomized response, exact for each bit; advanced composition",
+        "csuzz19": "CSUZZ19: published lambda for each bit, from memory; advanced composition",
+    }
+
     n: int
     epsilon: Fraction
     delta: Fraction
@@ -120,7 +118,7 @@ class UnaryEncoding(Baseline):
     ) -> None:
         users, honest = self._checked_users(n, min_honest)
         eps, small = budget(epsilon, delta)
-        how = choice("accountant", accountant, tuple(THEOREMS))
+        how = choice("accountant", accountant, tuple(self._THEOREMS))
         chosen = default_messages(eps, users) if messages is None else messages
         bits = integer("messages", chosen, low=1, high=MAX_BITS // users)
         if how == "exact":
@@ -128,10 +126,6 @@ class UnaryEncoding(Baseline):
         else:
             single = "exact" if how == "composition" else "csuzz19"
             gamma = composed_gamma(eps, small, honest, bits, accountant=single)
-        if gamma == 1:
-            raise ValueError(
-                f"epsilon is too small for {honest} users: every answer would be random"
-            )
         self._hold(
             n=users,
             epsilon=eps,
@@ -139,38 +133,13 @@ class UnaryEncoding(Baseline):
             messages=bits,
             accountant=how,
             min_honest=honest,
-            gamma=gamma,
+            gamma=self._checked_gamma(gamma, honest),
             bounds=Bounds(lower, upper),
         )
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        return Guarantee(
-            up(self.epsilon), up(self.delta), THEOREMS[self.accountant], conditions(self)
-        )
-
-    @property
-    def influence(self) -> float:
-        """A user's r bits change the debiased sum by r/(1 - gamma) parts of r."""
-        return self.bounds.width / float(1 - self.gamma)
-
-    def error(self, users: int) -> ErrorLaw:
-        """Return the law of everybody's responses and rounding, in units of the width."""
-        return response_error(users, self.messages, self.gamma)
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: r bits each."""
-        return Cost(self.n if users is None else users, self.messages, 1)
-
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
-        ones = encode(unit, self.messages, rng)
-        result = np.empty((self.messages, ones.size), dtype=np.uint8)
-        for bit, row in enumerate(result):
-            np.less(bit, ones, out=row.view(np.bool_))
-            flipped(row, self.gamma, rng)
-        return result
+    def _bits(self) -> int:
+        return self.messages
 
     def shuffle(
         self,
@@ -214,9 +183,8 @@ class UnaryEncoding(Baseline):
             raise ValueError(f"{wanted}, {self.messages} for each user, got {zeros} and {ones}")
         return (zeros + ones) // self.messages
 
-    def _parts(self, view: View, users: int) -> Fraction:
-        ones = int(view.columns[0][1])
-        return debias(ones, users * self.messages, 2, self.gamma) / self.messages
+    def _ones(self, view: View) -> int:
+        return int(view.columns[0][1])
 
 
 def _counted(zeros: int, ones: int) -> View:
