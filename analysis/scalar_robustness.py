@@ -39,15 +39,18 @@ from ikos.cli.errors import Command
 from ikos.protocols import (
     BinaryRandomizedResponse,
     CentralDiscreteLaplace,
+    CorrelatedNoise,
     DesignatedNoise,
     LocalLaplace,
     LocalRandomizedResponse,
     PrivacyBlanket,
     RecursiveSum,
+    SampleAndThreshold,
     SparseNoise,
     SumProtocol,
     UnaryEncoding,
 )
+from ikos.protocols.central_laplace import FINE
 from ikos.protocols.digits import DigitProtocol
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
@@ -62,6 +65,9 @@ HONEST = (Fraction(1), Fraction(19, 20), Fraction(9, 10), Fraction(4, 5), Fracti
 FAR = 1 << 50
 """Where noise, and so a message, may have any size: a message so far off."""
 
+FLOOD = 10**5
+"""Where a user may send any number of messages: so many."""
+
 Messages = NDArray[Any]
 
 _ATTACKED: dict[str, Callable[[], SumProtocol]] = {
@@ -71,11 +77,13 @@ _ATTACKED: dict[str, Callable[[], SumProtocol]] = {
     "recursive, 3 messages": lambda: RecursiveSum(USERS, EPSILON, DELTA, messages=3),
     "binary randomized response": lambda: BinaryRandomizedResponse(USERS, EPSILON, DELTA),
     "unary encoding": lambda: UnaryEncoding(USERS, EPSILON, DELTA),
+    "sample and threshold": lambda: SampleAndThreshold(USERS, EPSILON, DELTA),
     "local randomized response": lambda: LocalRandomizedResponse(USERS, EPSILON),
     "local Laplace": lambda: LocalLaplace(USERS, EPSILON),
     "IKOS": lambda: PrivateSum(USERS, EPSILON, DELTA),
     "designated noise": lambda: DesignatedNoise(USERS, EPSILON, DELTA),
     "sparse noise": lambda: SparseNoise(USERS, EPSILON, DELTA),
+    "correlated noise": lambda: CorrelatedNoise(USERS, EPSILON, DELTA),
 }
 
 
@@ -102,13 +110,49 @@ def _extremes(protocol: SumProtocol, messages: Messages) -> tuple[list[int], lis
     return [0] * len(highest), highest
 
 
-def skew(protocol: SumProtocol, seed: int) -> float:
-    """Return by how much one user moves the estimate, everybody else's messages fixed."""
-    messages = protocol.randomize(np.full(USERS, 0.5), DeterministicRandom(seed))
-    estimates = []
+def _values(protocol: SumProtocol, seed: int) -> NDArray[np.float64]:
+    """Return everybody's values: halves, or where the attacker's bit decides, if one does.
+
+    A coin does not depend on its user's value. So with the coins of this seed, the first values are
+    1 until a single one is missing to the threshold, and the others, the attacker's too, are 0.
+    """
+    if not isinstance(protocol, SampleAndThreshold):
+        return np.full(USERS, 0.5)
+    heads = protocol.randomize(np.ones(USERS), DeterministicRandom(seed))[0]
+    return (np.cumsum(heads) < protocol.threshold).astype(np.float64)
+
+
+def _flooded(protocol: CorrelatedNoise, seed: int) -> Iterator[Messages]:
+    """Yield what the shuffler gets if the last user sends many smallest messages, or greatest.
+
+    An honest user may send more than ten thousand, and an array with a column for each is too
+    large. The shuffler takes no notice of columns: messages are put wherever there is room.
+    """
+    senders, sent = protocol.sent(_values(protocol, seed), DeterministicRandom(seed))
+    others = sent[senders != USERS - 1]
+    for value in (-protocol.precision, protocol.precision):
+        messages = np.concatenate((others, np.full(FLOOD, value, dtype=sent.dtype)))
+        room = np.zeros((-(-messages.size // USERS), USERS), dtype=sent.dtype)
+        room.flat[: messages.size] = messages
+        yield room
+
+
+def _attacked(protocol: SumProtocol, seed: int) -> Iterator[Messages]:
+    """Yield everybody's messages, the attacker's for the smallest estimate and for the greatest."""
+    if isinstance(protocol, CorrelatedNoise):
+        yield from _flooded(protocol, seed)
+        return
+    messages = protocol.randomize(_values(protocol, seed), DeterministicRandom(seed))
     for extreme in _extremes(protocol, messages):
         attacked = messages.copy()
         attacked[:, -1] = extreme
+        yield attacked
+
+
+def skew(protocol: SumProtocol, seed: int) -> float:
+    """Return by how much one user moves the estimate, everybody else's messages fixed."""
+    estimates = []
+    for attacked in _attacked(protocol, seed):
         # the same seed: the curator's noise is the same in both
         view = protocol.shuffle(attacked, DeterministicRandom(seed + 1))
         estimates.append(protocol.analyze(view).estimate)
@@ -169,8 +213,10 @@ def missing() -> Iterator[Missing]:
 _NOTE = f"""\
 The skew of the estimate of a sum of n = {plain_number(USERS)} values in [0, 1], at ε = {EPSILON:g}
 and δ = {DELTA:g}, that one user's messages can cause, the others' messages fixed. *measured*: by an
-attack on a run. *influence*: by the calculator. A user who lies about its value causes 1 in any
-protocol.
+attack on a run. *influence*: by the calculator. Where that has no limit, the attack is one message
+of ±{FAR // FINE:,} (local Laplace), or {plain_number(FLOOD)} messages of ±1 (correlated noise). For
+sample and threshold the others' values are such that one bit decides whether the count is
+suppressed. A user who lies about its value causes 1 in any protocol.
 """
 
 _MISSING_NOTE = f"""\

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from ikos.accounting import DigitParameters, response_delta, response_gamma
 from ikos.accounting.composition import composed_divergence
-from ikos.protocols import PrivacyBlanket, RecursiveSum
+from ikos.protocols import CorrelatedNoise, PrivacyBlanket, RecursiveSum, SampleAndThreshold
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
@@ -344,6 +344,31 @@ def test_attacks_reach_the_influence_and_no_more():
         assert [value + 1 for value in high] == list(protocol.digits.domains)
 
 
+def test_one_bit_decides_whether_the_count_is_suppressed():
+    """Among the others one less than the threshold are counted, whatever the seed."""
+    module = program("scalar_robustness")
+    protocol = SampleAndThreshold(module.USERS, 1, 1e-8)
+    for seed in range(5):
+        low, high = module._attacked(protocol, seed)
+        assert int(low.sum()) == protocol.threshold - 1
+        assert (low[:, :-1] == high[:, :-1]).all()
+        assert module.skew(protocol, seed) == protocol.influence
+
+
+def test_who_sends_many_messages_moves_the_sum_by_as_much():
+    module = program("scalar_robustness")
+    protocol = CorrelatedNoise(module.USERS, 1, 1e-8)
+    low, high = module._attacked(protocol, 1)
+    assert low.shape == high.shape
+    assert low.shape[1] == module.USERS
+    senders, honest = protocol.sent(np.full(module.USERS, 0.5), DeterministicRandom(1))
+    assert int((low != 0).sum()) <= honest.size + module.FLOOD
+    counts = np.bincount(senders, minlength=module.USERS)
+    assert (np.median(counts), counts.max()) == (4, 28_039)  # as the documentation says
+    assert int((low != high).sum()) == module.FLOOD  # the others' are the same
+    assert module.skew(protocol, 1) == 2 * module.FLOOD
+
+
 @pytest.mark.slow
 def test_the_documentations_robustness_is_the_programs(tmp_path):
     module = program("scalar_robustness")
@@ -352,7 +377,7 @@ def test_the_documentations_robustness_is_the_programs(tmp_path):
         if row["influence"] != "inf":
             assert float(row["measured"]) == pytest.approx(float(row["influence"]), rel=1e-9)
         else:
-            assert float(row["measured"]) > 1e5
+            assert float(row["measured"]) > module.USERS  # more than all the others together
     rows = table(tmp_path / "missing-blankets.csv")
     assert float(rows[0]["delta_high"]) <= 1e-8
     for row in rows:
