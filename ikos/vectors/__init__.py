@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ikos.vectors.collision_wlqdly21 import Collision
 from ikos.vectors.domains import Ball, Box, Domain, SparseTernary
 from ikos.vectors.interface import (
     Band,
@@ -10,15 +11,28 @@ from ikos.vectors.interface import (
     VectorProtocol,
     VectorResult,
 )
+from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
+from ikos.vectors.pckv import PCKVGRR, PCKVUE
+from ikos.vectors.privkv import PrivKV
+from ikos.vectors.simplex import project_simplex, projected_frequencies
 
 __all__ = [
+    "PCKVGRR",
+    "PCKVUE",
     "Ball",
     "Band",
     "Box",
+    "Collision",
     "Domain",
+    "KeyValueBaseline",
+    "KeyValueResult",
+    "PrivKV",
     "SparseTernary",
+    "Ternarizer",
     "VectorBaseline",
     "VectorError",
     "VectorProtocol",
     "VectorResult",
+    "project_simplex",
+    "projected_frequencies",
 ]

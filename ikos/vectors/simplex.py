@@ -1,0 +1,81 @@
+"""The nearest point of the probability simplex: estimated frequencies made possible ones.
+
+WLQDLY21, Section 6.1, projects estimated frequencies of the 2d events, over s, onto the simplex. It
+needs no data and costs no privacy. What is projected is not unbiased any more.
+
+The method is that of Wang and Carreira-Perpinan, *Projection onto the probability simplex*, 2013:
+the nearest point subtracts one number from all coordinates and cuts off at 0, and the number
+follows from the largest ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import number
+
+__all__ = ["project_simplex", "projected_frequencies"]
+
+
+def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
+    """Return the nearest vectors with coordinates that are at least 0 and add up to a total.
+
+    Parameters
+    ----------
+    y : (..., m) array_like of float
+        Vectors, the last axis of each; finite.
+    total : float
+        Positive.
+
+    Returns
+    -------
+    (..., m) ndarray of float
+        In Euclidean distance; unique.
+
+    Examples
+    --------
+    >>> project_simplex([0.5, 0.9, -0.2]).round(6).tolist()
+    [0.3, 0.7, 0.0]
+    """
+    values = np.asarray(y, dtype=np.float64)
+    whole = float(number("total", total, above=0))
+    if values.ndim < 1 or values.shape[-1] < 1:
+        raise ValueError(f"y must hold at least one number in its last axis, got {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("y must be finite; it holds other values")
+    # Distances do not change when all are moved: around the largest nothing cancels.
+    values = values - values.max(axis=-1, keepdims=True)
+    falling = -np.sort(-values, axis=-1)
+    count = np.arange(1, values.shape[-1] + 1)
+    excess = (np.cumsum(falling, axis=-1) - whole) / count
+    # the largest ones stay positive as long as they are above the number subtracted
+    last = np.count_nonzero(falling > excess, axis=-1, keepdims=True) - 1
+    result: NDArray[np.float64] = np.maximum(
+        values - np.take_along_axis(excess, last, axis=-1), 0.0
+    )
+    return result
+
+
+def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:
+    """Return the nearest frequencies of 2d events of which each user has exactly so many.
+
+    Parameters
+    ----------
+    frequencies : (d, 2) array_like of float
+        Estimates, as of `KeyValueResult.frequencies`.
+    sparsity : int
+        Events of each user, s: the frequencies over s are in the simplex.
+
+    Returns
+    -------
+    (d, 2) ndarray of float
+
+    Examples
+    --------
+    >>> projected_frequencies([[0.9, -0.1], [1.3, 0.2]], 2).round(6).tolist()
+    [[0.766667, 0.0], [1.166667, 0.066667]]
+    """
+    given = np.asarray(frequencies, dtype=np.float64)
+    flat = given.reshape(-1) / sparsity
+    return sparsity * project_simplex(flat).reshape(given.shape)
