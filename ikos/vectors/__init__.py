@@ -15,6 +15,7 @@ from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
 from ikos.vectors.pckv import PCKVGRR, PCKVUE
 from ikos.vectors.privkv import PrivKV
 from ikos.vectors.simplex import project_simplex, projected_frequencies
+from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
 
 __all__ = [
     "PCKVGRR",
@@ -27,6 +28,7 @@ __all__ = [
     "KeyValueBaseline",
     "KeyValueResult",
     "PrivKV",
+    "SingleMessageGrid",
     "SparseTernary",
     "Ternarizer",
     "VectorBaseline",
