@@ -23,10 +23,11 @@ from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
-from ikos.protocols.interface import MAX_USERS, SumProtocol, budget
+from ikos.protocols.interface import SumProtocol, budget
 from ikos.protocols.local_laplace import LocalLaplace
 from ikos.protocols.local_randomized_response import LocalRandomizedResponse
 from ikos.protocols.recursive_bbgn20 import RecursiveSum
+from ikos.protocols.reports import MAX_USERS
 from ikos.protocols.sample_and_threshold import SampleAndThreshold
 from ikos.protocols.sparse_noise_scrcs11 import SparseNoise
 from ikos.protocols.unary_csuzz19 import UnaryEncoding

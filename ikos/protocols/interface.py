@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,17 +12,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, integer, number, unmasked
+from ikos._validation import enough, number
 from ikos.bounds import Bounds
 from ikos.protocols.error_laws import ErrorLaw
+from ikos.protocols.reports import Reports
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
-from ikos.shuffling import ORDERS, View, shuffle
+from ikos.shuffling import View
 
-__all__ = ["MAX_USERS", "Baseline", "BaselineResult", "SumProtocol", "budget", "checked_epsilon"]
-
-MAX_USERS = 10**9
-"""Most users of a baseline."""
+__all__ = ["Baseline", "BaselineResult", "SumProtocol", "budget", "checked_epsilon"]
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
@@ -137,29 +135,13 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
     return checked_epsilon(epsilon), number("delta", delta, low=MIN_DELTA, below=1)
 
 
-class Baseline(ABC):
+class Baseline(Reports):
     """What the baselines share: users within public bounds, and a run made of the three parts.
 
-    A baseline is a frozen dataclass whose fields are its public parameters. Its ``__init__`` checks
-    them and sets them with `_hold`.
+    Frozen dataclasses, see `ikos.protocols.reports.Reports`.
     """
 
-    n: int
-    min_honest: int
     bounds: Bounds
-
-    def _hold(self, **values: object) -> None:
-        """Set the fields of a frozen dataclass, once, from its ``__init__``."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @staticmethod
-    def _checked_users(n: object, min_honest: object = None, *, least: int = 1) -> tuple[int, int]:
-        """Check and return n and min_honest; None for all."""
-        users = integer("n", n, low=least, high=MAX_USERS)
-        if min_honest is None:
-            return users, users
-        return users, integer("min_honest", min_honest, low=least, high=users)
 
     # What each baseline defines
 
@@ -186,19 +168,10 @@ class Baseline(ABC):
         """Return the messages, (messages, k), of users with values in [0, 1]."""
 
     @abstractmethod
-    def _users_of(self, view: View) -> int:
-        """Return how many users' messages a view holds; ValueError if it is not a view of this."""
-
-    @abstractmethod
     def _parts(self, view: View, users: int) -> Fraction | float:
         """Return the estimate of the sum of values in [0, 1]."""
 
     # What follows for all of them
-
-    @property
-    def _shuffler(self) -> str:
-        """One shuffler for each row, "parallel", or a "single" one for all of them."""
-        return "parallel"
 
     @property
     def mse(self) -> float:
@@ -234,52 +207,6 @@ class Baseline(ABC):
         """
         return self._messages(self.bounds.unit(self._values(x)), secure(rng))
 
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: a column of messages for each shuffler.
-
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
-        """
-        self._arrived(messages, order)
-        return shuffle(
-            messages, shuffler=self._shuffler, clear_share=False, order=order, rng=secure(rng)
-        )
-
-    def _arrived(
-        self,
-        messages: NDArray[Any],
-        order: str,
-        *,
-        rows: int | None = None,
-        most: int | None = None,
-    ) -> None:
-        """Refuse what are not messages of enough users.
-
-        Where a view does not show each message, what one user can do rests on ``rows``, how many
-        messages each must send, and ``most``, the largest; the smallest is 0.
-        """
-        choice("order", order, ORDERS)
-        if not isinstance(messages, np.ndarray):
-            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
-        if unmasked("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":
-            raise ValueError(
-                "messages must be integers of shape (messages, users), got "
-                f"{messages.dtype} of shape {messages.shape}"
-            )
-        enough("messages", messages.shape[1], self.min_honest, self.n)
-        if rows is not None and messages.shape[0] != rows:
-            raise ValueError(f"messages must be {rows} of each user, got {messages.shape[0]}")
-        if most is not None and messages.size and not 0 <= messages.min() <= messages.max() <= most:
-            raise ValueError(f"messages must be in [0, {most}]; there are others (not shown)")
-
     def analyze(self, view: View) -> BaselineResult:
         """Return the estimate of the sum over the users of a view.
 
@@ -288,10 +215,7 @@ class Baseline(ABC):
         ValueError
             If the view is not one of this protocol's, of at least ``min_honest`` users.
         """
-        if not isinstance(view, View):
-            raise TypeError(f"view must be a View, got {type(view).__name__}")
-        users = self._users_of(view)
-        enough("view", users, self.min_honest, self.n)
+        users = self._checked_view(view)
         return BaselineResult(
             estimate=self.bounds.total(self._parts(view, users), users),
             users=users,

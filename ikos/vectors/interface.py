@@ -7,7 +7,7 @@ which theorem, what is sent, how large the error can be, what one dishonest user
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, flag, integer, number, unmasked
+from ikos._validation import enough, flag, number
 from ikos.modular import blocks
 from ikos.protocols.error_laws import ErrorLaw
+from ikos.protocols.reports import Reports
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
-from ikos.shuffling import ORDERS, View, shuffle
+from ikos.shuffling import View
 from ikos.vectors.domains import Domain
 
 __all__ = [
-    "MAX_USERS",
     "Band",
     "Chebyshev",
     "VectorBaseline",
@@ -32,9 +32,6 @@ __all__ = [
     "VectorProtocol",
     "VectorResult",
 ]
-
-MAX_USERS = 10**9
-"""Most users."""
 
 BLOCK = 1 << 21
 """Entries of everybody's vectors that are worked on at a time."""
@@ -225,29 +222,13 @@ class VectorProtocol(Protocol):
         """Run the protocol on everybody's vectors, here."""
 
 
-class VectorBaseline(ABC):
+class VectorBaseline(Reports):
     """What the protocols share: users with vectors of a domain, and a run made of the three parts.
 
-    A protocol is a frozen dataclass whose fields are its public parameters. Its ``__init__`` checks
-    them and sets them with `_hold`.
+    Frozen dataclasses, see `ikos.protocols.reports.Reports`.
     """
 
-    n: int
-    min_honest: int
     domain: Domain
-
-    def _hold(self, **values: object) -> None:
-        """Set the fields of a frozen dataclass, once, from its ``__init__``."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @staticmethod
-    def _checked_users(n: object, min_honest: object = None, *, least: int = 1) -> tuple[int, int]:
-        """Check and return n and min_honest; None for all."""
-        users = integer("n", n, low=least, high=MAX_USERS)
-        if min_honest is None:
-            return users, users
-        return users, integer("min_honest", min_honest, low=least, high=users)
 
     # What each protocol defines
 
@@ -272,10 +253,6 @@ class VectorBaseline(ABC):
     @abstractmethod
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the messages, (messages, k), of some users with checked vectors."""
-
-    @abstractmethod
-    def _users_of(self, view: View) -> int:
-        """Return how many users' messages a view holds; ValueError if it is not a view of this."""
 
     @abstractmethod
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
@@ -335,37 +312,6 @@ class VectorBaseline(ABC):
             )
         return self._all_messages(values, secure(rng))
 
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: each row from a shuffler of its own.
-
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
-        """
-        self._arrived(messages, order)
-        return shuffle(
-            messages, shuffler="parallel", clear_share=False, order=order, rng=secure(rng)
-        )
-
-    def _arrived(self, messages: NDArray[Any], order: str) -> None:
-        """Refuse what are not messages of enough users."""
-        choice("order", order, ORDERS)
-        if not isinstance(messages, np.ndarray):
-            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
-        if unmasked("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":
-            raise ValueError(
-                "messages must be integers of shape (messages, users), got "
-                f"{messages.dtype} of shape {messages.shape}"
-            )
-        enough("messages", messages.shape[1], self.min_honest, self.n)
-
     def analyze(self, view: View) -> VectorResult:
         """Return the estimate of the sum over the users of a view.
 
@@ -374,10 +320,7 @@ class VectorBaseline(ABC):
         ValueError
             If the view is not one of this protocol's, of at least ``min_honest`` users.
         """
-        if not isinstance(view, View):
-            raise TypeError(f"view must be a View, got {type(view).__name__}")
-        users = self._users_of(view)
-        enough("view", users, self.min_honest, self.n)
+        users = self._checked_view(view)
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> VectorResult:
