@@ -8,7 +8,7 @@ the guarantee that it was asked for. One module for each bound:
 - `ikos.accounting.binary_response`, `ikos.accounting.csuzz19`: bits, seen as one count.
 - `ikos.accounting.clones_fmt21`: any locally private messages, shuffled.
 - `ikos.accounting.composition`: several messages. `ikos.accounting.digits_bbgn20`: the recursive
-  protocol's.
+  protocol's. `ikos.accounting.optimal_composition`: many copies of any mechanism.
 - `ikos.accounting.sample_threshold`, `ikos.accounting.sparse_noise`,
   `ikos.accounting.flooding_gkmps21`: for the protocols of these names.
 """
@@ -27,6 +27,7 @@ from ikos.accounting.composition import (
     composed_divergence,
 )
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
+from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     response_delta,
@@ -45,6 +46,8 @@ __all__ = [
     "clones_delta",
     "clones_local_epsilon",
     "composed_divergence",
+    "optimal_delta",
+    "optimal_local_epsilon",
     "optimized_digits",
     "paper_digits",
     "response_delta",

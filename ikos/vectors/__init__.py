@@ -11,7 +11,9 @@ from ikos.vectors.interface import (
     VectorProtocol,
     VectorResult,
 )
+from ikos.vectors.kashin import KashinFrame
 from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
+from ikos.vectors.multi_message_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.vectors.pckv import PCKVGRR, PCKVUE
 from ikos.vectors.privkv import PrivKV
 from ikos.vectors.simplex import project_simplex, projected_frequencies
@@ -25,6 +27,9 @@ __all__ = [
     "Box",
     "Collision",
     "Domain",
+    "KashinCorrelatedNoise",
+    "KashinFrame",
+    "KashinPrivateSum",
     "KeyValueBaseline",
     "KeyValueResult",
     "PrivKV",

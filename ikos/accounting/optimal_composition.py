@@ -1,0 +1,162 @@
+"""Composition of many copies of one mechanism, exactly: Kairouz, Oh, Viswanath.
+
+Of all (e0, d0)-private mechanisms the least private one tells with probability d0 which of two
+neighbours it was given, and otherwise answers by randomized response on two values with budget e0.
+Every other is a function of its answer (Kairouz, Oh, Viswanath, *The Composition Theorem for
+Differential Privacy*, ICML 2015, KOV15). So k mechanisms with independent randomness, chosen as one
+likes, are together at most as telling as k copies of that one, which reach the bound:
+
+    delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
+    R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
+
+R is the divergence of k answers by randomized response, of which i are false: a partial expectation
+of a binomial law. All terms are positive. Unlike advanced composition nothing is given away.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import binom
+
+from ikos._validation import integer, number
+
+__all__ = ["MAX_COPIES", "optimal_delta", "optimal_local_epsilon"]
+
+MAX_COPIES = 1 << 22
+"""Most copies."""
+
+_MAX_LOCAL = 60.0
+
+_SLACK = 1e-9
+"""Relative error of a sum of binomial probabilities, generously."""
+
+_LEAST = 1e-290
+"""More than what is lost where probabilities fall below the range of doubles."""
+
+_TOLERANCE = 1e-7
+"""Relative, of an epsilon that is searched for."""
+
+
+def optimal_delta(
+    epsilon: float | Fraction,
+    copies: int,
+    local_epsilon: float | Fraction,
+    local_delta: float | Fraction = 0,
+) -> float:
+    """Return the delta of many mechanisms together, from that of each: the best that holds for all.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of all together, at least 0.
+    copies : int
+        Mechanisms with independent randomness, from 1 to 2^22.
+    local_epsilon, local_delta : float
+        Of each: ``0 <= local_epsilon <= 60`` and ``0 <= local_delta <= 1``.
+
+    Returns
+    -------
+    float
+        Rounded up, by a relative 1e-9 and 1e-290. No smaller one holds for all such mechanisms
+        (KOV15, Theorem 3.3).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    Examples
+    --------
+    >>> from ikos.accounting import advanced_composition
+    >>> delta = optimal_delta(1.0, 1000, 0.0053)
+    >>> f"{delta:.3g}", round(advanced_composition([(0.0053, 0.0)] * 1000, delta)[0], 2)
+    ('4.77e-11', 1.17)
+    """
+    eps = float(number("epsilon", epsilon, low=0))
+    k = integer("copies", copies, low=1, high=MAX_COPIES)
+    local = float(number("local_epsilon", local_epsilon, low=0, high=_MAX_LOCAL))
+    d0 = float(number("local_delta", local_delta, low=0, high=1))
+    return _delta(eps, k, local, d0)
+
+
+def _delta(eps: float, k: int, local: float, d0: float) -> float:
+    response = _response(eps, k, local)
+    if d0 >= 1 or response >= 1:
+        return 1.0
+    together = -math.expm1(k * math.log1p(-d0) + math.log1p(-response))
+    return min(1.0, together * (1 + _SLACK) + (_LEAST if response or d0 else 0.0))
+
+
+def _response(eps: float, k: int, local: float) -> float:
+    """Return R(eps) before it is rounded up."""
+    if eps >= k * local:
+        return 0.0
+    # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2. From the last of them down, where
+    # the terms are largest, or the whole range where that is beyond the middle of the law.
+    last = min(k, math.ceil((k - eps / local) / 2))
+    chance = 1 / (1 + math.exp(local))
+    spread = math.sqrt(k * chance) + 1
+    # Below ``first`` the law, log-concave, has less than e^-700: Chernoff's bound at a distance of
+    # 60 standard deviations and 60, where the terms are not 0 to begin with.
+    first = max(0, math.floor(min(last, k * chance) - 60 * spread - 60))
+    total = 0.0
+    for start in range(first, last + 1, 1 << 20):
+        i = np.arange(start, min(last + 1, start + (1 << 20)), dtype=np.float64)
+        beyond = np.minimum(eps - (k - 2 * i) * local, 0.0)
+        total += float(np.dot(binom.pmf(i, k, chance), -np.expm1(beyond)))
+    return total
+
+
+def optimal_local_epsilon(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    copies: int,
+    local_delta: float | Fraction = 0,
+) -> float:
+    """Return how large the epsilon of each of many mechanisms may be: the largest, rounded down.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of all together, epsilon positive and at most 60, delta in (0, 1).
+    copies : int
+        Mechanisms with independent randomness.
+    local_delta : float
+        Of each.
+
+    Returns
+    -------
+    float
+        `optimal_delta` of it is at most delta, and is above it for a number larger by a part of
+        1e-7. At least ``epsilon / copies``, with which nothing is lost.
+
+    Raises
+    ------
+    ValueError
+        Also if the local deltas are more than delta together: ``copies * local_delta`` must be
+        smaller by a little.
+
+    Examples
+    --------
+    >>> round(optimal_local_epsilon(1.0, 1e-9, 1000), 5)
+    0.00577
+    """
+    eps = float(number("epsilon", epsilon, above=0, high=_MAX_LOCAL))
+    allowed = float(number("delta", delta, above=0, below=1))
+    k = integer("copies", copies, low=1, high=MAX_COPIES)
+    d0 = float(number("local_delta", local_delta, low=0, high=1))
+    low, high = eps / k * (1 - 1e-15), _MAX_LOCAL
+    if _delta(eps, k, low, d0) > allowed:
+        raise ValueError(
+            f"local_delta must be smaller: {k:,} of {d0:.3g} are more than delta = {allowed:.3g}"
+        )
+    while high - low > _TOLERANCE * low:
+        middle = math.sqrt(low * high)
+        if _delta(eps, k, middle, d0) <= allowed:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,917 @@
+"""Vectors of bounded norm, a few messages for each of their coefficients (AFNNTZ24).
+
+Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
+Optimal Rates Require Many Messages*, ICML 2024, Sections 1.3.1 and 2.2.
+
+A user writes its vector as D coefficients of Kashin's representation, each within [-B, B], with
+B = K R / sqrt(D) for vectors of norm at most R; each coefficient goes through a private sum of
+numbers, and what the D sums say about one user is accounted for together. With an error of variance
+v in each sum of coefficients, that of the sum of vectors has mean square (d / D) D v = d v: the
+rows of the frame have a squared norm of d / D each.
+
+*What is composed.* The view is D views, one for each coefficient: messages carry its number. Fix
+all inputs, and change one user's vector. The views are independent of each other, each of them
+(e0, d0)-private, and `ikos.accounting.optimal_composition` says what D of them are together.
+
+*Sampling.* A user reports each coefficient with probability g alone, independently, as the value u
+in {0..p}, and else sends the value 0, which is no message. With M(u) for the law of the view of one
+coefficient, this is M'(u) = (1 - g) M(0) + g M(u). All of M(0), M(u), M(w) are (e0, d0)-close. With
+e' = ln(1 + g (e^e0 - 1)) and b = e^(e' - e0), M'(u) - e^e' M'(w) is
+
+    g (M(u) - e^e0 ((1 - b) M(0) + b M(w))),
+
+since e^e' - 1 = g (e^e0 - 1) makes the parts of M(0) agree; and its positive part is at most g d0,
+as hockey-stick divergences are convex (Balle, Barthe, Gaboardi, *Privacy Amplification by
+Subsampling*, NeurIPS 2018, Theorem 2). So M' is (e', g d0)-private, and so many messages are saved.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import gmpy2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, down, integer, number, up
+from ikos.accounting.flooding_gkmps21 import (
+    MAX_STEPS,
+    Flooding,
+    atom,
+    certified_flooding,
+    paper_flooding,
+    rate_down,
+)
+from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
+from ikos.accuracy import NoiseLaw, default_modulus
+from ikos.counts import MessageCount, least, proved
+from ikos.counts.directed import UP, exact, float_up, rounding
+from ikos.counts.private import lemma_5_2
+from ikos.counts.secure import smallest
+from ikos.counts.vectors import level_of_sums
+from ikos.encoding import decode, encode
+from ikos.modular import Zq
+from ikos.noise import geometric, polya, polya_population
+from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED, _Kind, _view
+from ikos.protocols.error_laws import chernoff
+from ikos.protocols.interface import budget
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.sharing import split
+from ikos.shuffling import View, release
+from ikos.vectors.domains import Ball
+from ikos.vectors.interface import MAX_ENTRIES, VectorBaseline, VectorError, VectorResult
+from ikos.vectors.kashin import KASHIN, KashinFrame
+
+__all__ = ["KashinCorrelatedNoise", "KashinPrivateSum"]
+
+ROUNDING_SHARE = 0.25
+"""What rounding may add to the variance of the noise, by default."""
+
+SECRECY_SHARE = Fraction(1, 100)
+"""The part of delta for what shares of secure sums give away."""
+
+_GRID = 1 << 20
+"""Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
+
+
+# The error
+
+
+@dataclass(frozen=True)
+class SpreadError:
+    """The error of one coordinate: all coefficients' errors, each with weight +-1/sqrt(D).
+
+    Attributes
+    ----------
+    law : NoiseLaw
+        Of the noise in each coefficient, in steps.
+    coefficients : int
+        D.
+    step : float
+        A step of a coefficient in the data's units, over sqrt(D).
+    variance : float
+        Bound on what the users' rounding and sampling add to the variance, data units.
+    largest : float
+        Bound on the error of one user's coefficient, over sqrt(D).
+    wraps : float
+        Bound on the probability that some sum wraps around.
+    wrapped : float
+        Bound on what this adds to the mean square.
+    """
+
+    law: NoiseLaw
+    coefficients: int
+    step: float
+    variance: float
+    largest: float
+    wraps: float = 0.0
+    wrapped: float = 0.0
+
+    @property
+    def mean_square(self) -> float:
+        """Bound on the mean square."""
+        noise = self.coefficients * self.law.variance * self.step**2
+        return noise + self.variance + self.wrapped
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        By Chernoff's bound, with Bennett's for the users' errors. Terms are symmetric or bounded on
+        both sides, so that the signs of the weights do not matter.
+        """
+        if miss <= 2 * self.wraps:
+            return math.sqrt(self.mean_square / miss)
+        b = self.largest
+
+        def log_mgf(h: float) -> float:
+            x = h * b
+            above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
+            noise = self.law._log_mgf(h * self.step)
+            return self.coefficients * noise + self.variance * above / b**2
+
+        return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)
+
+
+def _user_variance(steps: int, g: float) -> float:
+    """Return the largest variance of a sampled and rounded value in [0, 1], divided by g.
+
+    A value (k + f) / p with 0 <= f <= 1 becomes k or k + 1 steps, so that the variance is
+    (1 - g) (k + f)^2 + f (1 - f) over g p^2: largest in the last cell, k = p - 1.
+    """
+    k = steps - 1
+    f = min(1.0, (2 * k * (1 - g) + 1) / (2 * g))
+    return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
+
+
+# What both protocols share
+
+
+class _Coefficients(VectorBaseline):
+    """Sums of the coefficients of Kashin's representation."""
+
+    domain: Ball
+    frame: KashinFrame
+    precision: int
+
+    @property
+    def coefficients(self) -> int:
+        """How many coefficients a vector has: D."""
+        return self.frame.rows
+
+    @property
+    def half(self) -> float:
+        """Bound B on the coefficients, in the data's units."""
+        return self.frame.largest * self.domain.reach
+
+    def _units(self, rows: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
+        """Return coefficients mapped from [-B, B] to [0, 1], (k, D)."""
+        units = self.frame.coefficients(rows, self.domain.reach, first=first)
+        units *= 0.5 / self.half
+        units += 0.5
+        np.clip(units, 0.0, 1.0, out=units)  # what rounding of doubles left outside
+        return units
+
+    def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
+        """Return the sum of vectors, (d,), from the sums of units, (D,)."""
+        centred = self.half * (2 * units - users)
+        return self.frame.vectors(centred[np.newaxis])[0]
+
+    def _error(
+        self, law: NoiseLaw, users: int, g: float, wraps: float = 0.0, wrapped: float = 0.0
+    ) -> VectorError:
+        width = 2 * self.half
+        each = width / math.sqrt(self.coefficients)
+        coordinate = SpreadError(
+            law,
+            self.coefficients,
+            each / (self.precision * g),
+            users * width**2 * _user_variance(self.precision, g),
+            each / g,
+            wraps,
+            wrapped,
+        )
+        sampled = _user_variance(self.precision, g) - _user_variance(self.precision, 1.0)
+        return VectorError(
+            coordinate,
+            self.dimension * coordinate.mean_square,
+            self.dimension * users * width**2 * sampled,
+        )
+
+    def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+        users = values.shape[0]
+        if self._few(users):
+            return self._play_all(values, rng)
+        totals = np.zeros(self.coefficients, dtype=np.int64)
+        first = 0
+        for rows in self._rows(values):
+            totals += self._encoded(self._units(rows, first), rng).sum(axis=0)
+            first += rows.shape[0]
+        return self._result(self._noisy(totals, users, rng), users)
+
+    @abstractmethod
+    def _few(self, users: int) -> bool:
+        """Whether a run makes all messages of so many users."""
+
+    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+        return super()._play(values, rng)
+
+    @abstractmethod
+    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        """Return what of each coefficient is sent, (k, D), in {0..p}."""
+
+    @abstractmethod
+    def _noisy(
+        self, totals: NDArray[np.int64], users: int, rng: RandomSource
+    ) -> NDArray[np.float64]:
+        """Return an estimate from the sums of what is encoded, by sums of all noise."""
+
+
+def _noise_sums(
+    rate: Fraction, users: int, honest: int, many: int, rng: RandomSource
+) -> NDArray[np.int64]:
+    """Return sums of all users' noise: differences of Polya(users / honest) variables."""
+    whole, part = divmod(Fraction(users, honest), 1)
+    result = np.zeros(many, dtype=np.int64)
+    for sign in (1, -1):
+        if whole:
+            drawn = geometric(rate, many * whole, rng).astype(np.int64)
+            result += sign * drawn.reshape(many, whole).sum(axis=1)
+        if part:
+            result += sign * polya(part, rate, many, rng).astype(np.int64)
+    return result
+
+
+# Correlated noise
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How one coefficient is reported."""
+
+    sampling: Fraction
+    epsilon: float
+    delta: float
+    steps: int
+
+    def variance(self, share: float, users: int) -> float:
+        """Return about the variance of a sum, in units of one coefficient's range."""
+        g = float(self.sampling)
+        noise = 2 / (share * self.epsilon * g) ** 2
+        return noise + users * _user_variance(self.steps, g)
+
+
+def _plan(
+    eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
+) -> _Plan:
+    """Return the budget of one coefficient, and the steps if these are 0."""
+    each = down(min(delta / 2, delta / (2 * many * g)))
+    together = optimal_local_epsilon(down(eps), down(delta), many, each * float(g))
+    local = math.log1p(math.expm1(together) / float(g)) * (1 - 1e-12)
+    noise = 2 / (share * local) ** 2
+
+    def rounds_little(p: int) -> bool:
+        added = _user_variance(p, float(g)) - (1 - float(g)) / float(g)
+        return users * added * float(g) ** 2 <= ROUNDING_SHARE * noise
+
+    low, high = 0, 1
+    while not steps and not rounds_little(high) and high < MAX_STEPS:
+        low, high = high, 2 * high
+    while not steps and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if rounds_little(middle) else (middle, high)
+    return _Plan(g, local, each, steps or high)
+
+
+@dataclass(frozen=True, init=False)
+class KashinCorrelatedNoise(_Coefficients):
+    """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
+
+    Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them. Each
+    is rounded at random to {0..precision} and sent as one message, with its number, unless it is
+    0; in addition to messages that all together make discrete Laplace noise of each coefficient,
+    and messages that cancel, which hide everything else. One shuffler mixes all of them.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    dimension : int
+        Coordinates d.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's vector.
+    radius : float
+        Largest Euclidean norm of a vector.
+    sampling : float or "auto", optional
+        The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
+        default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
+        bound is at most ``slack`` times that of 1: about n epsilon^2 messages in all where that is
+        less than D.
+    slack : float
+        At least 1, for "auto".
+    precision : int, optional
+        Steps of the encoding. By default the smallest at which rounding adds at most a quarter
+        to the variance of the noise: the number of messages grows faster than the precision.
+    flooding : {"certified", "paper"}
+        As of `ikos.protocols.CorrelatedNoise`.
+    min_honest : int, optional
+        The guarantee holds while at least this many users are honest and present; ``n`` by
+        default.
+    central_share : float
+        The part of each coefficient's epsilon for the noise that remains in the estimate; the
+        rest is for the messages that cancel.
+    seed : int
+        Public: of the frame. Not to be chosen for the data.
+    bound : float
+        Kashin's constant K: see `ikos.vectors.kashin`. The error grows as its square, and a vector
+        that has no such coefficients is refused. At most sqrt(d) is used.
+
+    Attributes
+    ----------
+    noise : Flooding
+        Of each coefficient.
+    frame : KashinFrame
+        Coefficients from vectors and back.
+    local_epsilon : float
+        Of a coefficient that is reported.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for it.
+
+    Notes
+    -----
+    A view holds one column of labels, each the number of a coefficient and a message, and a second
+    of one entry, the number of users, which is public. `run` makes all messages if 2 10^7 or fewer
+    are expected, and otherwise leaves out those that cancel, whose sum is 0; the cost counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = KashinCorrelatedNoise(10**5, 8, 1, 1e-6)
+    >>> protocol.coefficients, protocol.precision
+    (16, 11)
+    >>> x = np.full((10**5, 8), 0.3)
+    >>> result = protocol.run(x, DeterministicRandom(0))
+    >>> bool(np.linalg.norm(result.estimate - 30_000) < 3 * protocol.mse**0.5)
+    True
+    """
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    sampling: Fraction
+    precision: int
+    flooding: str
+    min_honest: int
+    local_epsilon: float
+    noise: Flooding
+    proved_delta: float
+    frame: KashinFrame
+    domain: Ball
+
+    def __init__(
+        self,
+        n: int,
+        dimension: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        radius: float = 1.0,
+        *,
+        sampling: float | Fraction | str | None = None,
+        slack: float | Fraction = 2,
+        precision: int | None = None,
+        flooding: str = "certified",
+        min_honest: int | None = None,
+        central_share: float | Fraction = Fraction(3, 4),
+        seed: int = 0,
+        bound: float = KASHIN,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        eps, allowed = budget(epsilon, delta)
+        choice("flooding", flooding, FLOODINGS)
+        domain = Ball(dimension, radius)
+        frame = KashinFrame(domain.dimension, seed, bound)
+        share = number("central_share", central_share, low=0.001, high=0.999)
+        factor = float(number("slack", slack, low=1))
+        steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
+
+        def plan(g: Fraction) -> _Plan:
+            return _plan(eps, allowed, frame.rows, g, float(share), users, steps)
+
+        chosen = plan(Fraction(1))
+        if sampling == "auto":
+            most = factor * chosen.variance(float(share), users)
+            low, high = 0, _GRID  # of the grid: too few, and enough
+            while high - low > max(1, high >> 8):
+                middle = (low + high) // 2
+                tried = plan(Fraction(middle, _GRID))
+                if tried.variance(float(share), users) <= most:
+                    high, chosen = middle, tried
+                else:
+                    low = middle
+        elif sampling is not None:
+            if isinstance(sampling, str):
+                raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
+            g = number("sampling", sampling, above=0, high=1)
+            if (g * _GRID).denominator != 1:
+                raise ValueError(f"sampling must be a multiple of 2^-20, got {sampling!r}")
+            chosen = plan(g)
+        p, local = chosen.steps, chosen.epsilon
+        central = rate_down(share * Fraction(local) / p)
+        if flooding == "paper":
+            rest = down(Fraction(local) - central * p)
+            noise = paper_flooding(p, central, rest, chosen.delta)
+        else:
+            noise = certified_flooding(p, central, local, chosen.delta)
+        g = chosen.sampling
+        amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
+        proved_delta = optimal_delta(
+            down(eps), frame.rows, amplified, float(g) * noise.delta * (1 + 1e-15)
+        )
+        if proved_delta > allowed:
+            raise ValueError(
+                f"delta must be larger for {frame.rows:,} coefficients: {proved_delta!r} is proved,"
+                f" got {delta!r}"
+            )
+        self._hold(
+            n=users,
+            epsilon=eps,
+            delta=allowed,
+            sampling=g,
+            precision=p,
+            flooding=flooding,
+            min_honest=honest,
+            local_epsilon=local,
+            noise=noise,
+            proved_delta=proved_delta,
+            frame=frame,
+            domain=domain,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
+        sampled = "BBG18, Theorem 2; " if self.sampling < 1 else ""
+        return Guarantee(
+            up(self.epsilon),
+            up(self.delta),
+            f"AFNNTZ24, Algorithm 3; GKMPS21, {how}; {sampled}KOV15, Theorem 3.3, "
+            f"{self.coefficients:,} coefficients",
+            (
+                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                "while the shuffler does not collude with the analyzer",
+                "who sends how many messages is not seen",
+                ONE_REPORT,
+                "the number of users is public; noise is pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def influence(self) -> float:
+        """Without limit: after the shuffler nobody sees how many messages one user sent."""
+        return math.inf
+
+    def error(self, users: int) -> VectorError:
+        """Return what is known of noise, rounding and sampling together."""
+        law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
+        return self._error(law, users, float(self.sampling))
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send, at most.
+
+        The number of messages of each is random; this is its mean for a user all of whose
+        coefficients are the largest. Of precision 1 about half as many are not 0.
+        """
+        each = float(self.sampling) + sum(kind.mean for kind in self._kinds)
+        present = self.n if users is None else users
+        labels = 2 * self.precision * self.coefficients
+        return Cost(present, self.coefficients * each, (labels - 1).bit_length())
+
+    @cached_property
+    def _kinds(self) -> list[_Kind]:
+        """What is sent beside the values for each coefficient: the noise and the floods."""
+        honest = self.min_honest
+        kinds = [_Kind(((1,), (-1,)), 1, honest, self.noise.central)]
+        for flood in self.noise.floods:
+            variables = math.ceil(flood.shape)
+            parties = math.floor(variables * honest / flood.shape)  # h users have the shape or more
+            kinds.append(_Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
+        return kinds
+
+    # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.min_scalar_type(2 * self.precision * self.coefficients))
+
+    def _labels(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
+        p = self.precision
+        place = np.where(message < 0, message + p, message + p - 1)
+        labels: NDArray[Any] = (1 + 2 * p * coefficient + place).astype(self._dtype)
+        return labels
+
+    # The client
+
+    def report(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages: labels.
+
+        Parameters
+        ----------
+        x : (d,) array_like of float
+            A vector of norm at most the radius.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        """
+        messages = super().report(x, rng)
+        found: NDArray[Any] = messages[messages != 0]
+        return found
+
+    def sent(
+        self, x: ArrayLike, rng: RandomSource | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return everybody's messages as a list, which takes less than the array of ``randomize``.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Vectors of norm at most the radius, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        senders, labels : (messages,) ndarray of int
+            User and message, ordered by user.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected.
+        """
+        return self._sent(self._vectors(x).astype(np.float64), secure(rng))
+
+    def _sent(
+        self, rows: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        users, many = rows.shape[0], self.coefficients
+        if not self._few(users):
+            raise ValueError(
+                f"x has {users:,} users who send about "
+                f"{users * self.cost().messages_per_user:,.0f} messages, more than "
+                f"{MAX_SIMULATED:,} at a time; use run, which simulates their sums, or fewer users"
+            )
+        encoded = self._encoded(self._units(rows), rng).reshape(-1)
+        places = [np.flatnonzero(encoded)]
+        messages = [encoded[places[0]]]
+        for kind in self._kinds:  # each pair of a user and a coefficient has noise of its own
+            place, message = kind.sent(users * many, rng)
+            places.append(place)
+            messages.append(message)
+        sender, coefficient = np.divmod(np.concatenate(places), many)
+        labels = self._labels(coefficient, np.concatenate(messages))
+        order = np.lexsort((labels, sender))
+        return sender[order], labels[order]
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        sender, labels = self._sent(rows, rng)
+        counts = np.bincount(sender, minlength=rows.shape[0])
+        most = int(counts.max(initial=1))
+        if most * rows.shape[0] > MAX_ENTRIES:
+            raise ValueError(
+                f"x has {rows.shape[0]:,} users of whom one sends {most:,} messages, too many for "
+                f"an array of {MAX_ENTRIES:,}; use run or sent"
+            )
+        place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        result = np.zeros((most, rows.shape[0]), dtype=self._dtype)
+        result[place, sender] = labels
+        return result
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return everybody's messages.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Vectors of norm at most the radius, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (messages, k) ndarray of int
+            Column i holds user i's labels, and 0 in place of those that are not sent: zeros are
+            padding of this array, not messages. As many rows as the most that a user sends.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
+            entries.
+        """
+        return self._messages(self._vectors(x).astype(np.float64), secure(rng))
+
+    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        flat = units.reshape(-1)
+        if self.sampling == 1:
+            return encode(flat, self.precision, rng).reshape(units.shape)
+        used = np.flatnonzero(rng.bernoullis(self.sampling, flat.size))
+        result = np.zeros(flat.size, dtype=np.int64)
+        result[used] = encode(flat[used], self.precision, rng)
+        return result.reshape(units.shape)
+
+    # The shuffler and the analyzer
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: all labels, mixed, and the number of users.
+
+        Parameters
+        ----------
+        messages : (messages, k) ndarray
+            As `randomize` returns them; zeros are not messages.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            Sorted, which needs no randomness, or in a uniformly random order.
+        """
+        self._arrived(messages, order)
+        return _view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+
+    def _users_of(self, view: View) -> int:
+        if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
+            raise ValueError("view must hold one column of labels, and the number of users")
+        column, most = view.columns[0], 2 * self.precision * self.coefficients
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+        if column.size and not 1 <= column.min() <= column.max() <= most:
+            raise ValueError(f"view must hold labels from 1 to {most}")
+        return int(view.columns[1][0])
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        p = self.precision
+        coefficient, place = np.divmod(view.columns[0].astype(np.int64) - 1, 2 * p)
+        message = np.where(place < p, place - p, place - p + 1)
+        totals = np.zeros(self.coefficients, dtype=np.int64)
+        np.add.at(totals, coefficient, message)
+        return self._estimate(totals, users)
+
+    def _estimate(self, totals: NDArray[np.int64], users: int) -> NDArray[np.float64]:
+        return self._sum(totals / float(self.precision * self.sampling), users)
+
+    # All of them
+
+    def _few(self, users: int) -> bool:
+        return users * self.cost().messages_per_user <= MAX_SIMULATED
+
+    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+        labels = self._sent(values.astype(np.float64), rng)[1]
+        return self.analyze(_view(release(labels, "sorted", rng), values.shape[0]))
+
+    def _noisy(
+        self, totals: NDArray[np.int64], users: int, rng: RandomSource
+    ) -> NDArray[np.float64]:
+        noise = _noise_sums(self.noise.central, users, self.min_honest, totals.size, rng)
+        return self._estimate(totals + noise, users)
+
+
+# Secure sums
+
+
+@dataclass(frozen=True, init=False)
+class KashinPrivateSum(_Coefficients):
+    """Vectors of bounded norm by a private secure sum of each coefficient.
+
+    As `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
+    discrete Laplace noise: what somebody would do who has it. The D noisy sums are accounted for
+    together, as D purely private mechanisms at their exact composition.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    dimension : int
+        Coordinates d.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's vector.
+    radius : float
+        Largest Euclidean norm of a vector.
+    precision : int, optional
+        Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
+        to the variance of the noise: the size of messages alone grows with it, and slowly.
+    min_honest : int, optional
+        The guarantee holds while at least this many users are honest and present; ``n`` by
+        default.
+    seed, bound
+        As of `KashinCorrelatedNoise`.
+
+    Attributes
+    ----------
+    messages : MessageCount
+        Of each coefficient's sum.
+    modulus : int
+        Order of its group.
+    rate : Fraction
+        Of the discrete Laplace noise in each coefficient, in steps.
+    sigma : float
+        Security of all secure sums together, in bits.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for it.
+
+    Notes
+    -----
+    By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta,
+    and (1 + e^epsilon) 2^-sigma the rest. Each row of messages has a shuffler of its own. `run`
+    makes the shares if 2^26 or fewer are needed, and otherwise adds up what they share: shares add
+    up to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = KashinPrivateSum(1000, 8, 1, 1e-6)
+    >>> protocol.coefficients, protocol.messages.total
+    (16, 10)
+    >>> result = protocol.run(np.full((1000, 8), 0.3), DeterministicRandom(0))
+    >>> bool(np.linalg.norm(result.estimate - 300) < 3 * protocol.mse**0.5)
+    True
+    """
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    precision: int
+    modulus: int
+    rate: Fraction
+    messages: MessageCount
+    sigma: float
+    proved_delta: float
+    min_honest: int
+    frame: KashinFrame
+    domain: Ball
+
+    def __init__(
+        self,
+        n: int,
+        dimension: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        radius: float = 1.0,
+        *,
+        precision: int | None = None,
+        min_honest: int | None = None,
+        seed: int = 0,
+        bound: float = KASHIN,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        eps, allowed = budget(epsilon, delta)
+        domain = Ball(dimension, radius)
+        frame = KashinFrame(domain.dimension, seed, bound)
+        many = frame.rows
+        for_noise = down(allowed * (1 - SECRECY_SHARE))
+        local = optimal_local_epsilon(down(eps), for_noise, many)
+        if precision is None:
+            # rounding users / 4 at most a hundredth of about 2 / rate^2
+            p = max(1, math.ceil(local * math.sqrt(12.5 * honest)))
+        else:
+            p = integer("precision", precision, low=1, high=1 << 20)
+        rate = rate_down(Fraction(local) / p)
+        law = NoiseLaw(rate, Fraction(users, honest))
+        q = default_modulus(users, p, law)
+        with rounding(UP):
+            spare = exact(allowed * SECRECY_SHARE, UP)
+            wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
+        # as for all coalitions: honest users' shares hide, whatever else is sent
+        count, sigma = _separate(honest, q, wanted, many)
+        # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
+        revealed = 0.0
+        if not math.isinf(sigma):
+            revealed = lemma_5_2(replace(count, sigma=sigma), eps).delta or 0.0
+        noisy = optimal_delta(down(eps), many, up(rate * p))
+        proved_delta = (noisy + revealed) * (1 + 1e-15)
+        if proved_delta > allowed:
+            raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
+        self._hold(
+            n=users,
+            epsilon=eps,
+            delta=allowed,
+            precision=p,
+            modulus=q,
+            rate=rate,
+            messages=count,
+            sigma=sigma,
+            proved_delta=proved_delta,
+            min_honest=honest,
+            frame=frame,
+            domain=domain,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        return Guarantee(
+            up(self.epsilon),
+            up(self.delta),
+            f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
+            f"BBGN20, Lemma 5.2, with {self.messages.theorem}",
+            (
+                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                "while no shuffler colludes with the analyzer",
+                ONE_REPORT,
+                "the number of users is public; noise and shares are pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def group(self) -> Zq:
+        """The group of each coefficient's sum."""
+        return Zq(self.modulus)
+
+    @property
+    def influence(self) -> float:
+        """What moves every sum from one end of the group to the other, at most."""
+        return math.sqrt(self.coefficients) * 2 * self.half * (self.modulus - 1) / self.precision
+
+    def error(self, users: int) -> VectorError:
+        """Return what is known of noise, rounding and wrapping around together."""
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        chance = law.reach((self.modulus - users * self.precision) / 2)
+        step = 2 * self.half / self.precision
+        # an estimate of a coefficient that wrapped is wrong by at most q steps
+        wrapped = (self.modulus * step) ** 2 * chance
+        return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
+        present = self.n if users is None else users
+        return Cost(present, self.coefficients * self.messages.total, self.group.bits)
+
+    # Share i of coefficient j is row i D + j.
+
+    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        users, many, m = rows.shape[0], self.coefficients, self.messages.total
+        values = self._encoded(self._units(rows), rng).reshape(-1)
+        values += polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
+        shares = split(self.group.reduce(values), self.group, m, rng)
+        return shares.reshape(m, users, many).transpose(0, 2, 1).reshape(m * many, users)
+
+    def _users_of(self, view: View) -> int:
+        rows = self.coefficients * self.messages.total
+        if len(view.columns) != rows or view.clear is not None:
+            raise ValueError(f"view must hold the output of {rows} shufflers, got {view!r}")
+        sizes = {column.size for column in view.columns}
+        if len(sizes) != 1 or not all(self.group.contains(column) for column in view.columns):
+            raise ValueError(f"view must hold equally many messages in [0, {self.modulus}) each")
+        return sizes.pop()
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        sums = [self.group.sum(column) for column in view.columns]
+        many = self.coefficients
+        return self._decoded([sum(sums[j::many]) for j in range(many)], users)
+
+    def _decoded(self, totals: list[int], users: int) -> NDArray[np.float64]:
+        p, q = self.precision, self.modulus
+        found = [decode(total % q, users, p, q) for total in totals]
+        return self._sum(np.array(found, dtype=np.float64) / p, users)
+
+    def _few(self, users: int) -> bool:
+        return users * self.cost().messages_per_user <= 1 << 26
+
+    def _noisy(
+        self, totals: NDArray[np.int64], users: int, rng: RandomSource
+    ) -> NDArray[np.float64]:
+        noise = _noise_sums(self.rate, users, self.min_honest, totals.size, rng)
+        return self._decoded((totals + noise).tolist(), users)
+
+
+def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCount, float]:
+    """Return the fewest messages for so many separate sums at a level, and what is proved."""
+
+    def each(m: int) -> MessageCount:
+        return proved(
+            (honest, honest), q, m, analysis="exact", shuffler="parallel", clear_share=False
+        )
+
+    def together(m: int) -> float:
+        return level_of_sums(each(m).sigma, sums, analysis="exact")
+
+    near = least(
+        (honest, honest), q, wanted, analysis="exact", shuffler="parallel", clear_share=False
+    )
+    m = smallest(lambda m: together(m) >= wanted, near.shuffled)
+    return each(m), together(m)
