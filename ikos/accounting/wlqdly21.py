@@ -48,6 +48,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
@@ -78,6 +79,8 @@ MAX_VALUES = 1 << 16
 """Most values of a hash function: the seed and the value share 64 bits."""
 
 _PRECISION = 256
+_REFINEMENTS = 3
+_LEAST = Fraction(1, 1 << 60)
 _CLONES_MAX = 60
 
 
@@ -394,7 +397,7 @@ def collision_parameters(
     small = number("delta", delta, low=0, below=1)
     cap = None if most_local is None else number("local_epsilon", most_local, above=0, high=100)
     least = 2 * s if small else s + 1
-    if least > MAX_VALUES:
+    if 2 * s > MAX_VALUES:
         raise ValueError(f"sparsity must be at most {MAX_VALUES // 2:,}, got {s:,}")
     if t is not None:
         t = integer("t", t, low=least, high=MAX_VALUES)
@@ -435,34 +438,25 @@ def _parameters(
         more = math.expm1(eps)  # gamma = t / Omega
         best = int(every[np.argmin(_mean_squares(d, s, every, every / (s * more + every)))])
         return CollisionParameters(best, gamma(best))
-    known: dict[int, tuple[float, Fraction]] = {}
-
-    def error(values: int) -> float:
-        if values not in known:
-            g = gamma(values)
-            here = _mean_squares(d, s, np.array([values], dtype=float), np.array([float(g)]))
-            known[values] = float(here[0]), g
-        return known[values][0]
-
-    # gamma is nearly proportional to t: guess from one point where the best one is, and again.
+    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points says where the
+    # smallest error is, and gamma is computed there.
     first, last = int(every[0]), MAX_VALUES
-    guess = min(last, max(first, 3 * s))
-    for _ in range(6):
-        error(guess)
-        slope = float(known[guess][1]) / guess
-        errors = _mean_squares(d, s, every, np.minimum(every * slope, 1.0))
-        if not np.isfinite(errors).any() or int(every[np.argmin(errors)]) in known:
-            break
-        guess = int(every[np.argmin(errors)])
-    best = min(known, key=lambda values: known[values][0])
-    step = max(1, best // 8)
-    while step and 128 * step >= best:  # the error is flat there: to a part of 10^-4
-        near = [max(first, best - step), min(last, best + step)]
-        better = min((*near, best), key=error)
-        if better == best:
-            step //= 2
-        best = better
-    return CollisionParameters(best, known[best][1])
+    if first == last:
+        return CollisionParameters(last, gamma(last))
+    known: dict[int, Fraction] = {}
+    ahead = {min(last, first * 4**power) for power in range(9)}
+    for _ in range(_REFINEMENTS + 1):
+        known |= {values: gamma(values) for values in ahead}
+        at = np.array(sorted(known))
+        odds = [float(known[v] / max(1 - known[v], _LEAST)) for v in at.tolist()]
+        through = PchipInterpolator(np.log(at), np.log(odds))
+        likely = 1 / (1 + np.exp(-through(np.log(every))))
+        ahead = {int(every[np.argmin(_mean_squares(d, s, every, likely))])}
+    exact = _mean_squares(
+        d, s, at.astype(np.float64), np.array([float(known[v]) for v in at.tolist()])
+    )
+    best = int(at[np.argmin(exact)])
+    return CollisionParameters(best, known[best])
 
 
 # What the paper states
@@ -483,7 +477,8 @@ def published_shuffled_values(sparsity: int, omega: float) -> float:
     omega : float
         By Theorem 3, eps^2 (n - 1) / (14 ln(2/delta)).
     """
-    s = sparsity
+    s = integer("sparsity", sparsity, low=1)
+    number("omega", omega, above=s)
     root = math.sqrt(omega**2 + 2 * omega * (7 * s - 8) + s * s - 16 * s + 16)
     return (4 + omega + s + root) / 6
 
@@ -521,6 +516,11 @@ def published_amplification(local: float, delta: float, n: int, sparsity: int, t
     >>> round(published_amplification(1.8, 1e-5, 10**5, 16, 66), 2)
     0.5
     """
+    number("local", local, above=0, high=100)
+    number("delta", delta, above=0, below=1)
+    integer("n", n, low=2)
+    integer("sparsity", sparsity, low=1)
+    number("t", t, above=sparsity)
     omega = sparsity * math.exp(local) + t - sparsity
     found = math.sqrt(14 * math.log(2 / delta) * omega / (n - 1))
     if found > 1:
@@ -553,13 +553,14 @@ def published_local_epsilon(
     >>> round(local, 2), round(t, 1)
     (1.8, 65.7)
     """
-    if not 0 < epsilon <= 1:
-        raise ValueError(f"epsilon must be in (0, 1], got {quote(epsilon)}")
+    number("epsilon", epsilon, above=0, high=1)
+    number("delta", delta, above=0, below=1)
+    integer("n", n, low=2)
+    integer("sparsity", sparsity, low=1)
     omega = min(epsilon**2 * (n - 1) / (14 * math.log(2 / delta)), epsilon * (n - 1) / 27)
-    if t is None:
+    if t is None and omega > sparsity:
         t = published_shuffled_values(sparsity, omega)
-    odds = (omega - t + sparsity) / sparsity
-    if odds <= 1:
+    if t is None or (odds := (omega - t + sparsity) / sparsity) <= 1:
         raise ValueError(f"n must be larger for any local epsilon, got {n}")
     return math.log(odds), t
 
@@ -575,6 +576,6 @@ def published_lower_bound(n: int, dimension: int, sparsity: int, epsilon: float)
     >>> published_lower_bound(10**5, 256, 16, 1.0)
     0.04096
     """
-    if not 0 < epsilon <= 1:
-        raise ValueError(f"epsilon must be in (0, 1], got {quote(epsilon)}")
+    number("epsilon", epsilon, above=0, high=1)
+    integer("n", n, low=1)
     return min(sparsity**2 / dimension, dimension * sparsity / (n * epsilon**2))

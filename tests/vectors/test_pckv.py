@@ -1,0 +1,226 @@
+"""PCKV, by randomized response and by unary encoding: privacy and error by enumeration."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from statistical import FALSE_ALARM, outcome_p_value
+from vectors.key_value_laws import (
+    Views,
+    check_measured_error,
+    check_variances,
+    grr_law,
+    sparse_vectors,
+    ue_law,
+    worst_ratio,
+)
+
+from ikos import View
+from ikos.accounting import clones_delta, response_delta
+from ikos.testing import DeterministicRandom
+from ikos.vectors import PCKVGRR, PCKVUE
+
+# Randomized response
+
+
+@pytest.mark.parametrize("sampling", ["counted", "published"])
+def test_one_event_is_as_private_as_it_says(sampling):
+    for epsilon in (0.1, 1.0, 4.0):
+        protocol = PCKVGRR(5, 4, 2, epsilon=epsilon, sampling=sampling)
+        ratio = worst_ratio(
+            [grr_law(x, protocol.gamma) for x in sparse_vectors(4, 2, exactly=True)]
+        )
+        assert ratio <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
+        assert math.log(ratio) == pytest.approx(protocol.local_epsilon, rel=1e-9)
+        exactly = float(ratio) == pytest.approx(math.exp(epsilon), rel=1e-9)
+        assert exactly == (sampling == "counted")
+
+
+@pytest.mark.parametrize(("d", "s", "n"), [(1, 1, 2), (1, 1, 3), (2, 2, 3), (2, 1, 3), (3, 2, 2)])
+@pytest.mark.parametrize("gamma", [Fraction(1, 2), Fraction(1, 10)])
+def test_shuffled_events_are_answers_from_sets(d, s, n, gamma):
+    views = Views([grr_law(x, gamma) for x in sparse_vectors(d, s, exactly=True)], n)
+    for epsilon in (0.2, 0.8, 1.6):
+        claimed = response_delta(epsilon, n, Fraction(2 * d, s), gamma)
+        assert views.divergence(epsilon) <= claimed * (1 + 1e-9)
+
+
+def test_fewer_uniform_events_are_found_out():
+    laws = [grr_law(x, Fraction(1, 10)) for x in sparse_vectors(2, 2, exactly=True)]
+    assert Views(laws, 3).divergence(0.8) > response_delta(0.8, 3, 2, Fraction(2, 3))
+
+
+def test_events_follow_the_law():
+    protocol = PCKVGRR(30_000, 3, 2, epsilon=1)
+    for x in ((1, 0, -1), (0, -1, -1)):
+        found = protocol.randomize([x] * 30_000, DeterministicRandom(1))[0]
+        assert outcome_p_value(found.tolist(), grr_law(x, protocol.gamma)) > FALSE_ALARM
+        wrong = grr_law(tuple(-v for v in x), protocol.gamma)
+        assert outcome_p_value(found.tolist(), wrong) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("sampling", ["counted", "published"])
+def test_variances_of_events_are_exact(sampling):
+    for d, s in ((3, 2), (3, 3), (2, 1)):
+        protocol = PCKVGRR(5, d, s, epsilon=1.5, sampling=sampling)
+        for x in sparse_vectors(d, s, exactly=True):
+            check_variances(protocol, x, grr_law(x, protocol.gamma), lambda m: np.array([m]))
+
+
+def test_vectors_with_other_numbers_of_entries_are_refused():
+    protocol = PCKVGRR(2, 4, 2, epsilon=1)
+    good = np.array([[1, -1, 0, 0], [0, 0, 1, 1]])
+    assert protocol.run(good).users == 2
+    for wrong, match in ((1, "exactly 2 entries that are not 0, got 1"), (3, "at most 2")):
+        x = good.copy()
+        x[1] = np.arange(4) < wrong
+        with pytest.raises(ValueError, match=rf"x\[1\] must have {match}"):
+            protocol.run(x)
+        with pytest.raises(ValueError, match=rf"x\[0\] must have {match}"):
+            protocol.report(x[1])
+
+
+def test_an_unknown_way_to_count_is_refused():
+    with pytest.raises(ValueError, match="sampling must be one of"):
+        PCKVGRR(2, 4, 2, epsilon=1, sampling="twice")
+
+
+# Unary encoding
+
+
+@pytest.mark.parametrize(("d", "s"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+def test_bits_are_as_private_as_they_say(d, s):
+    for epsilon in (0.1, 1.0, 4.0):
+        protocol = PCKVUE(5, d, s, epsilon=epsilon)
+        ratio = worst_ratio([ue_law(x, s, protocol.q) for x in sparse_vectors(d, s)])
+        assert ratio <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
+        assert float(ratio) == pytest.approx(math.exp(epsilon), rel=1e-9)
+        assert math.log(ratio) <= protocol.local_epsilon <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("d", "s", "n"), [(1, 1, 2), (1, 1, 3), (2, 1, 2), (2, 2, 2)])
+@pytest.mark.parametrize("q", [Fraction(1, 3), Fraction(1, 9)])
+def test_shuffled_bits_are_hidden_by_clones(d, s, n, q):
+    views = Views([ue_law(x, s, q) for x in sparse_vectors(d, s)], n)
+    for epsilon in (0.2, 0.6):
+        claimed = clones_delta(epsilon, n, math.log(1 / q - 1))
+        assert views.divergence(epsilon) <= claimed * (1 + 1e-9)
+
+
+def test_the_probability_of_shuffled_bits_is_enough():
+    protocol = PCKVUE(5000, 8, 2, epsilon=0.5, delta=1e-6)
+    assert clones_delta(0.5, 5000, protocol.local_epsilon * (1 - 1e-9)) <= 1e-6
+    assert clones_delta(0.5, 5000, protocol.local_epsilon * 1.001) > 1e-6
+    capped = PCKVUE(5000, 8, 2, epsilon=0.5, delta=1e-6, local_epsilon=1)
+    assert capped.local_epsilon == pytest.approx(1)
+
+
+def unpacked(message, events):
+    packed = np.frombuffer(message.tobytes(), dtype=np.uint8)
+    return tuple(np.unpackbits(packed, count=events).tolist())
+
+
+def test_bits_follow_the_law():
+    for x, s in (((1, -1), 2), ((0, -1), 2), ((0, 0), 1)):
+        protocol = PCKVUE(20_000, 2, s, epsilon=1)
+        found = protocol.randomize([x] * 20_000, DeterministicRandom(1))[0]
+        seen = [unpacked(m, 4) for m in found]
+        assert outcome_p_value(seen, ue_law(x, s, protocol.q)) > FALSE_ALARM
+        wrong = ue_law((1, 0), s, protocol.q)
+        assert outcome_p_value(seen, wrong) < FALSE_ALARM
+
+
+def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
+    monkeypatch.setattr("ikos.vectors.pckv._BITS", 64)
+    protocol = PCKVUE(50, 8, 1, epsilon=100)
+    x = np.eye(8, dtype=np.int64)[np.arange(50) % 8]
+    messages = protocol.randomize(x, DeterministicRandom(2))[0]
+    own = np.array([unpacked(m, 16) for m in messages])
+    assert (own.sum(axis=1) <= 1).all()
+    assert (own[:, 0::2] <= x).all()
+    assert own.sum() > 5
+    assert protocol.analyze(View((), messages)).counts[:, 0].sum() == pytest.approx(2 * own.sum())
+
+
+def test_variances_of_bits_are_exact():
+    for d, s in ((1, 1), (2, 2), (3, 2)):
+        protocol = PCKVUE(5, d, s, epsilon=1.5)
+        for x in sparse_vectors(d, s):
+            check_variances(
+                protocol,
+                x,
+                ue_law(x, s, protocol.q),
+                lambda bits: np.packbits(np.array(bits, dtype=np.uint8)).view("V1"),
+            )
+
+
+@pytest.mark.parametrize("d", [1, 4, 5, 33])
+def test_a_view_keeps_each_users_bits_together(d):
+    protocol = PCKVUE(60, d, 1, epsilon=1, delta=0.1)
+    x = np.zeros((60, d))
+    x[:, 0] = 1
+    messages = protocol.randomize(x, DeterministicRandom(3))
+    assert messages.dtype.itemsize == -(-2 * d // 8)
+    for order in ("sorted", "permuted"):
+        view = protocol.shuffle(messages, DeterministicRandom(4), order=order)
+        (column,) = view.columns
+        assert sorted(m.tobytes() for m in column) == sorted(m.tobytes() for m in messages[0])
+        if d > 1:
+            assert [m.tobytes() for m in column] != [m.tobytes() for m in messages[0]]
+
+
+def test_other_bits_are_refused():
+    protocol = PCKVUE(2, 3, 1, epsilon=1, delta=0.1)  # 6 bits, 2 to spare
+    good = np.array([0b10000000, 0b11111100], dtype=np.uint8)
+    assert protocol.analyze(View((good.view("V1"),), None)).users == 2
+    for wrong in (good, (good + 1).view("V1"), good.view("V2")):
+        with pytest.raises(ValueError, match="view must hold"):
+            protocol.analyze(View((wrong,), None))
+    with pytest.raises(ValueError, match="items of 1 bytes"):
+        protocol.shuffle(good[np.newaxis])
+    with pytest.raises(TypeError, match="numpy array"):
+        protocol.shuffle([[1, 2]])
+
+
+# Both
+
+
+CASES = {
+    "grr": lambda **budget: PCKVGRR(300, 4, 2, **budget),
+    "grr-published": lambda **budget: PCKVGRR(300, 4, 2, sampling="published", **budget),
+    "ue": lambda **budget: PCKVUE(300, 4, 2, **budget),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 2, "delta": 1e-2}])
+def test_measured_errors_are_the_claimed_ones(name, budget):
+    protocol = CASES[name](**budget)
+    full = protocol.variances.mean_square(4, 2, exactly=True)
+    x = np.tile([1, 0, -1, 0], (300, 1))
+    if protocol.mse > 300 * full * 1.0001:
+        x[:] = 0
+    check_measured_error(protocol, x, DeterministicRandom(5), 1000)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sampling_is_what_remains_without_noise(name):
+    error = CASES[name](epsilon=60).error(10)
+    assert error.sampling == 10 * 2
+    # unary encoding sends a bit that is set only half the time
+    assert error.mean_square / error.sampling == pytest.approx(3 if name == "ue" else 1, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_users_messages_reach_the_influence(name):
+    protocol = CASES[name](epsilon=1)
+    base = protocol.randomize(np.tile([1, 0, -1, 0], (300, 1)), DeterministicRandom(3))
+    found = []
+    for message in range(256 if name == "ue" else 8):
+        base[0, 0] = np.array([message], dtype=np.uint8).view("V1")[0] if name == "ue" else message
+        found.append(protocol.analyze(protocol.shuffle(base)).estimate)
+    reach = max(float(np.linalg.norm(a - b)) for a in found for b in found)
+    assert reach == pytest.approx(protocol.influence, rel=1e-9)

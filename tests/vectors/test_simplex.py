@@ -1,0 +1,85 @@
+"""The projection onto the simplex: against a general optimizer, and by what makes it unique."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from ikos.vectors import project_simplex, projected_frequencies
+
+VECTORS = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
+
+
+@given(VECTORS, st.floats(1e-3, 1e3))
+@settings(max_examples=200)
+def test_the_projection_meets_the_optimality_conditions(y, total):
+    """Inside the simplex, y minus the point is one number where it is positive, less elsewhere."""
+    point = project_simplex(y, total)
+    scale = 1e-9 * (total + max(map(abs, y)))
+    assert point.min() >= 0
+    assert abs(point.sum() - total) <= scale * len(y)
+    gap = np.array(y) - point
+    support = point > 0
+    assert np.ptp(gap[support]) <= scale
+    assert (gap[~support] <= gap[support].min() + scale).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_general_optimizer_finds_the_same(seed):
+    y = np.random.default_rng(seed).normal(0.2, 0.5, 7)
+    found = minimize(
+        lambda x: ((x - y) ** 2).sum(),
+        np.full(7, 1 / 7),
+        jac=lambda x: 2 * (x - y),
+        bounds=[(0, 1)] * 7,
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+        method="SLSQP",
+        options={"ftol": 1e-15},
+    )
+    np.testing.assert_allclose(project_simplex(y), found.x, atol=1e-6)
+
+
+@given(VECTORS)
+def test_points_of_the_simplex_stay(y):
+    inside = np.abs(y) + 0.1
+    inside /= inside.sum()
+    np.testing.assert_allclose(project_simplex(inside), inside, atol=1e-12)
+
+
+def test_rows_are_projected_one_by_one():
+    y = np.random.default_rng(0).normal(size=(4, 3, 6))
+    together = project_simplex(y, 2.5)
+    for i in range(4):
+        for j in range(3):
+            assert (together[i, j] == project_simplex(y[i, j], 2.5)).all()
+
+
+def test_huge_and_tied_numbers():
+    assert project_simplex([1e15, 1e15, -1e15]).tolist() == [0.5, 0.5, 0.0]
+    assert project_simplex([3.0]).tolist() == [1.0]
+    assert project_simplex([-5.0, -5.0, -5.0, -5.0]).tolist() == [0.25] * 4
+
+
+def test_frequencies_keep_their_shape_and_sum():
+    given_ = np.random.default_rng(0).normal(0.3, 0.5, (9, 2))
+    found = projected_frequencies(given_, 4)
+    assert found.shape == (9, 2)
+    assert found.sum() == pytest.approx(4)
+    np.testing.assert_allclose(found.reshape(-1), project_simplex(given_.reshape(-1), 4))
+
+
+@pytest.mark.parametrize("y", [[], 0.5, [math.nan, 0.0], [math.inf, 0.0]])
+def test_what_cannot_be_projected_is_refused(y):
+    with pytest.raises(ValueError, match="y must"):
+        project_simplex(y)
+
+
+@pytest.mark.parametrize("total", [0, -1, math.nan])
+def test_a_total_is_positive(total):
+    with pytest.raises(ValueError, match="total"):
+        project_simplex([0.5], total)
