@@ -118,7 +118,7 @@ class Sensitivity:
             object.__setattr__(self, name, number(name, getattr(self, name), above=0))
 
     def steps(
-        self, dimension: int, *, scale: Real = 1, rounding_error: int = 0, most: int | None = None
+        self, dimension: int, *, scale: Real = 1, rounding_error: Real = 0, most: int | None = None
     ) -> Shift:
         """Return what it allows of integer vectors.
 
@@ -128,7 +128,7 @@ class Sensitivity:
             Coordinates.
         scale : float
             Steps of the encoding in one unit of the norms.
-        rounding_error : int
+        rounding_error : float
             In steps: both encodings differ from what is encoded by less than half of this in each
             coordinate. 0 where encoding is exact, 2 for randomized rounding.
         most : int, optional
@@ -140,7 +140,8 @@ class Sensitivity:
             If nothing can move: the norms are below one step.
         """
         d = integer("dimension", dimension, low=1, high=MAX_COORDINATES)
-        steps, error = number("scale", scale, above=0), Fraction(rounding_error)
+        steps = number("scale", scale, above=0)
+        error = number("rounding_error", rounding_error, low=0)
         l1 = None if self.l1 is None else Fraction(self.l1) * steps + d * error
         linf = None if self.linf is None else Fraction(self.linf) * steps + error
         squared = None

@@ -34,6 +34,9 @@ MAX_ENTRIES = 1 << 28
 COLUMNS = 32
 """Coordinates that are taken out of everybody's vectors at a time."""
 
+Elements = Callable[[slice], NDArray[Any]]
+"""Returns everybody's elements of a run of coordinates, (coordinates, users)."""
+
 
 def pack(elements: NDArray[Any], group: Zq) -> NDArray[np.void]:
     """Return vectors of group elements, (..., d), as messages of fixed length, (...).
@@ -263,7 +266,8 @@ class SecureVectorSum:
             raise ValueError(
                 f"x must be one vector of {self.dimension} elements, got shape {vector.shape}"
             )
-        return self._share(vector[np.newaxis], secure(rng))[:, 0].copy()
+        columns = vector[:, np.newaxis]
+        return self.share_elements(lambda part: columns[part], 1, secure(rng))[:, 0].copy()
 
     def share(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's shares.
@@ -289,20 +293,26 @@ class SecureVectorSum:
             or the shares would have more than 2^28 entries: `run` takes one coordinate at a time.
         """
         values = self._checked(x)
-        entries = self._total * values.size
+        elements = self.group.elements(values)
+        return self.share_elements(
+            lambda part: np.ascontiguousarray(elements[:, part].T), values.shape[0], secure(rng)
+        )
+
+    def share_elements(self, elements: Elements, users: int, rng: RandomSource) -> NDArray[Any]:
+        """Return everybody's shares of reduced elements; what `share` does after its checks.
+
+        Coordinate after coordinate, so that `run_elements` draws the same ones.
+        """
+        entries = self._total * users * self.dimension
         if entries > MAX_ENTRIES:
             raise ValueError(
                 f"x has so many users that their shares have {entries:,} entries, more than "
                 f"{MAX_ENTRIES:,}; use run, or fewer users"
             )
-        return self._share(self.group.elements(values), secure(rng))
-
-    def _share(self, elements: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return shares; coordinate after coordinate, so that `run` draws the same ones."""
-        shares = np.empty((self._total, *elements.shape), dtype=self.group.dtype)
-        for c in range(self.dimension):
-            column = np.ascontiguousarray(elements[:, c])
-            shares[:, :, c] = split(column, self.group, self._total, rng)
+        shares = np.empty((self._total, users, self.dimension), dtype=self.group.dtype)
+        for part in blocks(self.dimension, COLUMNS):
+            for c, column in enumerate(elements(part), part.start):
+                shares[:, :, c] = split(column, self.group, self._total, rng)
         return shares
 
     def _checked(self, x: ArrayLike) -> NDArray[Any]:
@@ -484,7 +494,7 @@ class SecureVectorSum:
 
     def run_elements(
         self,
-        elements: Callable[[slice], NDArray[Any]],
+        elements: Elements,
         rng: RandomSource,
         progress: Progress | None = None,
     ) -> NDArray[Any]:
@@ -493,7 +503,7 @@ class SecureVectorSum:
         Parameters
         ----------
         elements : callable
-            Returns everybody's elements of a run of coordinates, (coordinates, users).
+            As `Elements`; called with one run of coordinates after the other.
         rng, progress
             As for `run`.
 

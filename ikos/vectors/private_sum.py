@@ -1,0 +1,492 @@
+"""Differentially private sums of vectors by secure summation, with noise in every coordinate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, flag, floating, integer, quote, up
+from ikos.accounting.vector_noise import NoiseRate, Sensitivity
+from ikos.accuracy import Noise, NoiseLaw, default_modulus, standard_error
+from ikos.counts import ANALYSES, SHUFFLERS, Layout
+from ikos.counts.private import checked_budget
+from ikos.counts.secure import MAX_MESSAGES, checked_trust
+from ikos.counts.vectors import SEPARATE
+from ikos.encoding import decode
+from ikos.noise import polya_population
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View
+from ikos.summation.secure_sum import Progress, digest
+from ikos.vectors.domains import Domain
+from ikos.vectors.encoding import Encoding, encoding_of, settled
+from ikos.vectors.hidden_noise import HiddenNoise, Hiding
+from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
+from ikos.vectors.secure_sum import LAYOUTS, Elements, SecureVectorSum
+
+__all__ = ["CoordinateError", "PrivateVectorSum"]
+
+METHODS = {
+    "pure": "discrete Laplace noise of l1 sensitivity",
+    "composition": "discrete Laplace noise, by optimal composition over the coordinates",
+    "renyi": "discrete Laplace noise, by Renyi composition of l2 sensitivity",
+}
+
+
+@dataclass(frozen=True)
+class CoordinateError:
+    """The error of one coordinate of a sum modulo q, in the data's units.
+
+    Parameters
+    ----------
+    law : Noise
+        Of the noise, in steps of the encoding.
+    width : float
+        Of the range of one user's coordinate.
+    precision, modulus : int
+        Steps in it, and order of the group.
+    users : int
+        How many.
+    rounded : bool
+        Whether values were rounded at random.
+    """
+
+    law: Noise
+    width: float
+    precision: int
+    modulus: int
+    users: int
+    rounded: bool
+
+    @property
+    def wrap_probability(self) -> float:
+        """Bound on the probability that this coordinate wrapped around."""
+        return self.law.reach(min(self.modulus - self.users * self.precision, 1 << 1000) / 2)
+
+    @property
+    def mean_square(self) -> float:
+        """Bound on the mean square: noise, rounding and wrap-around."""
+        error = self.width * standard_error(
+            self.law,
+            users=self.users,
+            precision=self.precision,
+            modulus=self.modulus,
+            rounded=self.rounded,
+        )
+        return error**2 if error < 1e150 else math.inf
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        No estimate is further off than the window of sums reaches, which is the answer where a
+        wrap-around alone is likelier than ``miss``.
+        """
+        span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
+        always = self.width * floating(span)
+        left = miss - self.wrap_probability
+        if left <= 0:
+            return always
+        reach = self.law.half_width(left, self.users if self.rounded else 0)
+        return min(always, self.width * reach / self.precision)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PrivateVectorSum(VectorBaseline):
+    """Differentially private summation of vectors: exact noise that nobody has to add alone.
+
+    Each user encodes its vector in integers, adds a noise share to each coordinate, and sends the
+    result through `SecureVectorSum`. The noise shares of ``min_honest`` users add up to exactly
+    discrete Laplace noise in every coordinate, of the largest rate (inverse scale) that is proved.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    domain : Box, Ball, SparseTernary or Categories
+        Where the vectors lie. Reals are rounded at random to steps, integers and categories are
+        not.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's whole vector.
+    precision : int, optional
+        Steps between the smallest and the largest value of a coordinate. By default the smallest
+        power of two at which rounding adds at most 1 % to the variance of the noise, and what it
+        adds to sensitivities at most 1 % to the deviation.
+    modulus : int, optional
+        Order q of each coordinate's group, above n precision; by default as of `ikos.PrivateSum`,
+        for each coordinate.
+    layout : {"separate sums", "one group"}
+        As of `SecureVectorSum`.
+    messages : int, optional
+        Messages of each sum in all, the clear share included; used even where they prove nothing.
+        By default the smallest number that proves (epsilon, delta).
+    sensitivity : Sensitivity, optional
+        For a Box: a promise how far any two vectors that a user may have are apart, in the data's
+        units. Privacy rests on it.
+    integers : bool
+        For a Box: promise that all entries are integers, and refuse others.
+    analysis, shuffler, clear_share, min_honest, corrupt_shufflers
+        As of `ikos.PrivateSum`.
+    reserve : float
+        As of `ikos.PrivateSum`.
+
+    Attributes
+    ----------
+    layout : Layout
+        Messages of each user, and what is proved for them.
+    noise : NoiseRate
+        The rate of the noise, and which bound proves it: "pure", "composition" or "renyi".
+    guarantee : Guarantee
+        What holds, by which theorem, under which conditions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
+        and no ``messages`` are given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Ball
+    >>> protocol = PrivateVectorSum(1000, Ball(64), epsilon=1, delta=1e-8)
+    >>> protocol.noise.method, round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
+    ('renyi', 14.9)
+    >>> x = np.random.default_rng(0).normal(size=(1000, 64))
+    >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
+    >>> result = protocol.run(x, DeterministicRandom(0))  # omit the second in earnest
+    >>> bool(np.linalg.norm(result.estimate - x.sum(axis=0)) < 1.5 * result.standard_error)
+    True
+    """
+
+    n: int
+    min_honest: int
+    domain: Domain
+    epsilon: Fraction
+    encoding: Encoding
+    noise: NoiseRate
+    secure_sum: SecureVectorSum
+    layout: Layout
+
+    def __init__(
+        self,
+        n: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        modulus: int | None = None,
+        layout: str = SEPARATE,
+        messages: int | None = None,
+        sensitivity: Sensitivity | None = None,
+        integers: bool = False,
+        analysis: str = "exact",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+        reserve: float | Fraction = 0.01,
+    ) -> None:
+        n, _ = self._checked_users(n)
+        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+        choice("layout", layout, LAYOUTS)
+        choice("analysis", analysis, ANALYSES)
+        choice("shuffler", shuffler, SHUFFLERS)
+        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
+        clear = flag("clear_share", clear_share)
+        made = encoding_of(domain, precision, integers, sensitivity)
+
+        def hiding(encoding: Encoding) -> Hiding:
+            return Hiding(
+                honest=honest,
+                most=n,
+                epsilon=budget,
+                delta=allowed,
+                reserve=spare,
+                shift=encoding.shift(domain.dimension),
+                layout=layout,
+                analysis=analysis,
+                shuffler=shuffler,
+                clear_share=clear,
+            )
+
+        def signal(encoding: Encoding) -> float:
+            return encoding.precision * float(hiding(encoding).least_rate) / math.sqrt(2)
+
+        if not isinstance(made, Encoding):
+            made = settled(made, signal, math.sqrt(honest) / 2)
+        plan, p = hiding(made), made.precision
+        if modulus is None:
+            q = default_modulus(n, p, NoiseLaw(plan.least_rate, Fraction(n, honest)))
+        else:
+            q = integer("modulus", modulus, low=2)
+            if q <= n * p:
+                raise ValueError(
+                    f"modulus must be above n * precision = {n * p}, got {quote(modulus)}"
+                )
+        found: HiddenNoise
+        if messages is None:
+            found = plan.chosen(q, corrupt)
+        else:
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+            found = plan.given(q, total, corrupt)
+        secure_sum = SecureVectorSum(
+            n,
+            domain.dimension,
+            q,
+            layout=layout,
+            messages=found.layout.count.total,
+            analysis=analysis,
+            shuffler=shuffler,
+            clear_share=clear,
+            min_honest=honest,
+            corrupt_shufflers=corrupt,
+        )
+        self._hold(
+            n=n,
+            min_honest=honest,
+            domain=domain,
+            epsilon=budget,
+            encoding=made,
+            noise=found.noise,
+            secure_sum=secure_sum,
+            layout=found.layout,
+        )
+
+    @property
+    def precision(self) -> int:
+        """Steps of the encoding between the bounds of a coordinate."""
+        return self.encoding.precision
+
+    @property
+    def modulus(self) -> int:
+        """Order of each coordinate's group."""
+        return self.secure_sum.q
+
+    @property
+    def rate(self) -> Fraction:
+        """Inverse scale of the noise in every coordinate, in steps of the encoding, exactly."""
+        return self.noise.rate
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        delta, corrupt = self.layout.delta, self.secure_sum.corrupt_shufflers
+        assert delta is not None
+        shufflers = "while no shuffler colludes with the analyzer"
+        if corrupt:
+            shufflers = (
+                f"while at most {corrupt} of the shufflers of each sum collude with the analyzer"
+            )
+        conditions: tuple[str, ...] = (
+            f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+            shufflers,
+            ONE_REPORT,
+            "the number of users is public; shares are pseudorandom (AES-256)",
+        )
+        if self.encoding.promised:
+            conditions = (
+                "while any two vectors that a user may have are within the promised sensitivity",
+                *conditions,
+            )
+        theorem = f"{METHODS[self.noise.method]}; {self.layout.count.theorem}"
+        return Guarantee(up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
+
+    @property
+    def wrap_probability(self) -> float:
+        """Bound on the probability that any coordinate of a sum of all n wraps around."""
+        return min(1.0, self.dimension * self._coordinate(self.n).wrap_probability)
+
+    @property
+    def influence(self) -> float:
+        """Greatest Euclidean distance that one user's messages alone can move the estimate.
+
+        A user may send any element of each coordinate's group: any of q points, in each.
+        """
+        reach = floating(Fraction(self.modulus - 1, self.precision))
+        return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
+
+    @property
+    def parameter_hash(self) -> str:
+        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
+        return digest(self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        promise = self.encoding.promise
+        return {
+            "protocol": "ikos-private-vector-sum-1",
+            "epsilon": str(self.epsilon),
+            "noise_rate": str(self.rate),
+            "precision": self.precision,
+            "lower": self.encoding.bounds.lower.hex(),
+            "upper": self.encoding.bounds.upper.hex(),
+            "integers": self.encoding.exact,
+            "sensitivity": None
+            if promise is None
+            else [str(bound) for bound in (promise.l1, promise.l2, promise.linf)],
+            "domain": type(self.domain).__name__,
+            "secure_sum": self.secure_sum.parameters,
+        }
+
+    def _coordinate(self, users: int) -> CoordinateError:
+        return CoordinateError(
+            law=NoiseLaw(self.rate, Fraction(users, self.min_honest)),
+            width=self.encoding.bounds.width,
+            precision=self.precision,
+            modulus=self.modulus,
+            users=users,
+            rounded=not self.encoding.exact,
+        )
+
+    def error(self, users: int) -> VectorError:
+        """Return what is known of the error of a sum over so many users.
+
+        Of each coordinate: noise of variance 2 alpha / (1 - alpha)^2 times users / min_honest,
+        alpha = exp(-rate), rounding of at most users / 4, and wrap-around, in squared steps.
+        """
+        coordinate = self._coordinate(users)
+        return VectorError(coordinate, self.dimension * coordinate.mean_square)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
+        return self.secure_sum.cost(users)
+
+    # The client
+
+    def report(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's shares of its encoded and noisy vector.
+
+        Parameters
+        ----------
+        x : (d,) array_like of float
+            A vector of the domain.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (total, d) ndarray
+            As `SecureVectorSum.report` returns them; the same warnings apply. The time that this
+            takes depends, slightly, on the noise: do not send at once when it is done.
+        """
+        row = self._vector(x)
+        self.encoding.check(row)
+        return self._messages(row, secure(rng))[:, 0].copy()
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return everybody's shares of encoded and noisy vectors.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Vectors of the domain, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (total, k, d) ndarray
+            Share j of each coordinate of each user.
+
+        Raises
+        ------
+        ValueError
+            Also if there would be more than 2^28 shares: `run` takes blocks of coordinates.
+        """
+        return self._messages(self._vectors(x), secure(rng))
+
+    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+        values = super()._vectors(x)
+        self.encoding.check(values)
+        return values
+
+    def _messages(self, rows: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        return self.secure_sum.share_elements(self._noisy(rows, rng), rows.shape[0], rng)
+
+    def _noisy(self, rows: NDArray[Any], rng: RandomSource) -> Elements:
+        """Return what encodes a run of coordinates and adds everybody's noise to them."""
+        group = self.secure_sum.group
+
+        def elements(part: slice) -> NDArray[Any]:
+            columns = self.encoding.encode(np.ascontiguousarray(rows[:, part].T), rng)
+            result = columns.astype(group.dtype).reshape(-1)
+            # All entries are independent, whichever of them share a variable.
+            noise = polya_population(result.size, self.rate, parties=self.min_honest, rng=rng)
+            noisy = np.flatnonzero(noise)
+            changed = result[noisy]
+            group.add(changed, group.reduce(noise[noisy]))
+            result[noisy] = changed
+            return result.reshape(columns.shape)
+
+        return elements
+
+    # The shufflers
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Pass shares through the shufflers, as `SecureVectorSum.shuffle` does."""
+        return self.secure_sum.shuffle(messages, rng, order=order)
+
+    # The analyzer
+
+    def _users_of(self, view: View) -> int:
+        return self.secure_sum.users(view)
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        return self._decoded(self.secure_sum.analyze(view), users)
+
+    def _decoded(self, sums: NDArray[Any], users: int) -> NDArray[np.float64]:
+        """Return the estimates that sums modulo q stand for."""
+        p, q, bounds = self.precision, self.modulus, self.encoding.bounds
+        parts = (Fraction(decode(int(z), users, p, q), p) for z in sums)
+        return np.array([bounds.total(part, users) for part in parts])
+
+    # All of them
+
+    def run(
+        self, x: ArrayLike, rng: RandomSource | None = None, *, progress: Progress | None = None
+    ) -> VectorResult:
+        """Run the protocol on everybody's vectors, here.
+
+        The same as `randomize`, `shuffle` and `analyze` with the same ``rng``. Some coordinates are
+        worked on at a time, so that beside ``x`` little memory is needed.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Vectors of the domain, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        progress : callable, optional
+            Called with the coordinates done and their number.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a vector is not of the domain (one with NaN is not), or there are too few or too
+            many. Nothing is clipped.
+        """
+        source = secure(rng)
+        values = self._vectors(x)
+        sums = self.secure_sum.run_elements(self._noisy(values, source), source, progress)
+        result = self._result(self._decoded(sums, values.shape[0]), values.shape[0])
+        return replace(result, guarantee=result.guarantee.of_run(source))
+
+    def __repr__(self) -> str:
+        extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+        if self.secure_sum.corrupt_shufflers:
+            extras += f", corrupt_shufflers={self.secure_sum.corrupt_shufflers}"
+        return (
+            f"<PrivateVectorSum n={self.n}{extras}, {self.domain}, precision={self.precision}, "
+            f"q={quote(self.modulus)}, {self.secure_sum.shuffler}: {self.layout}; "
+            f"{self.guarantee}>"
+        )
