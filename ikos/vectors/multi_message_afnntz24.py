@@ -180,7 +180,8 @@ class _Coefficients(VectorBaseline):
     def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sum of vectors, (d,), from the sums of units, (D,)."""
         centred = self.half * (2 * units - users)
-        return self.frame.vectors(centred[np.newaxis])[0]
+        found: NDArray[np.float64] = self.frame.vectors(centred[np.newaxis])[0]
+        return found
 
     def _error(
         self, law: NoiseLaw, users: int, g: float, wraps: float = 0.0, wrapped: float = 0.0

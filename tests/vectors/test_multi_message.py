@@ -1,0 +1,405 @@
+"""Sums of coefficients: the law of one coefficient's view, runs, errors, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocols.suite import bias_allowed, clipped_mean, mean_square
+from scipy import stats
+from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound
+
+from ikos.accounting import optimal_delta
+from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
+from ikos.shuffling import View
+from ikos.testing import DeterministicRandom
+from ikos.vectors import KashinCorrelatedNoise, KashinPrivateSum
+from ikos.vectors import multi_message_afnntz24 as module
+
+Law = NDArray[np.float64]
+
+
+# The view of one coefficient, from the laws of what is sent
+
+
+def flood_law(flood: Any, length: int) -> Law:
+    return np.asarray(
+        stats.nbinom.pmf(np.arange(length), float(flood.shape), -math.expm1(-float(flood.rate)))
+    )
+
+
+def views(noise: Flooding, length: int) -> tuple[list[Law], float]:
+    """Return the laws of the copies of each message, for values from 0 on, and what is cut off.
+
+    Copies of (+1, -1) for precision 1, of (2, 1, -1) for precision 2: no other is sent.
+    """
+    central = stats.geom.pmf(np.arange(1, length + 1), -math.expm1(-float(noise.central)))
+    pairs = next(f for f in noise.floods if 1 in f.atoms)
+    together = flood_law(pairs, length)
+    base = np.zeros((length, length))  # of (+1, -1) without the value
+    for z, chance in enumerate(together):
+        base[z:, z:] += chance * np.outer(central[: length - z], central[: length - z])
+    if noise.steps == 1:
+        moved = np.zeros_like(base)
+        moved[1:] = base[:-1]
+        laws = [base, moved]
+    else:
+        assert noise.steps == 2
+        twos = flood_law(next(f for f in noise.floods if 2 in f.atoms), length // 2)
+        cube = np.zeros((length // 2 + 1, length, length))
+        for z, chance in enumerate(twos):  # each with two copies of -1
+            cube[z, :, 2 * z :] += chance * base[:, : length - 2 * z]
+        one, two = np.zeros_like(cube), np.zeros_like(cube)
+        one[:, 1:] = cube[:, :-1]
+        two[1:] = cube[:-1]
+        laws = [cube, one, two]
+    return laws, max(1 - float(law.sum()) for law in laws)
+
+
+def divergence(p: Law, q: Law, epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def tiny(precision: int, sampling: Fraction) -> KashinCorrelatedNoise:
+    return KashinCorrelatedNoise(
+        5, 1, 5, 0.2, precision=precision, sampling=sampling, central_share=0.6
+    )
+
+
+@pytest.mark.parametrize("precision", [1, 2])
+@pytest.mark.parametrize("sampling", [Fraction(1), Fraction(1, 2), Fraction(1, 8)])
+def test_one_coefficients_view_is_as_private_as_it_is_counted(
+    precision: int, sampling: Fraction
+) -> None:
+    protocol = tiny(precision, sampling)
+    laws, cut = views(protocol.noise, 140 if precision == 1 else 90)
+    assert cut < 1e-3
+    g = float(sampling)
+    local = protocol.local_epsilon
+    amplified = math.log1p(g * math.expm1(local))
+    pairs = list(itertools.permutations(laws, 2))
+    worst = max(divergence(one, other, local) for one, other in pairs)
+    assert worst <= protocol.noise.delta
+    for one, other in pairs:
+        p, q = (g * law + (1 - g) * laws[0] for law in (one, other))
+        assert divergence(p, q, amplified) <= g * worst * (1 + 1e-9) + 1e-12
+    # with hardly a message that cancels the bound is exceeded
+    floods = tuple(replace(flood, rate=Fraction(9)) for flood in protocol.noise.floods)
+    bare, _ = views(replace(protocol.noise, floods=floods), 90)
+    assert max(divergence(*pair, local) for pair in itertools.permutations(bare, 2)) > (
+        protocol.noise.delta
+    )
+
+
+def test_both_coefficients_views_together_are_private() -> None:
+    """One coordinate has two coefficients: every pair of their values, sampled or not."""
+    for sampling in (Fraction(1), Fraction(1, 2)):
+        protocol = tiny(1, sampling)
+        assert protocol.coefficients == 2
+        laws, cut = views(protocol.noise, 45)
+        g = float(sampling)
+        sampled = [(g * law + (1 - g) * laws[0]).ravel() for law in laws]
+        allowed = float(protocol.delta)
+        worst = 0.0
+        for x, y in itertools.permutations(itertools.product((0, 1), repeat=2), 2):
+            p = np.outer(sampled[x[0]], sampled[x[1]])
+            q = np.outer(sampled[y[0]], sampled[y[1]])
+            worst = max(worst, divergence(p, q, float(protocol.epsilon)))
+        assert worst <= allowed
+        assert worst > 0 or sampling < 1
+        assert cut < 0.02
+
+
+def test_amplification_is_no_stronger_than_this() -> None:
+    """Of randomized response and a third answer: the budget is reached, and g e0 is not enough."""
+    local, g = 1.0, 0.25
+    p = math.exp(local) / (1 + math.exp(local))
+    none, one = np.array([1 - p, p]), np.array([p, 1 - p])
+    mixed = g * one + (1 - g) * none
+    amplified = math.log1p(g * math.expm1(local))
+    assert divergence(mixed, none, amplified) == pytest.approx(0, abs=1e-15)
+    assert divergence(mixed, none, g * local) > 0.01
+
+
+def test_the_guarantee_is_composed_from_what_is_certified() -> None:
+    for protocol in (
+        KashinCorrelatedNoise(1000, 20, 1, 1e-6),
+        KashinCorrelatedNoise(1000, 20, 1, 1e-6, sampling=Fraction(1, 8)),
+        KashinCorrelatedNoise(1000, 20, 0.3, 1e-9, sampling="auto", min_honest=500),
+        KashinCorrelatedNoise(1000, 3, 1, 1e-6, flooding="paper"),
+    ):
+        g = float(protocol.sampling)
+        amplified = math.log1p(g * math.expm1(protocol.local_epsilon))
+        again = optimal_delta(
+            protocol.epsilon, protocol.coefficients, amplified, g * protocol.noise.delta
+        )
+        assert again <= protocol.proved_delta * (1 + 1e-9) <= protocol.guarantee.delta * 1.000001
+        assert protocol.proved_delta <= protocol.delta
+        assert protocol.noise.steps == protocol.precision
+        assert float(protocol.noise.central) * protocol.precision < protocol.local_epsilon
+
+
+# Runs
+
+
+def unit_vectors(users: int, dimension: int, seed: int = 0) -> NDArray[np.float64]:
+    x = np.random.default_rng(seed).normal(size=(users, dimension))
+    x[: users // 2, 0] += 3
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x[::3] *= 0.5
+    return x
+
+
+def correlated(users: int = 40, **options: Any) -> KashinCorrelatedNoise:
+    return KashinCorrelatedNoise(users, 3, 4, 0.05, **{"precision": 2, **options})
+
+
+MAKERS = {
+    "all": lambda: correlated(),
+    "sampled": lambda: correlated(sampling=0.5, precision=1),
+    "fewer honest": lambda: correlated(min_honest=25),
+    "secure": lambda: KashinPrivateSum(40, 3, 4, 0.01),
+    "secure, fewer honest": lambda: KashinPrivateSum(40, 3, 4, 0.01, min_honest=25, radius=2),
+}
+
+
+@pytest.fixture(name="protocol", params=MAKERS.values(), ids=MAKERS.keys())
+def fixture_protocol(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulated", [False, True])
+def test_unbiased_and_as_far_off_as_predicted(
+    protocol: Any, simulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all messages, and with sums of all noise in their place."""
+    if simulated:
+        monkeypatch.setattr(type(protocol), "_few", lambda self, users: False)
+    runs, rng, x = 700, DeterministicRandom(1), unit_vectors(40, 3)
+    truth = x.sum(axis=0)
+    errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(runs)])
+    each = protocol.error(40).coordinate.mean_square
+    for column in errors.T:
+        assert abs(clipped_mean(column, each)) <= bias_allowed(each, runs)
+    low, high = mean_square(np.linalg.norm(errors, axis=1), protocol.mse)
+    assert low <= 1
+    assert high >= 0.85
+
+
+def test_the_variance_of_the_worst_vectors_is_reached() -> None:
+    """A value that is sampled with probability g: by enumeration of what is sent."""
+    for p in (1, 2, 5):
+        for g in (Fraction(1, 16), Fraction(1, 2), Fraction(9, 10), Fraction(1)):
+            worst = Fraction(0)
+            for tick in range(240 * p + 1):
+                u = Fraction(tick, 240 * p)
+                k = min(p - 1, int(u * p))
+                f = u * p - k
+                square = ((1 - f) * Fraction(k, p) ** 2 + f * Fraction(k + 1, p) ** 2) / g
+                worst = max(worst, square - u**2)
+            found = module._user_variance(p, float(g))
+            assert float(worst) <= found * (1 + 1e-12)
+            assert found <= float(worst) * 1.001 + 1e-5
+
+
+def test_intervals_cover(protocol: Any) -> None:
+    runs, rng, x = 150, DeterministicRandom(2), unit_vectors(40, 3)
+    truth = x.sum(axis=0)
+    missed = 0
+    for _ in range(runs):
+        low, high = protocol.run(x, rng).interval(0.8, simultaneous=True)
+        missed += not ((low <= truth) & (truth <= high)).all()
+    assert missed <= stats.binom.isf(FALSE_ALARM, runs, 0.2)
+    # and they are no wider than three times those of a normal law
+    normal = stats.norm.isf(0.1 / 3) * math.sqrt(protocol.error(40).coordinate.mean_square)
+    assert normal < (high - low).max() / 2 < 3 * normal
+
+
+def test_the_parts_make_the_estimate(protocol: Any) -> None:
+    x = unit_vectors(40, 3)
+    rng = DeterministicRandom(3)
+    messages = protocol.randomize(x, rng)
+    orders = [protocol.shuffle(messages, rng, order=order) for order in ("sorted", "permuted")]
+    # the view tells neither who sent what nor in which order
+    swapped = protocol.shuffle(messages[:, ::-1].copy(), rng)
+    for column, other in zip(orders[0].columns, swapped.columns, strict=True):
+        assert np.array_equal(column, other)
+    estimates = [protocol.analyze(view).estimate for view in orders]
+    assert np.allclose(estimates[0], estimates[1], atol=1e-9)
+    assert messages.shape[1] == 40
+    again = protocol.randomize(x, DeterministicRandom(3))
+    assert np.array_equal(again, messages)
+
+
+def test_one_users_report_has_the_law_of_a_column() -> None:
+    """How often nothing is sent for a coefficient: by one user, and by each of many."""
+    protocol = correlated(8, precision=1)
+    x = np.zeros((8, 3))  # all units are 1/2
+    quiet = 0.5 * math.prod(
+        (-math.expm1(-float(kind.rate))) ** (len(kind.sets) * kind.variables / kind.parties)
+        for kind in protocol._kinds
+    )
+    rng, runs, many = DeterministicRandom(4), 300, protocol.coefficients
+
+    def silent(labels: NDArray[Any]) -> int:
+        return many - np.unique((labels.astype(np.int64) - 1) // 2).size
+
+    alone = sum(silent(protocol.report(x[0], rng)) for _ in range(runs))
+    columns = (protocol.randomize(x, rng)[:, 5] for _ in range(runs))
+    beside = sum(silent(column[column != 0]) for column in columns)
+    for found in (alone, beside):
+        assert p_value_bound([found, runs * many - found], [quiet, 1 - quiet]) > FALSE_ALARM
+
+
+def test_sums_have_discrete_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol = correlated(6, precision=1)
+    law = discrete_laplace_law(float(protocol.noise.central))
+    x, rng = np.zeros((6, 3)), DeterministicRandom(5)
+    x[:] = protocol.frame.vectors(np.full((1, protocol.coefficients), 0.0))
+
+    def sums(view: View) -> NDArray[np.int64]:
+        label = view.columns[0].astype(np.int64) - 1
+        value = np.where(label % 2, 1, -1)
+        return np.bincount(label // 2, weights=value, minlength=protocol.coefficients).astype(int)
+
+    monkeypatch.setattr(  # nothing is sent for anybody's value
+        type(protocol), "_encoded", lambda self, units, rng: np.zeros(units.shape, dtype=np.int64)
+    )
+    seen = [sums(protocol.shuffle(protocol.randomize(x, rng))) for _ in range(200)]
+    assert law.p_value(np.concatenate(seen)) > FALSE_ALARM
+    simulated = module._noise_sums(protocol.noise.central, 6, 6, 2000, rng)
+    assert law.p_value(simulated) > FALSE_ALARM
+    twice = module._noise_sums(protocol.noise.central, 15, 6, 2000, rng)
+    assert law.p_value(twice) < FALSE_ALARM
+
+
+def test_number_of_messages_is_the_cost() -> None:
+    protocol = KashinCorrelatedNoise(
+        2000, 4, 2, 1e-3, precision=1, sampling=Fraction(1, 2), min_honest=1500
+    )
+    rng, x = DeterministicRandom(6), np.zeros((2000, 4))
+    sent = [protocol.sent(x, rng)[0].size / 2000 for _ in range(20)]
+    half = 0.25 * protocol.coefficients  # of values 1/2, half are rounded to 0
+    expected = protocol.cost().messages_per_user - half
+    assert np.mean(sent) == pytest.approx(expected, rel=0.15)
+    senders, labels = protocol.sent(x, rng)
+    assert (np.diff(senders) >= 0).all()
+    assert 1 <= labels.min() <= labels.max() <= 2 * protocol.coefficients
+
+
+def test_secure_sums_send_a_fixed_number() -> None:
+    protocol = MAKERS["secure"]()
+    messages = protocol.randomize(unit_vectors(40, 3), DeterministicRandom(7))
+    assert messages.shape[0] == protocol.cost().messages_per_user
+    assert int(messages.max()).bit_length() <= protocol.cost().bits_per_message
+    assert protocol.proved_delta <= protocol.delta
+    noisy = optimal_delta(
+        protocol.epsilon, protocol.coefficients, protocol.rate * protocol.precision
+    )
+    hidden = (1 + math.exp(protocol.epsilon)) * 2.0**-protocol.sigma
+    assert noisy + hidden <= protocol.proved_delta * (1 + 1e-12)
+    assert hidden <= float(protocol.delta) / 100
+    lonely = KashinPrivateSum(3, 2, 1, 1e-3, min_honest=1)
+    assert lonely.proved_delta <= 1e-3
+
+
+def test_sampling_saves_messages_at_a_bounded_price() -> None:
+    for n, epsilon in ((10**4, 1.0), (10**5, 0.5)):
+        plain = KashinCorrelatedNoise(n, 500, epsilon, 1e-6)
+        for slack in (1.5, 2, 4):
+            found = KashinCorrelatedNoise(n, 500, epsilon, 1e-6, sampling="auto", slack=slack)
+            assert found.mse <= 1.01 * slack * plain.mse
+            assert 0 < found.error(n).sampling < found.mse
+            assert found.cost().messages_per_user < plain.cost().messages_per_user
+        assert plain.error(n).sampling == 0
+    none = KashinCorrelatedNoise(1000, 4, 1, 1e-6, sampling="auto", slack=1)
+    assert none.mse == pytest.approx(KashinCorrelatedNoise(1000, 4, 1, 1e-6).mse, rel=0.02)
+
+
+# What is refused
+
+
+def test_bad_arguments() -> None:
+    for change, said in (
+        ({"sampling": 0}, "sampling must be greater than 0"),
+        ({"sampling": 1.5}, "sampling must be at most 1"),
+        ({"sampling": 0.3}, "sampling must be a multiple of 2\\^-20"),
+        ({"sampling": "most"}, "sampling must be a probability or 'auto'"),
+        ({"slack": 0.5}, "slack must be at least 1"),
+        ({"precision": 0}, "precision must be at least 1"),
+        ({"flooding": "none"}, "flooding must be one of"),
+        ({"min_honest": 41}, "min_honest must be at most 40"),
+        ({"central_share": 1}, "central_share must be at most 0.999"),
+        ({"bound": 0.5}, "bound must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"radius": 0}, "radius must be at least"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            correlated(**change)  # type: ignore[arg-type]
+    for make in (KashinCorrelatedNoise, KashinPrivateSum):
+        with pytest.raises(ValueError, match="delta must be"):
+            make(40, 3, 1, 0)
+        with pytest.raises(ValueError, match="dimension must be at least 1"):
+            make(40, 0, 1, 1e-3)
+
+
+def test_bad_vectors(protocol: Any) -> None:
+    x = unit_vectors(40, 3)
+    for place, value, said in (
+        ((3, 1), math.nan, r"x\[3, 1\] must be finite"),
+        ((5, 0), 9.0, r"x\[5\] must have a norm of at most"),
+    ):
+        wrong = x.copy()
+        wrong[place] = value
+        for call in (protocol.run, protocol.randomize):
+            with pytest.raises(ValueError, match=said):
+                call(wrong)
+    with pytest.raises(ValueError, match="shape"):
+        protocol.run(x[:, :2])
+    with pytest.raises(ValueError, match="x must hold"):
+        protocol.run(x[:20])
+
+
+def test_what_is_no_view() -> None:
+    protocol = correlated()
+    good = protocol.shuffle(protocol.randomize(unit_vectors(40, 3)))
+    most = 2 * protocol.precision * protocol.coefficients
+    for column in (np.array([0]), np.array([most + 1]), np.array([1.0])):
+        with pytest.raises(ValueError, match="view must hold"):
+            protocol.analyze(View((column, np.array([40])), None))
+    with pytest.raises(ValueError, match="view must hold"):
+        protocol.analyze(View((good.columns[0], np.array([41])), None))
+    with pytest.raises(ValueError, match="one column of labels"):
+        protocol.analyze(View((good.columns[0],), None))
+    secure = MAKERS["secure"]()
+    view = secure.shuffle(secure.randomize(unit_vectors(40, 3)))
+    with pytest.raises(ValueError, match="output of"):
+        secure.analyze(View(view.columns[1:], None))
+    with pytest.raises(ValueError, match="equally many"):
+        secure.analyze(View((*view.columns[1:], view.columns[0][1:]), None))
+
+
+def test_a_vector_without_even_coefficients_is_not_sent() -> None:
+    protocol = KashinCorrelatedNoise(10, 64, 1, 1e-3, bound=1.2)
+    x = np.random.default_rng(0).normal(size=(10, 64))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    with pytest.raises(ValueError, match=r"x\[0\] has no coefficients within 1.2"):
+        protocol.run(x)
+    too_many = KashinCorrelatedNoise(10**6, 64, 1, 1e-6)
+    with pytest.raises(ValueError, match="use run, which simulates their sums"):
+        too_many.sent(np.zeros((10**6, 64), dtype=np.float32))
+
+
+def test_rates_are_rounded_towards_more_noise() -> None:
+    protocol = MAKERS["secure"]()
+    assert protocol.rate == rate_down(protocol.rate)
+    assert optimal_delta(4, protocol.coefficients, float(protocol.rate) * protocol.precision) <= (
+        0.0099
+    )
