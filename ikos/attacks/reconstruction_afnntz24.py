@@ -1,0 +1,449 @@
+"""Reconstruction of one user's vector from few messages per user (AFNNTZ24, Algorithms 1 and 2).
+
+In a protocol of n users with k messages each, one of the C(n k, k) sets of k messages is what the
+target sent. If the analyzer adds up the messages, the sum of that set is off by no more than one
+user's part of the error: E dist(v, S)^2 <= Err / n for S the set of all such sums (Proposition
+2.3). For any other unbiased analyzer the sum is replaced by the mean of its estimate when the set
+is mixed with messages of dummies whose vectors average to zero (Proposition 2.4).
+
+The attack ends with a set, not with a vector. It has gained something where the set is so small
+that another vector, one that nobody has, is much further from it: that depends on C(n k, k) r^d,
+the part of the unit ball within r of the set, at most. So about d / log n messages are needed
+(`ikos.accounting.bounds_afnntz24`), and the attack is what proves it. `SplitSum` is a protocol to
+try it on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from ikos._validation import integer, number
+from ikos.encoding import encode
+from ikos.noise import polya
+from ikos.randomness import RandomSource, secure
+
+__all__ = [
+    "MAX_SUBSETS",
+    "DummyCandidates",
+    "Reconstruction",
+    "SplitSum",
+    "distances",
+    "dummy_candidates",
+    "measure_reconstruction",
+    "random_unit",
+    "subset_sums",
+]
+
+MAX_SUBSETS = 10**7
+"""Most sets of messages that are tried, and most estimates of dummies."""
+
+_WORK = 1 << 20
+"""Entries of a block of sums, about."""
+
+Analyzer = Callable[[NDArray[Any]], NDArray[np.float64]]
+"""From messages of several runs, (runs, n k, w), to estimates, (runs, d)."""
+
+
+def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
+    """Check k and return it with the number of subsets; ValueError for too many."""
+    size = integer("k", k, low=1, high=count)
+    subsets = math.comb(count, size)
+    if subsets > MAX_SUBSETS:
+        raise ValueError(
+            f"{name} must have at most {MAX_SUBSETS:,} sets of k = {size} messages, got "
+            f"{count} messages with {subsets:,.3g}"
+        )
+    return size, subsets
+
+
+def _rows(messages: ArrayLike) -> NDArray[Any]:
+    given = np.asarray(messages)
+    if given.ndim != 2 or not given.size or given.dtype.kind not in "iuf":
+        raise ValueError(f"messages must be numbers of shape (messages, d), got {given.shape}")
+    return given.astype(np.int64) if given.dtype.kind in "iu" else given.astype(np.float64)
+
+
+def _numbers(values: ArrayLike) -> NDArray[Any]:
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"dummies must be numbers, got an array of {given.dtype}")
+    return given
+
+
+def _centred(sums: NDArray[Any], modulus: int | None) -> NDArray[Any]:
+    """Return sums modulo an integer, in [-modulus/2, modulus/2)."""
+    if modulus is None:
+        return sums
+    half = modulus // 2
+    return np.asarray((sums + half) % modulus - half)
+
+
+def _members(count: int, k: int) -> Iterator[NDArray[np.int64]]:
+    """Yield all k-subsets of range(count), (block, k), in lexicographic order of their starts."""
+    starts = np.arange(count - k + 1)[:, np.newaxis]
+    for size in range(2, k + 1):
+        if size == k:
+            break
+        starts = _extended(starts, count - k + size)
+    if k == 1:
+        yield starts
+        return
+    step = max(1, _WORK // max(1, count))
+    for first in range(0, len(starts), step):
+        yield _extended(starts[first : first + step], count)
+
+
+def _extended(starts: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+    """Return each row with every larger index below ``end`` appended."""
+    more = end - 1 - starts[:, -1]
+    rows = np.repeat(np.arange(len(starts)), more)
+    offset = np.arange(rows.size) - np.repeat(np.cumsum(more) - more, more)
+    last = starts[rows, -1] + 1 + offset
+    return np.concatenate([starts[rows], last[:, np.newaxis]], axis=1)
+
+
+def subset_sums(
+    messages: ArrayLike, k: int, *, modulus: int | None = None
+) -> Iterator[NDArray[Any]]:
+    """Yield the sums of all sets of k messages, some at a time (AFNNTZ24, Algorithm 1).
+
+    Parameters
+    ----------
+    messages : (m, d) array_like
+        The shuffled messages of all users: vectors, in any order.
+    k : int
+        Messages of each user.
+    modulus : int, optional
+        Sums of integers are taken modulo it, centred about 0.
+
+    Yields
+    ------
+    (block, d) ndarray
+        C(m, k) rows in all.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 10^7 sets, or an argument is out of range.
+
+    Examples
+    --------
+    >>> [sums.tolist() for sums in subset_sums([[1, 0], [0, 1], [5, 5]], 2)]
+    [[[1, 1], [6, 5], [5, 6]]]
+    """
+    rows = _rows(messages)
+    size, _ = _subsets("messages", len(rows), k)
+    if modulus is not None:
+        integer("modulus", modulus, low=2)
+        if rows.dtype.kind != "i":
+            raise TypeError(f"messages must be integers with a modulus, got {rows.dtype}")
+    for members in _members(len(rows), size):
+        sums = rows[members[:, 0]]
+        for j in range(1, size):
+            sums = sums + rows[members[:, j]]
+        yield _centred(sums, modulus)
+
+
+def distances(
+    messages: ArrayLike,
+    k: int,
+    targets: ArrayLike,
+    *,
+    scale: float = 1.0,
+    modulus: int | None = None,
+) -> NDArray[np.float64]:
+    """Return how far vectors are from the nearest sum of k messages.
+
+    Parameters
+    ----------
+    messages, k, modulus
+        As for `subset_sums`.
+    targets : (t, d) array_like of float
+        Vectors, in the data's units.
+    scale : float
+        Steps of the messages in a unit of the data.
+
+    Returns
+    -------
+    (t,) ndarray of float
+        Euclidean, in the data's units.
+
+    Examples
+    --------
+    >>> distances([[1, 0], [0, 1], [5, 5]], 2, [[1, 1], [5, 9]])
+    array([0., 3.])
+    """
+    wanted = np.asarray(targets, dtype=np.float64)
+    rows = _rows(messages)
+    if wanted.ndim != 2 or wanted.shape[1] != rows.shape[1]:
+        raise ValueError(f"targets must have shape (targets, {rows.shape[1]}), got {wanted.shape}")
+    unit = float(number("scale", scale, above=0))
+    best = np.full(len(wanted), math.inf)
+    for sums in subset_sums(rows, k, modulus=modulus):
+        points = sums / unit
+        for i, target in enumerate(wanted):
+            best[i] = min(best[i], float(((points - target) ** 2).sum(axis=1).min()))
+    return np.asarray(np.sqrt(best))
+
+
+# Any unbiased analyzer
+
+
+@dataclass(frozen=True, eq=False)
+class DummyCandidates:
+    """What `dummy_candidates` found.
+
+    Attributes
+    ----------
+    points : (sets, d) ndarray of float
+        For each set of k messages, the mean estimate.
+    standard_errors : (sets,) ndarray of float
+        Root of the estimated mean squared distance from the true mean: that over so many dummies.
+    """
+
+    points: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+
+    def distance(self, target: ArrayLike) -> float:
+        """Return how far a vector is from the nearest point."""
+        wanted = np.asarray(target, dtype=np.float64)
+        return float(np.linalg.norm(self.points - wanted, axis=1).min())
+
+
+def dummy_candidates(
+    messages: ArrayLike, k: int, analyzer: Analyzer, dummies: ArrayLike
+) -> DummyCandidates:
+    """Return a candidate for each set of k messages, by any unbiased analyzer (Algorithm 2).
+
+    Parameters
+    ----------
+    messages : (m, w) array_like
+        The shuffled messages of all users, w numbers each.
+    k : int
+        Messages of each user.
+    analyzer : callable
+        From messages, (runs, m, w), to estimates of the sum, (runs, d). It must not depend on the
+        order of the messages.
+    dummies : (samples, m - k, w) array_like
+        Independent samples of the messages of all users but one, whose vectors are uniform on the
+        sphere. The same samples serve all sets: the errors of the points are dependent, but each
+        is as large as ``standard_errors`` says.
+
+    Returns
+    -------
+    DummyCandidates
+
+    Raises
+    ------
+    ValueError
+        If more than 10^7 estimates would have to be made, or an argument has the wrong shape.
+
+    Examples
+    --------
+    An analyzer that adds up, and two dummies that cancel:
+
+    >>> found = dummy_candidates([[1.0], [4.0]], 1, lambda m: m.sum(axis=1), [[[2.0]], [[-2.0]]])
+    >>> found.points.ravel().tolist(), found.standard_errors.tolist()
+    ([1.0, 4.0], [2.0, 2.0])
+    """
+    rows = _rows(messages)
+    size, subsets = _subsets("messages", len(rows), k)
+    mixed = _numbers(dummies)
+    if mixed.ndim != 3 or mixed.shape[1:] != (len(rows) - size, rows.shape[1]) or len(mixed) < 2:
+        raise ValueError(
+            f"dummies must have shape (samples, {len(rows) - size}, {rows.shape[1]}) with two "
+            f"samples or more, got {mixed.shape}"
+        )
+    samples = len(mixed)
+    if subsets * samples > MAX_SUBSETS:
+        raise ValueError(
+            f"dummies must be at most {MAX_SUBSETS // subsets} samples for {subsets:,} sets, got "
+            f"{samples}"
+        )
+    points, errors = [], []
+    for members in _members(len(rows), size):
+        for chosen in members:
+            own = np.broadcast_to(rows[chosen], (samples, size, rows.shape[1]))
+            estimates = analyzer(np.concatenate([own, mixed], axis=1))
+            points.append(estimates.mean(axis=0))
+            errors.append(math.sqrt(float(estimates.var(axis=0, ddof=1).sum()) / samples))
+    return DummyCandidates(np.array(points), np.array(errors))
+
+
+# A protocol to try it on
+
+
+def random_unit(count: int, d: int, rng: RandomSource | None = None) -> NDArray[np.float64]:
+    """Return independent uniform vectors of norm 1, (count, d)."""
+    drawn = secure(rng).uniform(1 << 53, count * d).astype(np.float64)
+    normal = ndtri((drawn + 0.5) / (1 << 53)).reshape(count, d)
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class SplitSum:
+    """Vectors of norm at most 1, rounded, with noise, split into k messages that add up to them.
+
+    Parameters
+    ----------
+    n, d, k : int
+        Users, coordinates, messages of each user.
+    precision : int
+        Steps in a unit.
+    rate : Fraction
+        The noise of each coordinate of the sum is discrete Laplace with P[z] proportional to
+        exp(-rate |z|), in steps; each user adds a difference of two Polya variables.
+    modulus : int, optional
+        The messages are then additive shares modulo it, all but one uniform: as of a secure sum
+        with one shuffler. It must be larger than twice the largest noisy sum that can be expected.
+    spread : int
+        Without a modulus all messages but one are uniform in {-spread..spread}, in each coordinate.
+
+    Notes
+    -----
+    A demonstration: nothing here says which of these are private. The mean squared error is
+    ``n d (noise + rounding)`` at most, `mse`.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SplitSum(n=3, d=2, k=4, precision=100, rate=Fraction(1, 50))
+    >>> messages = protocol.randomize([[1, 0], [0, 1], [0, 0]], DeterministicRandom(0))
+    >>> messages.shape, (abs(protocol.analyze(messages) - [1, 1]) < 10).tolist()
+    ((3, 4, 2), [True, True])
+    """
+
+    n: int
+    d: int
+    k: int
+    precision: int
+    rate: Fraction
+    modulus: int | None = None
+    spread: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("n", "d", "k", "precision"):
+            object.__setattr__(self, name, integer(name, getattr(self, name), low=1, high=1 << 20))
+        object.__setattr__(self, "rate", number("rate", self.rate, above=0))
+        object.__setattr__(self, "spread", integer("spread", self.spread, low=0, high=1 << 40))
+        if self.modulus is not None:
+            least = 2 * self.n * self.precision
+            integer("modulus", self.modulus, low=least, high=1 << 40)
+
+    @property
+    def mse(self) -> float:
+        """Bound on the mean squared error of the sum, in the data's units; no wrap-around."""
+        x = math.exp(-float(self.rate))
+        noise = 2 * x / (1 - x) ** 2
+        return self.d * (noise + self.n / 4) / self.precision**2
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int64]:
+        """Return messages, (n, k, d), in steps."""
+        source = secure(rng)
+        given = np.asarray(x, dtype=np.float64)
+        if given.shape != (self.n, self.d) or not (np.abs(given) <= 1 + 1e-9).all():
+            raise ValueError(f"x must hold {self.n} vectors of {self.d} of norm at most 1")
+        unit = np.clip((given.reshape(-1) + 1) / 2, 0, 1)
+        total = encode(unit, 2 * self.precision, source) - self.precision
+        share = Fraction(1, self.n)
+        noise = [polya(share, self.rate, total.size, source) for _ in range(2)]
+        total = (total + noise[0] - noise[1]).astype(np.int64)
+        first = self.n * (self.k - 1) * self.d
+        span = self.modulus or 2 * self.spread + 1
+        pieces = np.zeros(first, dtype=np.int64)
+        if span > 1:
+            pieces = source.uniform(span, first).astype(np.int64) - span // 2
+        messages = np.empty((self.n, self.k, self.d), dtype=np.int64)
+        messages[:, 1:] = pieces.reshape(self.n, self.k - 1, self.d)
+        rest = total.reshape(self.n, self.d) - messages[:, 1:].sum(axis=1)
+        messages[:, 0] = _centred(rest, self.modulus)
+        return messages
+
+    def shuffled(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int64]:
+        """Return what one shuffler gives out, (n k, d): all messages in random order."""
+        source = secure(rng)
+        messages = self.randomize(x, source).reshape(-1, self.d)
+        return np.asarray(messages[source.permutation(len(messages))])
+
+    def analyze(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the estimate of the sum, (d,)."""
+        total = messages.reshape(-1, self.d).sum(axis=0)
+        return np.asarray(_centred(total, self.modulus) / self.precision)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """How near the attack came, over independent runs.
+
+    Attributes
+    ----------
+    own : tuple of float
+        Distances of the target's vector from the set.
+    other : tuple of float
+        Distances of another vector, uniform on the sphere, that nobody has.
+    subsets : int
+        Size of the set, at most.
+    mean_square : float
+        Bound on the mean square of ``own``, Err / n.
+    """
+
+    own: tuple[float, ...]
+    other: tuple[float, ...]
+    subsets: int
+    mean_square: float
+
+    @property
+    def gain(self) -> float:
+        """Part of the runs in which the target's vector is the nearer one; 1/2 is no gain."""
+        pairs = list(zip(self.own, self.other, strict=True))
+        ties = sum(own == other for own, other in pairs)
+        return (sum(own < other for own, other in pairs) + ties / 2) / len(pairs)
+
+
+def measure_reconstruction(
+    protocol: SplitSum, trials: int, rng: RandomSource | None = None
+) -> Reconstruction:
+    """Attack runs of a protocol with vectors that are uniform on the sphere.
+
+    Parameters
+    ----------
+    protocol : SplitSum
+        With at most 10^7 sets of k messages.
+    trials : int
+        Independent runs.
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SplitSum(n=5, d=8, k=2, precision=1000, rate=Fraction(1, 100), spread=500)
+    >>> found = measure_reconstruction(protocol, 20, DeterministicRandom(0))
+    >>> found.subsets, found.gain, max(found.own) < 0.5 < min(found.other)
+    (45, 1.0, True)
+    """
+    source = secure(rng)
+    runs = integer("trials", trials, low=1, high=10**6)
+    _, subsets = _subsets("protocol", protocol.n * protocol.k, protocol.k)
+    own, other = [], []
+    for _ in range(runs):
+        x = random_unit(protocol.n + 1, protocol.d, source)
+        messages = protocol.shuffled(x[:-1], source)
+        found = distances(
+            messages,
+            protocol.k,
+            x[[0, -1]],
+            scale=protocol.precision,
+            modulus=protocol.modulus,
+        )
+        own.append(float(found[0]))
+        other.append(float(found[1]))
+    return Reconstruction(tuple(own), tuple(other), subsets, protocol.mse / protocol.n)
