@@ -1,0 +1,367 @@
+"""Sampled coordinates: composition, binomial tails, errors, and the paper's formulas."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from ikos.accounting import composed_divergence, response_delta, response_gamma, scm22
+from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
+from ikos.accounting.composition import LossLattice
+from ikos.accounting.scm22 import (
+    SampledAnswers,
+    coordinate_error,
+    dimension_free_gamma,
+    optimized_answers,
+    published_error,
+    published_gamma,
+    published_precision,
+    published_single_gamma,
+    repaired_gamma,
+    repeated_delta,
+    sampled_answers,
+    sampled_delta,
+    stratum_sizes,
+    total_error,
+    uniform_delta,
+    weights,
+)
+
+# Composition
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "k", "gamma", "times"),
+    [(1.0, 10**4, 4, 0.1, 3), (0.5, 2000, 2, 0.3, 5), (2.0, 500, 3, 0.4, 8)],
+)
+def test_repeated_squaring_agrees_with_composition_one_by_one(epsilon, n, k, gamma, times):
+    blanket = ResponseBlanket(n, k, Fraction(gamma))
+    found = repeated_delta(epsilon, n, k, gamma, times, delta=1e-6)
+    fine = composed_divergence(epsilon, [blanket] * times, delta=found, cells=400)
+    assert found == pytest.approx(fine, rel=0.25)
+    # both are bounds; what many cells say is the nearer to the truth, and hardly below it
+    assert found >= fine * 0.98
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 4), Fraction(5, 8)])
+def test_it_bounds_the_exact_product_of_small_mechanisms(gamma):
+    """Two and three answers of two users, whose losses have few values: by enumeration."""
+
+    def losses(n):
+        law = {}
+        for m in range(1, n + 1):
+            chance = binom.pmf(m - 1, n - 1, float(gamma))
+            for a in range(m + 1):
+                b = m - a  # k = 2
+                draws = math.comb(m, a) / 2**m
+                weight = float(gamma * m + (1 - gamma) * 2 * a) / m
+                other = float(gamma * m + (1 - gamma) * 2 * b) / m
+                here = law.setdefault((a, b), [0.0, 0.0])
+                here[0] += chance * draws * weight
+                here[1] += chance * draws * other
+        return list(law.values())
+
+    for n in (1, 2, 4):
+        pieces = losses(n)
+        assert sum(p for p, _ in pieces) == pytest.approx(1)
+        together = pieces
+        for times in (2, 3):
+            together = [(p * a, q * b) for p, q in together for a, b in pieces]
+            for epsilon in (0.3, 1.0):
+                exact = sum(max(0.0, p - math.exp(epsilon) * q) for p, q in together)
+                found = repeated_delta(epsilon, n, 2, gamma, times, delta=max(exact, 1e-9))
+                assert exact * (1 - 1e-9) <= found <= exact * 1.2 + 1e-6
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(2, 9), st.floats(0.0, 0.2))
+def test_trimming_is_never_more_private(seed, times, negligible):
+    rng = np.random.default_rng(seed)
+    masses = rng.dirichlet(np.full(9, 0.3)) * 0.99
+    losses = LossLattice(0.25, -4, masses, 0.01)
+    trimmed = scm22._trimmed(losses, negligible)
+    assert trimmed.masses.sum() + trimmed.infinite == pytest.approx(1)
+    for epsilon in (0.0, 0.3, 0.8, 2.0):
+        assert trimmed.divergence(epsilon) >= losses.divergence(epsilon) * (1 - 1e-9)
+    together = scm22._repeated(losses, times, negligible)
+    exact = scm22._repeated(losses, times, 0.0)
+    assert together.divergence(0.5) >= exact.divergence(0.5) * (1 - 1e-9)
+
+
+def test_squaring_is_the_sum_of_so_many():
+    losses = LossLattice(0.5, -1, np.array([0.25, 0.5, 0.2]), 0.05)
+    for times in range(1, 12):
+        found = scm22._repeated(losses, times, 0.0)
+        one_by_one = losses
+        for _ in range(times - 1):
+            one_by_one = one_by_one + losses
+        finite = 0.95**times
+        assert found.masses.sum() == pytest.approx(finite)
+        for epsilon in (-1.0, 0.0, 0.7):
+            rest = found.divergence(epsilon)
+            assert rest == pytest.approx(one_by_one.divergence(epsilon), rel=1e-9)
+
+
+def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
+    assert repeated_delta(1, 1000, 4, 0.25, 1) == response_delta(1, 1000, 4, 0.25)
+    for d in (1, 7, 10**5):
+        found = sampled_answers(1, 1e-6, 5000, d, 3)
+        assert found.gamma == response_gamma(1, 1e-6, 5000, 4)
+        assert uniform_delta(1, 5000, d, 4, 0.25, 1) == response_delta(1, 5000, 4, 0.25)
+
+
+def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
+    exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
+    scm22._sampled.cache_clear()
+    scm22.blanket_losses.cache_clear()
+    try:
+        for t, method in ((2, "basic"), (400, "advanced")):
+            found = sampled_answers(1, 1e-6, 10**5, 600, 1, t)
+            assert found.composition == method
+            assert exact[t].composition == "numerical"
+            assert exact[t].gamma < found.gamma < 1
+            delta, how = sampled_delta(found, 1, 10**5, 600, 1e-6)
+            assert how in ("basic", "advanced")
+            assert delta <= 1e-6
+    finally:
+        scm22._sampled.cache_clear()
+    monkeypatch.undo()
+    for t in (2, 400):  # what they ask for is enough for the exact one
+        found = SampledAnswers(t, 1, exact[t].gamma * 2, "stratified", "advanced")
+        assert sampled_delta(found, 1, 10**5, 600, 1e-6)[0] < 1e-6
+
+
+def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
+    scm22.blanket_losses.cache_clear()
+    with pytest.raises(TooManyTermsError):
+        scm22._numerical(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
+
+
+@pytest.mark.parametrize(("t", "k", "sampling"), [(2, 1, "stratified"), (6, 2, "stratified"),
+                                                  (3, 1, "uniform")])  # fmt: skip
+def test_gamma_is_enough_and_hardly_more(t, k, sampling):
+    n, d, delta = 20_000, 12, 1e-6
+    found = sampled_answers(1, delta, n, d, k, t, sampling=sampling)
+    assert found.composition == "numerical"
+    assert sampled_delta(found, 1, n, d, delta)[0] <= delta * 1.05
+    less = SampledAnswers(t, k, found.gamma * Fraction(97, 100), sampling, "numerical")
+    assert sampled_delta(less, 1, n, d, delta)[0] > delta
+
+
+# Uniform draws
+
+
+@pytest.mark.parametrize(("n", "d", "t"), [(5, 3, 2), (7, 4, 2), (4, 4, 3)])
+def test_missing_users_by_enumeration(n, d, t):
+    """The chance that some coordinate of a user was drawn by fewer than m - 1 of the others."""
+    sets = list(combinations(range(d), t))
+    others = {(0,) * t: Fraction(1)}
+    for _ in range(n - 1):
+        following = {}
+        for counts, chance in others.items():
+            for drawn in sets:
+                after = tuple(c + (j in drawn) for j, c in enumerate(counts))
+                following[after] = following.get(after, 0) + chance / len(sets)
+        others = following
+    for m in range(1, n + 1):
+        exact = sum(chance for counts, chance in others.items() if min(counts) + 1 < m)
+        bound = scm22._missing(m, n, d, t)
+        assert float(exact) <= bound * (1 + 1e-12)
+        assert m == 1 or bound <= t * float(exact) * (1 + 1e-5)
+
+
+def test_the_least_users_are_the_most_that_a_tail_allows():
+    for n, d, t in ((10**4, 100, 5), (50, 7, 3), (10**6, 10**4, 2)):
+        for tail in (1e-3, 1e-9):
+            m = scm22._least_users(n, d, t, tail)
+            assert scm22._missing(m, n, d, t) <= tail
+            assert scm22._missing(m + 1, n, d, t) > tail
+    assert scm22._least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
+
+
+def test_uniform_draws_cost_more_than_one_of_each_run():
+    answers = [sampled_answers(1, 1e-6, 10**5, 20, 1, 4, sampling=s) for s in scm22.SAMPLINGS]
+    assert answers[0].gamma * 3 < answers[1].gamma
+    everything = [sampled_answers(1, 1e-6, 10**5, 4, 1, 4, sampling=s) for s in scm22.SAMPLINGS]
+    assert everything[0].gamma == everything[1].gamma
+
+
+# Errors
+
+
+def brute_error(k, gamma, weight, centre, u):
+    low = min(int(u * k), k - 1)
+    up = u * k - low
+    total = Fraction(0)
+    for rounded, chance in ((low, 1 - up), (low + 1, up)):
+        for y in range(k + 1):
+            here = chance * (gamma / (k + 1) + (1 - gamma) * (y == rounded))
+            v = (Fraction(y, k) - gamma / 2) / (1 - gamma)
+            total += here * (centre + weight * (v - centre) - u) ** 2 / weight
+    return total + (1 - 1 / weight) * (centre - u) ** 2
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 16), Fraction(3, 4)])
+@pytest.mark.parametrize("weight", [Fraction(1), Fraction(3, 2), Fraction(40)])
+@pytest.mark.parametrize("centre", [Fraction(0), Fraction(1, 2), Fraction(7, 10)])
+def test_the_error_of_a_coordinate_is_the_largest(k, gamma, weight, centre):
+    found = coordinate_error(k, gamma, weight, centre)
+    values = [Fraction(i, 20 * k) for i in range(20 * k + 1)]
+    errors = [float(brute_error(k, gamma, weight, centre, u)) for u in values]
+    assert max(errors) <= found.mean_square * (1 + 1e-9)
+    assert found.mean_square <= max(errors) * 1.02 + 1e-4
+    assert 0 <= found.sampling <= found.mean_square + 1e-12
+    assert found.sampling <= float((weight - 1) * max(centre, 1 - centre) ** 2) * (1 + 1e-12)
+
+
+def test_the_error_of_a_scalar_is_the_one_of_the_privacy_blanket():
+    from ikos.randomized_response import response_variance
+
+    for k, gamma in ((1, 0.3), (4, 0.05), (9, 0.6)):
+        known = response_variance(k + 1, gamma) / k**2
+        found = coordinate_error(k, gamma, 1).mean_square
+        assert known * (1 - 1e-9) <= found <= (known + 1 / (4 * k * k)) * (1 + 1e-9)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_runs_cover_all_coordinates(d, t):
+    t = min(d, t)
+    fewer, size, longer = stratum_sizes(d, t)
+    assert fewer + longer == t
+    assert fewer * size + longer * (size + 1) == d
+    for sampling in scm22.SAMPLINGS:
+        found = weights(d, t, sampling)
+        assert sum(count for _, count in found) == d
+        assert sum(count / weight for weight, count in found) == t  # reports of a user
+
+
+def test_the_search_finds_what_an_exhaustive_one_does():
+    n, d = 2000, 4
+    found = optimized_answers(1, 1e-5, n, d, messages=None)
+    best = min(
+        total_error(n, d, answers).mean_square
+        for t in range(1, d + 1)
+        for k in range(1, 5)
+        if (answers := sampled_answers(1, 1e-5, n, d, k, t)).gamma < 1
+    )
+    assert total_error(n, d, found).mean_square <= best * 1.03
+
+
+def test_too_few_users_are_refused():
+    with pytest.raises(ValueError, match=r"n must be larger .* got 3 honest"):
+        optimized_answers(1e-5, 1e-9, 3, 50, messages=10)
+    assert sampled_answers(1e-5, 1e-9, 3, 50, 3, 10).gamma == 1
+
+
+# The paper's formulas
+
+SIZES = {"n": 50_000, "d": 100, "k": 3}
+
+
+def test_values_of_the_papers_formulas():
+    """By hand: 14 * 300 * ln 4 / (49999 * 0.9025), and so on."""
+    one = published_single_gamma
+    assert one(0.95, 0.5, **SIZES) == pytest.approx(max(0.129030, 27 * 300 / 49_999 / 0.95), 1e-5)
+    assert one(0.95, 1e-6, **SIZES) == pytest.approx(1.350411, rel=1e-5)
+    assert one(2, 0.5, **SIZES) == pytest.approx(80 * 300 * math.log(4) / 49_999 / 4)
+    assert one(5, 0.99999, 50_000, 100, 3) == pytest.approx(
+        max(80 * 300 * math.log(2) / 25, 36 * 300 / 55) / 49_999, rel=1e-4
+    )
+    assert published_gamma(0.95, 0.5, **SIZES, t=5) == pytest.approx(
+        56 * 300 * math.log(2) * math.log(20) / 49_999 / 0.95**2
+    )
+    ratio = published_gamma(1.0001, 0.5, **SIZES, t=2) / published_gamma(1, 0.5, **SIZES, t=2)
+    assert ratio == pytest.approx(36, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5, 6.0])
+@pytest.mark.parametrize("t", [1, 4])
+def test_the_papers_error_is_its_formula_at_its_precision(epsilon, t):
+    """(1 / (4 k^2) + gamma / 2) t d^2 / n / (1 - gamma)^2, with n for n - 1."""
+    n, d, delta = 10**7, 50, 0.01
+    k = published_precision(epsilon, delta, n, d, t)
+    per_step = (
+        published_single_gamma(epsilon, delta, n, d, 1)
+        if t == 1
+        else published_gamma(epsilon, delta, n, d, 1, t)
+    )
+    gamma = k * per_step
+    # both terms are equal, which is not where their sum is smallest
+    assert 1 / (4 * k * k) == pytest.approx(gamma / 2, rel=1e-6)
+    expected = t * d * d / n * (1 / (4 * k * k) + gamma / 2) / (1 - gamma) ** 2
+    assert published_error(epsilon, delta, n, d, gamma, t) == pytest.approx(expected, rel=1e-6)
+    better = 2 ** (1 / 3) * k
+    least = 1 / (4 * better**2) + better * per_step / 2
+    assert least < 0.95 * (1 / (4 * k * k) + gamma / 2)
+
+
+def test_the_chernoff_steps_of_the_dimension_free_formula():
+    for epsilon in np.linspace(1e-3, 6, 4000):
+        a = epsilon / 2
+        c, least = (14, epsilon / 27) if epsilon <= 1 else (80, 11 * epsilon / 36)
+        x = math.expm1(a) - least  # at c = 27 / eps, or 36 / (11 eps)
+        y = -math.expm1(-a)
+        c = c / epsilon**2  # times ln(2 / delta)
+        assert c * ((1 + x) * math.log1p(x) - x) >= 1
+        assert c * y * y / 2 >= 1
+    # the paper's exponent x^2 / 3 is no bound for large x: Chernoff's own is smaller
+    x = math.exp(3) - 1
+    assert (1 + x) * math.log1p(x) - x < x * x / 3
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.95, 1.0, 1.001, 2.5, 6.0])
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_the_dimension_free_formula_is_enough(epsilon, k):
+    checked = 0
+    for n in (300, 5000, 10**6):
+        for delta in (0.5, 1e-3, 1e-8):
+            gamma = dimension_free_gamma(epsilon, delta, n, k)
+            if gamma < 1:
+                checked += 1
+                assert response_delta(epsilon, n, k + 1, gamma) <= delta
+    assert checked
+    # and so is the paper's for one coordinate of two or more: d k >= k + 1
+    assert published_single_gamma(epsilon, 1e-3, 5000, 2, k) >= (
+        dimension_free_gamma(epsilon, 1e-3, 5000, k) * (1 - 1e-9)
+    )
+
+
+def test_the_repaired_formula_is_enough():
+    for n, d, k, t in ((10**7, 5, 1, 3), (10**8, 10, 2, 2)):
+        for delta in (0.1, 1e-6):
+            exact = sampled_answers(0.9, delta, n, d, k, t, sampling="uniform").gamma
+            assert exact < repaired_gamma(0.9, delta, n, d, k, t) < 1
+    with pytest.raises(ValueError, match="n must be at least"):
+        repaired_gamma(1, 1e-6, 1000, 100, 3, 5)
+    with pytest.raises(ValueError, match="epsilon must be at most 1"):
+        repaired_gamma(1.5, 1e-6, 10**9, 100, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: published_gamma(7, 0.1, 100, 10, 3, 2), "epsilon must be at most 6"),
+        (lambda: published_gamma(1, 0.1, 100, 10, 3, 11), "t must be at most 10"),
+        (lambda: published_single_gamma(0, 0.1, 100, 10, 3), "epsilon must be greater than 0"),
+        (lambda: published_single_gamma(1, 0.1, 1, 10, 3), "n must be at least 2"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 0), "precision must be at least 1"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 3, 11), "messages must be at most 10"),
+        (lambda: sampled_answers(1, 1.0, 100, 10, 3), "delta must be less than 1"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 3, sampling="all"), "sampling must be one of"),
+        (lambda: repeated_delta(1, 100, 1, 0.1, 3), "k must be at least 2"),
+        (lambda: uniform_delta(1, 100, 3, 2, 0.1, 4), "t must be at most 3"),
+    ],
+)
+def test_bad_arguments_are_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
