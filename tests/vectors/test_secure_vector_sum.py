@@ -1,0 +1,360 @@
+"""SecureVectorSum: exact sums in both layouts, what is shuffled together, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.enumeration import Law, exact_law, total_variation, view_law
+from hypothesis import given
+from hypothesis import strategies as st
+from statistical import FALSE_ALARM, outcome_p_value
+
+from ikos import SecureSum, View, security_level
+from ikos.counts import vector_layouts
+from ikos.counts.vectors import level_of_sums
+from ikos.testing import DeterministicRandom
+from ikos.vectors.secure_sum import LAYOUTS, SecureVectorSum, pack, unpack
+
+MODULI = [2, 3, 2**32, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1]
+SETTINGS = list(itertools.product(LAYOUTS, ("parallel", "single"), (True, False)))
+each_setting = pytest.mark.parametrize(("layout", "shuffler", "clear_share"), SETTINGS)
+
+
+def elements(q: int, users: int, d: int, seed: int = 0) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    return [[int.from_bytes(rng.bytes(20), "big") % q for _ in range(d)] for _ in range(users)]
+
+
+@each_setting
+@pytest.mark.parametrize("q", MODULI, ids=lambda q: f"{q.bit_length()}bits")
+def test_the_sum_is_exact(q: int, layout: str, shuffler: str, clear_share: bool) -> None:
+    for users, d in ((1, 1), (2, 3), (7, 2), (3, 40)):
+        protocol = SecureVectorSum(
+            users, d, q, layout=layout, messages=3, shuffler=shuffler, clear_share=clear_share
+        )
+        for x in (elements(q, users, d), [[q - 1] * d] * users, [[0] * d] * users):
+            truth = [sum(column) % q for column in zip(*x, strict=True)]
+            assert protocol.run(x).tolist() == truth
+            for order in ("sorted", "permuted"):
+                view = protocol.shuffle(protocol.share(x), order=order)
+                assert protocol.users(view) == users
+                assert protocol.analyze(view).tolist() == truth
+
+
+@given(
+    q=st.one_of(st.integers(2, 300), st.integers(2**60, 2**70), st.integers(2, 2**300)),
+    messages=st.integers(1, 4),
+    setting=st.sampled_from(SETTINGS),
+    data=st.data(),
+)
+def test_the_sum_is_exact_for_any_group(
+    q: int, messages: int, setting: tuple[str, str, bool], data: st.DataObject
+) -> None:
+    d = data.draw(st.integers(1, 4))
+    row = st.lists(st.integers(0, q - 1), min_size=d, max_size=d)
+    x = data.draw(st.lists(row, min_size=1, max_size=4))
+    layout, shuffler, clear = setting
+    protocol = SecureVectorSum(
+        len(x), d, q, layout=layout, messages=messages, shuffler=shuffler, clear_share=clear
+    )
+    truth = [sum(column) % q for column in zip(*x, strict=True)]
+    assert protocol.analyze(protocol.shuffle(protocol.share(x))).tolist() == truth
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, object])
+def test_inputs_of_every_integer_dtype(dtype: Any) -> None:
+    x = np.array([[1, 2], [100, 0]], dtype=dtype)
+    assert SecureVectorSum(2, 2, 101, messages=3).run(x).tolist() == [0, 2]
+    assert x.tolist() == [[1, 2], [100, 0]]
+
+
+@each_setting
+def test_run_is_share_shuffle_and_analyze(layout: str, shuffler: str, clear_share: bool) -> None:
+    protocol = SecureVectorSum(
+        4, 70, 1000, layout=layout, messages=4, shuffler=shuffler, clear_share=clear_share
+    )
+    x, seen = elements(1000, 4, 70), []
+    rng, other = DeterministicRandom(1), DeterministicRandom(1)
+    result = protocol.run(x, rng, progress=lambda done, of: seen.append((done, of)))
+    np.testing.assert_array_equal(
+        result, protocol.analyze(protocol.shuffle(protocol.share(x, other)))
+    )
+    assert rng.bytes(8) == other.bytes(8)
+    assert seen == [(k, 70) for k in range(1, 71)]
+
+
+def test_reports_of_single_users_make_the_same_protocol() -> None:
+    protocol = SecureVectorSum(3, 2, 1000, messages=5)
+    reports = [protocol.report(x) for x in ([999, 1], [0, 2], [7, 3])]
+    assert [(report.sum(axis=0) % 1000).tolist() for report in reports] == [
+        [999, 1],
+        [0, 2],
+        [7, 3],
+    ]
+    assert reports[0].shape == (5, 2)
+    view = protocol.shuffle(np.stack(reports, axis=1))
+    assert protocol.analyze(view).tolist() == [6, 6]
+
+
+# What is shuffled together
+
+
+@pytest.mark.parametrize("q", [10, 2**40, 2**70])
+def test_one_group_shuffles_whole_vectors(q: int) -> None:
+    protocol = SecureVectorSum(6, 3, q, layout="one group", messages=3)
+    shares = protocol.share(elements(q, 6, 3), DeterministicRandom(2))
+    for order in ("sorted", "permuted"):
+        view = protocol.shuffle(shares, DeterministicRandom(3), order=order)
+        assert len(view.columns) == 2
+        for j, column in enumerate(view.columns):
+            sent = sorted(map(tuple, shares[j].tolist()))
+            assert sorted(map(tuple, unpack(column, protocol.group, 3).tolist())) == sent
+        assert view.clear is not None
+        assert unpack(view.clear, protocol.group, 3).tolist() == shares[2].tolist()
+
+
+def test_separate_sums_are_shuffled_by_permutations_of_their_own() -> None:
+    protocol = SecureVectorSum(5, 2, 2**32, messages=3)
+    shares = protocol.share(elements(2**32, 5, 2), DeterministicRandom(2))
+    view = protocol.shuffle(shares, DeterministicRandom(3), order="permuted")
+    assert len(view.columns) == 4
+    orders = []
+    for place, column in enumerate(view.columns):
+        c, j = divmod(place, 2)
+        sent = shares[j, :, c].tolist()
+        assert sorted(sent) == sorted(column.tolist())
+        orders.append(tuple(sent.index(value) for value in column.tolist()))
+    assert len(set(orders)) > 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_the_view_hides_the_order_of_the_users(layout: str, shuffler: str) -> None:
+    protocol = SecureVectorSum(
+        8, 2, 2**20, layout=layout, messages=3, shuffler=shuffler, clear_share=False
+    )
+    shares = protocol.share(elements(2**20, 8, 2), DeterministicRandom(5))
+    first = protocol.shuffle(shares)
+    second = protocol.shuffle(shares[:, ::-1])
+    for one, other in zip(first.columns, second.columns, strict=True):
+        assert one.tolist() == other.tolist()
+        assert not one.flags.writeable
+
+
+def test_permuted_vectors_are_in_a_uniform_order() -> None:
+    protocol = SecureVectorSum(3, 2, 10, layout="one group", messages=1, clear_share=False)
+    shares = np.array([[[1, 2], [3, 4], [5, 6]]], dtype=np.uint32)
+    rng = DeterministicRandom(8)
+    seen = [
+        tuple(unpack(protocol.shuffle(shares, rng, order="permuted").columns[0], protocol.group, 2)
+              [:, 0].tolist())
+        for _ in range(3000)
+    ]  # fmt: skip
+    law = dict.fromkeys(itertools.permutations((1, 3, 5)), 1 / 6)
+    assert outcome_p_value(seen, law) > FALSE_ALARM
+
+
+def played_law(protocol: SecureVectorSum, x: Any) -> Law:
+    """Return the exact law of the view, every outcome of the shares' randomness played out."""
+
+    def experiment(source: Any) -> Any:
+        view = protocol.shuffle(protocol.share(x, source), source)
+        return (
+            tuple(tuple(column.tolist()) for column in view.columns),
+            None if view.clear is None else tuple(view.clear.tolist()),
+        )
+
+    return exact_law(experiment)[0]
+
+
+PAIRS = [((0, 1), (1, 1)), ((0, 0), (1, 0)), ((1, 0), (0, 0))]
+
+
+@pytest.mark.parametrize("clear", [False, True])
+def test_the_law_of_separate_sums_is_the_product_of_the_coordinates_laws(clear: bool) -> None:
+    """Two users, vectors of two bits: against the definition, as fractions."""
+    protocol = SecureVectorSum(2, 2, 2, messages=2 + clear, clear_share=clear)
+    for x in PAIRS:
+        law: Law = {}
+        each = [view_law(tuple(row[c] for row in x), 2, 2, "parallel", clear) for c in (0, 1)]
+        for (one, p), (other, r) in itertools.product(each[0].items(), each[1].items()):
+            vectors = None
+            if clear:
+                rows = np.array([one[1], other[1]], dtype=np.uint32).T  # type: ignore[index]
+                vectors = tuple(pack(rows, protocol.group).tolist())
+            key = (*one[0], *other[0]), vectors  # type: ignore[index]
+            law[key] = law.get(key, Fraction(0)) + p * r
+        assert played_law(protocol, x) == law
+
+
+@pytest.mark.parametrize(
+    ("layout", "q", "messages", "first", "second"),
+    [
+        ("separate sums", 3, 3, ((0, 0), (2, 2)), ((1, 1), (1, 1))),
+        ("one group", 2, 4, ((0, 0), (1, 1)), ((0, 1), (1, 0))),
+    ],
+)
+def test_levels_hold_for_the_exact_law(
+    layout: str, q: int, messages: int, first: Any, second: Any
+) -> None:
+    """Views of equal sums are within 2^-sigma, and those of another sum are disjoint."""
+    protocol = SecureVectorSum(2, 2, q, layout=layout, messages=messages, clear_share=False)
+    one, other = played_law(protocol, first), played_law(protocol, second)
+    assert 0 < total_variation(one, other) <= 2**-protocol.sigma
+    assert total_variation(one, played_law(protocol, ((0, 0), (0, 0)))) == 1
+
+
+# Numbers of messages
+
+
+@pytest.mark.parametrize("analysis", ["exact", "balle2020"])
+def test_counts_are_those_of_the_layouts(analysis: str) -> None:
+    ways = vector_layouts(1000, 2**32, 80, 16, analysis=analysis)
+    for name, layout in zip(("one group", "separate sums"), ways, strict=True):
+        protocol = SecureVectorSum(1000, 16, 2**32, layout=name, analysis=analysis)
+        assert protocol.layout == layout
+        assert protocol.sigma >= 80
+        assert protocol.cost().messages_per_user == layout.messages_per_user
+        assert protocol.cost().bits_per_user == layout.bits_per_user
+
+
+def test_given_messages_state_what_is_proved() -> None:
+    separate = SecureVectorSum(1000, 16, 2**32, messages=25)
+    each = security_level(1000, 2**32, 24)
+    assert separate.sigma == level_of_sums(each, 16, analysis="exact") < each
+    group = SecureVectorSum(1000, 16, 2**32, layout="one group", messages=90)
+    assert group.sigma == security_level(1000, 2**512, 89)
+    weaker = SecureVectorSum(1000, 16, 2**32, messages=25, corrupt_shufflers=2)
+    assert weaker.sigma == level_of_sums(security_level(1000, 2**32, 22), 16, analysis="exact")
+    nothing = SecureVectorSum(1000, 16, 2**32, messages=1)
+    assert nothing.sigma == 0
+    assert "nothing is proved" in repr(nothing)
+
+
+def test_given_the_number_that_is_chosen_proves_the_same() -> None:
+    for layout in LAYOUTS:
+        chosen = SecureVectorSum(300, 5, 2**20, layout=layout, min_honest=200, corrupt_shufflers=1)
+        given = SecureVectorSum(
+            300, 5, 2**20, layout=layout, min_honest=200, corrupt_shufflers=1,
+            messages=chosen.layout.count.total,
+        )  # fmt: skip
+        assert given == chosen
+
+
+def test_one_coordinate_is_the_scalar_sum() -> None:
+    scalar, vector = SecureSum(100, 2**16), SecureVectorSum(100, 1, 2**16)
+    assert vector.layout.count == scalar.messages
+    x = np.arange(100)
+    assert vector.run(x[:, np.newaxis], DeterministicRandom(1)).tolist() == [
+        scalar.run(x, DeterministicRandom(1))
+    ]
+
+
+def test_parameters_are_immutable_and_compared_by_hash() -> None:
+    protocol = SecureVectorSum(100, 4, 2**16)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        protocol.q = 5  # type: ignore[misc]
+    assert protocol == SecureVectorSum(100, 4, 2**16)
+    assert hash(protocol) == hash(SecureVectorSum(100, 4, 2**16))
+    variants = [
+        SecureVectorSum(101, 4, 2**16), SecureVectorSum(100, 5, 2**16),
+        SecureVectorSum(100, 4, 2**17), SecureVectorSum(100, 4, 2**16, sigma=90),
+        SecureVectorSum(100, 4, 2**16, layout="one group"),
+        SecureVectorSum(100, 4, 2**16, shuffler="single"),
+        SecureVectorSum(100, 4, 2**16, clear_share=False),
+        SecureVectorSum(100, 4, 2**16, min_honest=99),
+        SecureVectorSum(100, 4, 2**16, corrupt_shufflers=1),
+    ]  # fmt: skip
+    assert len({p.parameter_hash for p in [protocol, *variants]}) == 1 + len(variants)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1"),
+        ({"dimension": 0}, ValueError, "dimension must be at least 1"),
+        ({"q": 1}, ValueError, "q must be at least 2"),
+        ({"layout": "both"}, ValueError, "layout must be one of"),
+        ({"sigma": 0}, ValueError, "sigma must be greater"),
+        ({"messages": 0}, ValueError, "messages must be at least 1"),
+        ({"analysis": "best"}, ValueError, "analysis must be one of"),
+        ({"shuffler": 3}, TypeError, "shuffler must be a string"),
+        ({"clear_share": 1}, TypeError, "clear_share must be True"),
+        ({"min_honest": 11}, ValueError, "min_honest must be at most"),
+        ({"shuffler": "single", "corrupt_shufflers": 1}, ValueError, "corrupt_shufflers must be 0"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {"n": 10, "dimension": 2, "q": 100} | change
+    with pytest.raises(error, match=message):
+        SecureVectorSum(**given)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        ([[1, 2]], ValueError, "x must hold n = 2"),
+        ([[1, 2]] * 3, ValueError, "x must hold n = 2"),
+        ([1, 2], ValueError, "shape"),
+        ([[1, 2, 3]] * 2, ValueError, "shape"),
+        ([[1, 100]] * 2, ValueError, "must be in"),
+        ([[1, -1]] * 2, ValueError, "must be in"),
+        ([[1.0, 2.0]] * 2, TypeError, "must be an integer"),
+        ([[True, 2]] * 2, TypeError, "must be an integer"),
+        (np.ones((2, 2)), TypeError, "must hold integers"),
+        (np.ma.masked_array([[1, 2]] * 2, mask=True), ValueError, "masked"),
+    ],
+    ids=str,
+)
+def test_bad_vectors(x: Any, error: type[Exception], message: str) -> None:
+    protocol = SecureVectorSum(2, 2, 100, messages=2)
+    for use in (protocol.run, protocol.share):
+        with pytest.raises(error, match=message):
+            use(x)
+
+
+def test_bad_shares_and_views() -> None:
+    protocol = SecureVectorSum(3, 2, 100, messages=3)
+    x = [[1, 2]] * 3
+    shares = protocol.share(x)
+    for bad in (
+        shares[:2],
+        shares[:, :2],
+        shares[:, :, :1],
+        shares.astype(np.uint64),
+        shares + 100,
+    ):
+        with pytest.raises(ValueError, match="shares must"):
+            protocol.shuffle(bad)
+    view = protocol.shuffle(shares)
+    assert view.clear is not None
+    for broken in (
+        View(view.columns[1:], view.clear),
+        View(view.columns, None),
+        View(view.columns, view.clear[:2]),
+        View((view.columns[0][:2], *view.columns[1:]), view.clear),
+        View(tuple(column + np.uint32(100) for column in view.columns), view.clear),
+        View(view.columns, view.columns[0]),
+        View(view.columns, pack(shares[-1] + np.uint32(100), protocol.group)),
+    ):
+        with pytest.raises(ValueError, match="view must hold"):
+            protocol.analyze(broken)
+    with pytest.raises(TypeError, match="view must be a View"):
+        protocol.analyze(shares)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="vector of 2"):
+        protocol.report([1, 2, 3])
+
+
+def test_too_many_shares_at_a_time() -> None:
+    protocol = SecureVectorSum(2**15, 2**9, 4, messages=40)
+    with pytest.raises(ValueError, match="use run"):
+        protocol.share(np.zeros((2**15, 2**9), dtype=np.uint8))
