@@ -16,6 +16,7 @@ from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
 from ikos.vectors.multi_message_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.vectors.pckv import PCKVGRR, PCKVUE
 from ikos.vectors.privkv import PrivKV
+from ikos.vectors.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.vectors.simplex import project_simplex, projected_frequencies
 from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
 
@@ -33,6 +34,7 @@ __all__ = [
     "KeyValueBaseline",
     "KeyValueResult",
     "PrivKV",
+    "SampledCoordinates",
     "SingleMessageGrid",
     "SparseTernary",
     "Ternarizer",
