@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ikos.vectors.categories import Categories
+from ikos.vectors.central_gaussian import CentralGaussian
 from ikos.vectors.collision_wlqdly21 import Collision
 from ikos.vectors.domains import Ball, Box, Domain, SparseTernary
 from ikos.vectors.interface import (
@@ -15,8 +17,10 @@ from ikos.vectors.kashin import KashinFrame
 from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
 from ikos.vectors.multi_message_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.vectors.pckv import PCKVGRR, PCKVUE
+from ikos.vectors.private_sum import PrivateVectorSum
 from ikos.vectors.privkv import PrivKV
 from ikos.vectors.sampled_coordinates_scm22 import SampledCoordinates
+from ikos.vectors.secure_sum import SecureVectorSum
 from ikos.vectors.simplex import project_simplex, projected_frequencies
 from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
 
@@ -26,6 +30,8 @@ __all__ = [
     "Ball",
     "Band",
     "Box",
+    "Categories",
+    "CentralGaussian",
     "Collision",
     "Domain",
     "KashinCorrelatedNoise",
@@ -34,7 +40,9 @@ __all__ = [
     "KeyValueBaseline",
     "KeyValueResult",
     "PrivKV",
+    "PrivateVectorSum",
     "SampledCoordinates",
+    "SecureVectorSum",
     "SingleMessageGrid",
     "SparseTernary",
     "Ternarizer",
