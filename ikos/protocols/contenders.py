@@ -7,7 +7,6 @@ none; `measure` runs one on data whose sum is known.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ikos._validation import choice, integer, number
+from ikos._validation import integer, number
 from ikos.bounds import Bounds
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
+from ikos.protocols.compared import MODELS, Compared, Progress, chosen, made, ranked
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
 from ikos.protocols.interface import SumProtocol, budget
@@ -32,7 +32,7 @@ from ikos.protocols.sample_and_threshold import SampleAndThreshold
 from ikos.protocols.sparse_noise_scrcs11 import SparseNoise
 from ikos.protocols.unary_csuzz19 import UnaryEncoding
 from ikos.randomness import RandomSource, secure
-from ikos.results import Guarantee, Interval
+from ikos.results import Interval
 from ikos.summation import PrivateSum
 
 __all__ = [
@@ -44,9 +44,6 @@ __all__ = [
     "comparison",
     "measure",
 ]
-
-MODELS = ("central", "shuffle", "local")
-"""Whom users trust: a curator; shufflers, or some of the other users; nobody."""
 
 MAX_RUN = 10**8
 """Most messages of one run that is measured."""
@@ -60,9 +57,6 @@ _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
     "nobody is protected from that user"
 )
-
-Progress = Callable[[int, int], None]
-"""To be called with what is done and the whole."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Compared[Contender, SumProtocol]):
     """A protocol for given users and a given guarantee, or why there is none.
 
     Attributes
@@ -136,45 +130,6 @@ class Row:
     reason : str or None
         Why it was not, in one line.
     """
-
-    contender: Contender
-    protocol: SumProtocol | None
-    reason: str | None = None
-
-    @property
-    def key(self) -> str:
-        """What it is called in programs."""
-        return self.contender.key
-
-    @property
-    def messages(self) -> int | float | None:
-        """Messages of each user; the mean where their number is random."""
-        return None if self.protocol is None else self.protocol.cost().messages_per_user
-
-    @property
-    def bits(self) -> int | float | None:
-        """Bits of each user."""
-        return None if self.protocol is None else self.protocol.cost().bits_per_user
-
-    @property
-    def guarantee(self) -> Guarantee | None:
-        """What is guaranteed to each user."""
-        return None if self.protocol is None else self.protocol.guarantee
-
-    @property
-    def mse(self) -> float | None:
-        """Bound on the mean squared error of the sum, in squared data units."""
-        return None if self.protocol is None else self.protocol.mse
-
-    @property
-    def rmse(self) -> float | None:
-        """Its root, in the data's units."""
-        return None if self.protocol is None else math.sqrt(self.protocol.mse)
-
-    @property
-    def influence(self) -> float | None:
-        """Greatest difference that one user's messages can make to the sum, in the data's units."""
-        return None if self.protocol is None else self.protocol.influence
 
 
 def _recursive(messages: int, whose: str) -> Contender:
@@ -371,31 +326,18 @@ def comparison(
     eps, small = budget(epsilon, delta)
     bounds = Bounds(lower, upper)
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
-    known = {contender.key: contender for contender in CONTENDERS}
-    if isinstance(protocols, str):
-        raise TypeError(f"protocols must be a sequence of keys, got the string {protocols!r}")
-    keys = list(known) if protocols is None else [*dict.fromkeys(protocols)]
-    chosen = [known[choice("protocols", key, known)] for key in keys]
     rows = []
-    for done, contender in enumerate(chosen, 1):
-        try:
-            protocol = contender.make(
+    for done, whole, contender in chosen(CONTENDERS, protocols):
+
+        def make(contender: Contender = contender) -> SumProtocol:
+            return contender.make(
                 users, eps, small, min_honest=honest, lower=bounds.lower, upper=bounds.upper
             )
-            rows.append(Row(contender, protocol))
-        except ValueError as problem:
-            reason = str(problem)
-            if honest is not None and honest < users and reason.endswith(f", got {honest}"):
-                reason = re.sub(r"^n must", "min_honest must", reason)
-            rows.append(Row(contender, None, reason))
+
+        rows.append(Row(contender, *made(make, honest, users)))
         if progress is not None:
-            progress(done, len(chosen))
-    return tuple(sorted(rows, key=_order))
-
-
-def _order(row: Row) -> tuple[int, float]:
-    mse = row.mse
-    return MODELS.index(row.contender.model), math.inf if mse is None else mse
+            progress(done, whole)
+    return tuple(ranked(rows))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,134 @@
+"""What comparisons of protocols share, whether they are for sums of numbers or of vectors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ikos._validation import choice
+from ikos.results import Cost, Guarantee
+
+__all__ = ["MODELS", "Compared", "Progress", "chosen", "made", "ranked"]
+
+MODELS = ("central", "shuffle", "local")
+"""Whom users trust: a curator; shufflers, or some of the other users; nobody."""
+
+Progress = Callable[[int, int], None]
+"""To be called with what is done and the whole."""
+
+
+class Named(Protocol):
+    """A protocol that is not yet made for any users."""
+
+    @property
+    def key(self) -> str:
+        """What it is called in programs."""
+
+    @property
+    def model(self) -> str:
+        """Whom its users trust."""
+
+
+class Priced(Protocol):
+    """What a comparison asks of a protocol."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user."""
+
+    @property
+    def mse(self) -> float:
+        """Bound on the mean squared error of the sum."""
+
+    @property
+    def influence(self) -> float:
+        """Greatest difference that one user's messages can make."""
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what is sent."""
+
+
+C = TypeVar("C", bound=Named)
+P = TypeVar("P", bound=Priced)
+
+
+@dataclass(frozen=True)
+class Compared(Generic[C, P]):
+    """A protocol for given users and a given guarantee, or why there is none."""
+
+    contender: C
+    protocol: P | None
+    reason: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is called in programs."""
+        return self.contender.key
+
+    @property
+    def messages(self) -> int | float | None:
+        """Messages of each user; the mean where their number is random."""
+        return None if self.protocol is None else self.protocol.cost().messages_per_user
+
+    @property
+    def bits(self) -> int | float | None:
+        """Bits of each user."""
+        return None if self.protocol is None else self.protocol.cost().bits_per_user
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What is guaranteed to each user."""
+        return None if self.protocol is None else self.protocol.guarantee
+
+    @property
+    def mse(self) -> float | None:
+        """Bound on the mean squared error of the sum, in squared data units."""
+        return None if self.protocol is None else self.protocol.mse
+
+    @property
+    def rmse(self) -> float | None:
+        """Its root, in the data's units."""
+        return None if self.protocol is None else math.sqrt(self.protocol.mse)
+
+    @property
+    def influence(self) -> float | None:
+        """Greatest difference that one user's messages can make to the sum, in the data's units."""
+        return None if self.protocol is None else self.protocol.influence
+
+
+R = TypeVar("R", bound=Compared[Any, Any])
+
+
+def chosen(contenders: Sequence[C], keys: Iterable[str] | None) -> Iterator[tuple[int, int, C]]:
+    """Yield those of some keys, or all, each with its number from 1 and how many there are."""
+    known = {contender.key: contender for contender in contenders}
+    if isinstance(keys, str):
+        raise TypeError(f"protocols must be a sequence of keys, got the string {keys!r}")
+    wanted = list(known) if keys is None else [*dict.fromkeys(keys)]
+    found = [known[choice("protocols", key, known)] for key in wanted]
+    for done, contender in enumerate(found, 1):
+        yield done, len(found), contender
+
+
+def made(make: Callable[[], P], honest: int | None, users: int) -> tuple[P | None, str | None]:
+    """Return a protocol and no reason, or none and why it is not possible."""
+    try:
+        return make(), None
+    except ValueError as problem:
+        reason = str(problem)
+        if honest is not None and honest < users and reason.endswith(f", got {honest}"):
+            reason = re.sub(r"^n must", "min_honest must", reason)
+        return None, reason
+
+
+def ranked(rows: Iterable[R]) -> list[R]:
+    """Return the central model first, then the shuffle model, then the local one; by error."""
+
+    def order(row: R) -> tuple[int, float]:
+        mse = row.mse
+        return MODELS.index(row.contender.model), math.inf if mse is None else mse
+
+    return sorted(rows, key=order)
