@@ -191,7 +191,7 @@ def crooked(messages):
 
 def test_proposition_2_4():
     """Any unbiased analyzer: the target is within Err / n in mean square, up to the dummies."""
-    protocol, trials, samples = SplitSum(4, 3, 2, 200, RATE, spread=150), 40, 200
+    protocol, trials, samples = SplitSum(4, 3, 2, 200, RATE, spread=150), 20, 100
     rng = DeterministicRandom(7)
     err = protocol.mse + 3 * 0.3**2
     squares, others = [], []

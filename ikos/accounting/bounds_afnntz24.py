@@ -417,9 +417,11 @@ def coefficient_influence(
     Returns
     -------
     float
-        Euclidean distance, if the analyzer maps sums of coefficients back without making them
-        longer (an orthonormal or a tight frame with bound 1). Reached where all messages of a
-        shuffler are about one coefficient: ``malicious limit step sqrt(sum of m^2)``.
+        Largest Euclidean norm of what their messages add, compared with the smallest messages (or
+        none), if the analyzer maps sums of coefficients back without making them longer (an
+        orthonormal or a tight frame with bound 1). Reached where all messages of a shuffler are
+        about one coefficient: ``malicious limit step sqrt(sum of m^2)``. Two such attacks, about
+        different coefficients, are up to sqrt(2) times as far from each other.
 
     Notes
     -----

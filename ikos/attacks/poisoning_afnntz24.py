@@ -1,0 +1,240 @@
+"""What dishonest users do to a sum of vectors that is sent by coefficients (AFNNTZ24, Section 4).
+
+Users send a message (coefficient, value) for each of D coefficients of their vectors. If one
+shuffler takes all of them it can count a user's messages, D of them, but not see that they are
+about D coefficients: a dishonest user sends all D about one, each with the largest value. With a
+shuffler for each coefficient a user has one message in each, and with s of them D/s in each
+(Theorem 1.5, Lemma 4.2). `CoefficientSum` is the arithmetic of such protocols, as far as the attack
+needs it: labels, sums, and the way back to vectors; `CoefficientSum.forged` is what the attacker
+sends. By how much it moves the estimate at most is
+`ikos.accounting.bounds_afnntz24.coefficient_influence`.
+
+Privacy noise is no part of it: as messages it would raise the limit on how many a user may send,
+and the attacker could use the whole of that limit. `flooded` does that to a protocol's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import integer, number
+from ikos.accounting.bounds_afnntz24 import coefficient_influence, group_sizes
+from ikos.encoding import encode
+from ikos.noise import discrete_laplace
+from ikos.randomness import RandomSource, secure
+
+__all__ = ["CoefficientSum", "Poisoned", "flooded", "poison"]
+
+
+def _identity(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    return coefficients
+
+
+@dataclass(frozen=True)
+class CoefficientSum:
+    """Sums of coefficients, each within [-bound, bound] and sent as one of {0..steps}.
+
+    Parameters
+    ----------
+    coefficients : int
+        D, of each vector.
+    bound : float
+        Of each coefficient.
+    steps : int
+        From the smallest value to the largest.
+    shufflers : int
+        Each takes an even part of the coefficients, in their order.
+    limit : int
+        Messages that a user may send for each coefficient of a shuffler; honest ones send one.
+    inverse : callable
+        From the sums of the coefficients, (D,), to the sum of the vectors, (d,); linear. By default
+        coefficients are coordinates.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = CoefficientSum(coefficients=4, bound=1.0, steps=2, shufflers=2)
+    >>> labels = protocol.randomize([[1, 0, -1, 1]], DeterministicRandom(0))
+    >>> labels.tolist(), protocol.totals(labels.ravel(), users=1).tolist()
+    ([[2, 4, 6, 11]], [1.0, 0.0, -1.0, 1.0])
+    >>> protocol.forged().tolist(), protocol.totals(protocol.forged(), users=1).tolist()
+    ([2, 2, 8, 8], [3.0, -1.0, 3.0, -1.0])
+    """
+
+    coefficients: int
+    bound: float
+    steps: int
+    shufflers: int = 1
+    limit: int = 1
+    inverse: Callable[[NDArray[np.float64]], NDArray[np.float64]] = _identity
+
+    def __post_init__(self) -> None:
+        sizes = group_sizes(self.coefficients, self.shufflers)
+        object.__setattr__(self, "coefficients", sum(sizes))
+        object.__setattr__(self, "bound", float(number("bound", self.bound, above=0)))
+        object.__setattr__(self, "steps", integer("steps", self.steps, low=1, high=1 << 30))
+        object.__setattr__(self, "limit", integer("limit", self.limit, low=1))
+
+    @property
+    def groups(self) -> list[range]:
+        """The coefficients of each shuffler."""
+        ends = np.cumsum([0, *group_sizes(self.coefficients, self.shufflers)]).tolist()
+        return [range(a, b) for a, b in pairwise(ends)]
+
+    def randomize(self, a: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int64]:
+        """Return honest users' labels, (n, D), for their coefficients, (n, D).
+
+        A label is ``coefficient (steps + 1) + value``.
+        """
+        given = np.asarray(a, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != self.coefficients:
+            raise ValueError(f"a must have shape (n, {self.coefficients}), got {given.shape}")
+        if not (np.abs(given) <= self.bound * (1 + 1e-9)).all():
+            raise ValueError(f"a must hold coefficients within {self.bound:g}; there are others")
+        unit = np.clip((given / self.bound + 1) / 2, 0, 1).reshape(-1)
+        values = encode(unit, self.steps, secure(rng)).reshape(given.shape)
+        return np.asarray(values + np.arange(self.coefficients) * (self.steps + 1))
+
+    def allowed(self, labels: NDArray[np.int64]) -> bool:
+        """Return whether the shufflers let one user's labels pass: they count, and look no further.
+
+        Each can tell that a label is one of its own, and how many of them the user sent.
+        """
+        coefficient = labels // (self.steps + 1)
+        return all(
+            np.count_nonzero((coefficient >= group.start) & (coefficient < group.stop))
+            <= self.limit * len(group)
+            for group in self.groups
+        )
+
+    def forged(self) -> NDArray[np.int64]:
+        """Return what a dishonest user sends: all about one coefficient of each shuffler."""
+        return np.concatenate(
+            [
+                np.full(self.limit * len(group), group.start * (self.steps + 1) + self.steps)
+                for group in self.groups
+            ]
+        )
+
+    def totals(self, labels: NDArray[np.int64], *, users: int) -> NDArray[np.float64]:
+        """Return the estimated sums of the coefficients, (D,), for everybody's labels, (m,)."""
+        coefficient, value = np.divmod(labels, self.steps + 1)
+        sums = np.bincount(coefficient, weights=value, minlength=self.coefficients)
+        return np.asarray((2 * sums / self.steps - users) * self.bound)
+
+    @property
+    def influence(self) -> float:
+        """By how much one user's messages can move the sum of coefficients, at most."""
+        return coefficient_influence(
+            self.coefficients, 2 * self.bound, shufflers=self.shufflers, limit=self.limit
+        )
+
+
+@dataclass(frozen=True)
+class Poisoned:
+    """Squared Euclidean errors of one run, in the data's units.
+
+    Attributes
+    ----------
+    honest : float
+        If all users are honest.
+    attacked : float
+        If some send forged messages, from the sum of the vectors of all: their own are in it, and
+        an honest user of norm 1 would be too.
+    limit : float
+        The square of what they can move the estimate by, at most.
+    """
+
+    honest: float
+    attacked: float
+    limit: float
+
+
+def poison(
+    protocol: CoefficientSum,
+    coefficients: ArrayLike,
+    malicious: int,
+    *,
+    noise: float | Fraction | None = None,
+    rng: RandomSource | None = None,
+) -> Poisoned:
+    """Run a protocol on everybody's coefficients, and again with forged messages of some.
+
+    Parameters
+    ----------
+    protocol : CoefficientSum
+        What is attacked.
+    coefficients : (n, D) array_like of float
+        Of each user's vector.
+    malicious : int
+        So many of the first users send `CoefficientSum.forged`.
+    noise : float, optional
+        Rate of discrete Laplace noise in each sum of coefficients, in steps; none by default. It is
+        the same in both runs.
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Raises
+    ------
+    ValueError
+        If there are not so many users.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = CoefficientSum(coefficients=64, bound=1 / 8, steps=2)
+    >>> found = poison(protocol, np.zeros((100, 64)), 1, rng=DeterministicRandom(0))
+    >>> round(found.honest), round(found.attacked), round(found.limit)
+    (0, 253, 256)
+    """
+    source = secure(rng)
+    given = np.asarray(coefficients, dtype=np.float64)
+    labels = protocol.randomize(given, source)
+    users = len(labels)
+    liars = integer("malicious", malicious, low=0, high=users)
+    added = np.zeros(protocol.coefficients)
+    if noise is not None:
+        drawn = discrete_laplace(noise, protocol.coefficients, source)
+        added = drawn.astype(np.float64) * (2 * protocol.bound / protocol.steps)
+    truth = protocol.inverse(given.sum(axis=0))
+    forged = protocol.forged()
+    assert protocol.allowed(forged)
+    attacked = np.concatenate([labels[liars:].reshape(-1), *[forged] * liars])
+    squares = []
+    for sent in (labels.reshape(-1), attacked):
+        estimate = protocol.inverse(protocol.totals(sent, users=users) + added)
+        squares.append(float(((estimate - truth) ** 2).sum()))
+    return Poisoned(squares[0], squares[1], (liars * protocol.influence) ** 2)
+
+
+def flooded(messages: NDArray[Any], user: int, label: int) -> NDArray[Any]:
+    """Return everybody's messages with all of one user's replaced by copies of one label.
+
+    Parameters
+    ----------
+    messages : (m, k) ndarray of int
+        As the ``randomize`` of a protocol with labels returns them: column i holds the messages of
+        user i, padded to the most that any user sends. So many the shuffler has to let pass.
+    user : int
+        The dishonest one.
+    label : int
+        The message, such as the largest value of some coefficient.
+
+    Examples
+    --------
+    >>> flooded(np.array([[1, 4], [2, 0]]), 1, 7)
+    array([[1, 7],
+           [2, 7]])
+    """
+    if messages.ndim != 2:
+        raise ValueError(f"messages must have shape (messages, users), got {messages.shape}")
+    result = messages.copy()
+    result[:, integer("user", user, low=0, high=messages.shape[1] - 1)] = label
+    return result

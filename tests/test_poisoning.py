@@ -1,0 +1,169 @@
+"""Dishonest users of protocols that send coefficients: what they reach, and no more."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikos.accounting.bounds_afnntz24 import coefficient_influence, group_sizes
+from ikos.attacks.poisoning_afnntz24 import CoefficientSum, flooded, poison
+from ikos.testing import DeterministicRandom
+from ikos.vectors import Ball, Box, SingleMessageGrid
+
+
+def test_sums_are_unbiased_and_exact_on_the_grid():
+    protocol = CoefficientSum(coefficients=3, bound=2.0, steps=4, shufflers=2)
+    a = np.array([[-2, -1, 0], [1, 2, 2]])
+    labels = protocol.randomize(a, DeterministicRandom(0))
+    assert (labels // 5 == [[0, 1, 2]] * 2).all()
+    assert (protocol.totals(labels.ravel(), users=2) == a.sum(axis=0)).all()
+    between = np.full((4000, 3), 0.3)
+    sums = protocol.totals(protocol.randomize(between, DeterministicRandom(1)).ravel(), users=4000)
+    # one of two neighbours each, a step of 1: seven standard deviations
+    assert np.abs(sums - 1200).max() < 7 * math.sqrt(4000 / 4)
+
+
+@given(st.integers(1, 12), st.data())
+@settings(max_examples=60, deadline=None)
+def test_forged_messages_pass_and_one_more_does_not(coefficients, data):
+    shufflers = data.draw(st.integers(1, coefficients))
+    limit = data.draw(st.integers(1, 3))
+    protocol = CoefficientSum(coefficients, 1.0, 3, shufflers, limit)
+    forged = protocol.forged()
+    assert protocol.allowed(forged)
+    assert forged.size == limit * coefficients
+    for label in {int(value) for value in forged}:
+        assert not protocol.allowed(np.append(forged, label))
+    honest = protocol.randomize(np.zeros((1, coefficients)), DeterministicRandom(0))[0]
+    assert protocol.allowed(honest)
+    assert sum(len(group) for group in protocol.groups) == coefficients
+
+
+def test_nothing_that_passes_moves_the_sum_further():
+    """All messages of one user, by enumeration, against what the calculator says."""
+    for shufflers, limit in product((1, 2, 3), (1, 2)):
+        protocol = CoefficientSum(3, 0.5, 1, shufflers, limit)
+        if 3 * limit > 4 and shufflers == 1:
+            continue
+        reached = []
+        for labels in product(range(6), repeat=3 * limit):
+            sent = np.array(labels)
+            if protocol.allowed(sent):
+                reached.append(protocol.totals(sent, users=1))
+        points = np.unique(np.array(reached), axis=0)
+        most = np.linalg.norm(points[:, None] - points[None], axis=2).max()
+        # adding messages to none, each worth the width at most: never beyond the influence
+        assert most <= math.sqrt(2) * protocol.influence + 1e-12
+        base = protocol.totals(np.zeros(0, dtype=np.int64), users=1)
+        far = np.linalg.norm(points - base, axis=1).max()
+        assert far == pytest.approx(protocol.influence)
+        forged = protocol.totals(protocol.forged(), users=1)
+        assert np.linalg.norm(forged - base) == pytest.approx(far)
+
+
+@pytest.mark.parametrize("shufflers", [1, 4, 16, 64])
+def test_the_law_of_the_shufflers(shufflers):
+    """d/s times the squared range of a coefficient, times d, over many users and several liars."""
+    d, users = 64, 200
+    flat = CoefficientSum(d, 1 / math.sqrt(d), 10, shufflers)
+    draw = np.random.default_rng(0)
+    x = draw.uniform(-1, 1, (users, d)) / math.sqrt(d)
+    for liars in (1, 3):
+        found = poison(flat, x, liars, rng=DeterministicRandom(1))
+        assert found.limit == pytest.approx(liars**2 * 4 * d / shufflers)
+        assert found.attacked > 0.2 * found.limit
+        # their own vectors are missing too, and rounding is left: in norm each adds
+        spare = 2 * liars + math.sqrt(found.honest) * 3
+        assert math.sqrt(found.attacked) <= math.sqrt(found.limit) + spare
+    with_noise = poison(flat, x, 0, noise=0.5, rng=DeterministicRandom(2))
+    assert with_noise.honest == with_noise.attacked > 0
+
+
+def test_a_shuffler_for_each_coefficient_leaves_a_constant():
+    """Lemma 4.2: one user moves flat coefficients by at most 2, whatever d is."""
+    for d in (4, 64, 1024):
+        flat = CoefficientSum(d, 1 / math.sqrt(d), 4, shufflers=d)
+        assert flat.influence == pytest.approx(2)
+        single = CoefficientSum(d, 1 / math.sqrt(d), 4)
+        assert single.influence == pytest.approx(2 * math.sqrt(d))
+        unit = CoefficientSum(d, 1.0, 4, shufflers=d)  # vectors of norm 1 as they are
+        assert unit.influence == pytest.approx(2 * math.sqrt(d))
+
+
+def test_two_liars_do_four_times_as_much_as_one():
+    """Lemma 4.2's bound is linear in the number of users; the square of their distance is not."""
+    d = 256
+    flat = CoefficientSum(d, 1 / math.sqrt(d), 4, shufflers=d)
+    x = np.full((100, d), -1 / math.sqrt(d))
+    one, ten = (poison(flat, x, k, rng=DeterministicRandom(1)).attacked for k in (1, 10))
+    assert one == pytest.approx(4)
+    assert ten == pytest.approx(400)
+
+
+def test_a_frame_does_not_make_it_longer():
+    d = 8
+    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(2 * d, d)))[0]  # tight: U^T U = 1
+    protocol = CoefficientSum(2 * d, 1.0, 4, shufflers=4, inverse=lambda a: basis.T @ a)
+    x = np.random.default_rng(2).normal(size=(50, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    found = poison(protocol, x @ basis.T, 1, rng=DeterministicRandom(3))
+    assert math.sqrt(found.attacked) <= math.sqrt(found.limit) + 2 + 3 * math.sqrt(found.honest)
+    assert found.limit == pytest.approx(coefficient_influence(16, 2.0, shufflers=4) ** 2)
+
+
+def test_the_grid_of_one_message():
+    """One message reaches from corner to corner: sqrt(d) times the diameter of a ball."""
+    for domain in (Box(4, -1, 1), Ball(4)):
+        protocol = SingleMessageGrid(500, domain, 1, 1e-4)
+        messages = protocol.randomize(np.zeros((500, 4)), DeterministicRandom(5))
+        low, high = (
+            protocol.analyze(protocol.shuffle(flooded(messages, 0, label))).estimate
+            for label in (0, protocol.points - 1)
+        )
+        moved = float(np.linalg.norm(high - low))
+        assert moved == pytest.approx(protocol.influence)
+        assert moved >= 2 * math.sqrt(4)
+
+
+def test_kashin_by_one_shuffler():
+    """The protocol of many messages: all that a user may send, about one coefficient."""
+    vectors = pytest.importorskip("ikos.vectors.multi_message_afnntz24")
+    protocol = vectors.KashinCorrelatedNoise(300, 4, 4, 1e-2, flooding="certified")
+    x = np.zeros((300, 4))
+    messages = protocol.randomize(x, DeterministicRandom(6))
+    label = 2 * protocol.precision  # the largest value of the first coefficient
+    forged = flooded(messages, 0, label)
+    honest, attacked = (
+        protocol.analyze(protocol.shuffle(sent)).estimate for sent in (messages, forged)
+    )
+    moved = float(np.linalg.norm(attacked - honest))
+    step = 2 * protocol.frame.largest * math.sqrt(4 / protocol.coefficients)
+    assert moved > 0.5 * len(messages) * step
+    assert moved > 10 * protocol.domain.diameter
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: CoefficientSum(0, 1, 1),
+        lambda: CoefficientSum(4, 1, 1, shufflers=5),
+        lambda: CoefficientSum(4, 0, 1),
+        lambda: CoefficientSum(4, 1, 0),
+        lambda: CoefficientSum(4, 1, 1, limit=0),
+        lambda: CoefficientSum(2, 1, 1).randomize([[2, 0]]),
+        lambda: CoefficientSum(2, 1, 1).randomize([[math.nan, 0]]),
+        lambda: CoefficientSum(2, 1, 1).randomize([1, 0]),
+        lambda: poison(CoefficientSum(2, 1, 1), [[0, 0]], 2),
+        lambda: flooded(np.zeros(3), 0, 1),
+        lambda: flooded(np.zeros((3, 2)), 2, 1),
+        lambda: group_sizes(3, 4),
+    ],
+)
+def test_bad_arguments(call):
+    with pytest.raises(ValueError, match="must"):
+        call()
