@@ -156,8 +156,6 @@ class SampledCoordinates(VectorBaseline):
         if not isinstance(domain, Box):
             raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
         eps, small = budget(epsilon, delta)
-        if not small:
-            raise ValueError("delta must be greater than 0: no shuffled answers are purely private")
         draw = choice("sampling", sampling, SAMPLINGS)
         kind = choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2

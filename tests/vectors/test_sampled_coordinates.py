@@ -1,0 +1,582 @@
+"""SCM22's protocol: the law of its messages by enumeration, errors, draws, shapes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocols.suite import bias_allowed, clipped_mean, mean_square
+from statistical import FALSE_ALARM, outcome_p_value
+
+from ikos import View
+from ikos.accounting import response_gamma
+from ikos.accounting.scm22 import SampledAnswers, sampled_answers
+from ikos.modular import blocks
+from ikos.testing import DeterministicRandom
+from ikos.vectors import Box, SampledCoordinates, VectorProtocol
+
+# The law of what is seen, from the description of the protocol alone
+
+
+def answers(u, k, gamma):
+    """Return the law of one answer: u in [0, 1] rounded to {0..k}, then randomized response."""
+    low = min(int(u * k), k - 1)
+    part = u * k - low
+    return {
+        y: gamma / (k + 1) + (1 - gamma) * ((1 - part) * (y == low) + part * (y == low + 1))
+        for y in range(k + 1)
+    }
+
+
+def sets_of(d, t, sampling):
+    if sampling == "uniform":
+        return list(itertools.combinations(range(d), t))
+    size, longer = divmod(d, t)
+    sizes = [size] * (t - longer) + [size + 1] * longer
+    starts = [sum(sizes[:i]) for i in range(t)]
+    runs = [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    return list(itertools.product(*runs))
+
+
+def report_law(x, t, k, gamma, sampling):
+    """Return the law of a user's set of (coordinate, answer)."""
+    law = Counter()
+    sets = sets_of(len(x), t, sampling)
+    for drawn in sets:
+        for ys in itertools.product(range(k + 1), repeat=t):
+            chance = math.prod(answers(x[j], k, gamma)[y] for j, y in zip(drawn, ys, strict=True))
+            law[tuple(sorted(zip(drawn, ys, strict=True)))] += chance / Fraction(len(sets))
+    return law
+
+
+def view_law(vectors, t, k, gamma, sampling, *, linked=False):
+    """Return the law of the multiset of all messages, or of all reports where these are linked."""
+    law = Counter({(): Fraction(1)})
+    for x in vectors:
+        following = Counter()
+        for seen, before in law.items():
+            for report, chance in report_law(x, t, k, gamma, sampling).items():
+                sent = (report,) if linked else report
+                following[tuple(sorted((*seen, *sent)))] += before * chance
+        law = following
+    return law
+
+
+def hockey_stick(p, q, odds):
+    return sum((max(Fraction(0), p[view] - odds * q[view]) for view in p), Fraction(0))
+
+
+def worst(d, n, t, k, gamma, sampling, epsilon, grid):
+    """Return the largest divergence over pairs of vectors, given extreme ones of the others."""
+    odds = Fraction(math.exp(epsilon))
+    ends = [tuple(map(Fraction, corner)) for corner in itertools.product((0, 1), repeat=d)]
+    found = Fraction(0)
+    for others in itertools.combinations_with_replacement(ends, n - 1):
+        for x, other in itertools.permutations(grid, 2):
+            laws = (view_law((mine, *others), t, k, gamma, sampling) for mine in (x, other))
+            found = max(found, hockey_stick(*laws, odds))
+    return found
+
+
+HALF = Fraction(1, 2)
+GRID_2 = [(Fraction(0), Fraction(0)), (Fraction(1), Fraction(1)), (HALF, Fraction(1))]
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "t", "k", "sampling", "epsilon", "delta"),
+    [
+        (2, 2, 1, 1, "stratified", 1.0, 0.1),
+        (2, 3, 1, 1, "stratified", 0.5, 0.1),
+        (2, 2, 1, 2, "stratified", 1.0, 0.05),
+        (2, 2, 2, 1, "stratified", 1.0, 0.1),
+        (2, 3, 2, 1, "stratified", 1.5, 0.1),
+        (3, 2, 2, 1, "stratified", 1.0, 0.1),
+        (3, 2, 2, 1, "uniform", 2.0, 0.1),
+    ],
+)
+def test_what_is_seen_is_as_private_as_it_says(d, n, t, k, sampling, epsilon, delta):
+    """Rounding included: one of the vectors lies between two steps."""
+    protocol = SampledCoordinates(
+        n, Box(d), epsilon, delta, messages=t, precision=k, sampling=sampling
+    )
+    gamma = protocol.gamma
+    grid = [(*x, *[x[0]] * (d - 2)) for x in GRID_2]
+    found = worst(d, n, t, k, gamma, sampling, epsilon, grid)
+    assert 0 < found <= Fraction(delta)
+    # half as many random answers are not enough, so that the bound says something
+    assert worst(d, n, t, k, gamma / 4, sampling, epsilon, grid) > Fraction(delta)
+
+
+def test_the_dimension_does_not_enter():
+    """One message: whatever d is, the view is bounded by the scalar divergence of all n users."""
+    n, k, epsilon, gamma = 3, 1, 0.5, Fraction(1, 2)
+    scalar = sampled_answers(epsilon, 0.1, n, 1, k).gamma
+    for d in (1, 2, 3):
+        assert SampledCoordinates(n, Box(d), epsilon, 0.1, precision=k).gamma == scalar
+    ends = {d: [tuple([Fraction(v)] * d) for v in (0, 1)] for d in (1, 2, 3)}
+    found = [worst(d, n, 1, k, gamma, "uniform", epsilon, ends[d]) for d in (1, 2)]
+    from ikos.accounting import response_delta
+
+    bound = Fraction(response_delta(epsilon, n, k + 1, gamma))
+    assert all(0 < one <= bound for one in found)
+    # counting k values where there are k + 1 promises less than what is seen, for enough steps
+    assert response_gamma(epsilon, 0.1, n, 2) < response_gamma(epsilon, 0.1, n, 3)
+
+
+def test_mutant_two_coordinates_in_one_message_are_not_private():
+    """Linked pairs break the very guarantee that separate messages have (see the errata)."""
+    d, n, t, k, epsilon, delta = 3, 3, 3, 1, 1.0, 0.1
+    gamma = SampledCoordinates(n, Box(d), epsilon, delta, messages=t, precision=k).gamma
+    ends = [tuple([Fraction(v)] * d) for v in (0, 1)]
+    odds = Fraction(math.exp(epsilon))
+    apart, linked = (
+        hockey_stick(
+            *(view_law((x, *[ends[1]] * (n - 1)), t, k, gamma, "stratified", linked=how)
+              for x in ends),
+            odds,
+        )
+        for how in (False, True)
+    )  # fmt: skip
+    assert apart <= Fraction(delta) < linked
+
+
+def test_mutant_fewer_values_are_not_private():
+    """gamma for k values in place of k + 1, as the paper counts."""
+    d, n, k, epsilon, delta = 1, 3, 2, 1.0, 0.05
+    mutant = response_gamma(epsilon, delta, n, k)
+    ends = [(Fraction(0),), (Fraction(1),)]
+    middle = [(Fraction(1, 2),)] * (n - 1)
+    odds = Fraction(math.exp(epsilon))
+    laws = [view_law((x, *middle), 1, k, mutant, "uniform") for x in ends]
+    exact = SampledCoordinates(n, Box(d), epsilon, delta, precision=k).gamma
+    sound = [view_law((x, *middle), 1, k, exact, "uniform") for x in ends]
+    assert hockey_stick(*sound, odds) <= Fraction(delta) < hockey_stick(*laws, odds)
+
+
+# What is sent follows that law
+
+SENT = [
+    (1, 2, "stratified"),
+    (2, 1, "stratified"),
+    (3, 2, "stratified"),
+    (2, 1, "uniform"),
+    (3, 1, "uniform"),
+]
+
+
+def made(d, t, k, sampling, n=2, **options):
+    return SampledCoordinates(
+        n, Box(d), 2, 0.3, messages=t, precision=k, sampling=sampling, **options
+    )
+
+
+def pairs(protocol, messages):
+    """Return each user's set of (coordinate, answer)."""
+    t, d, k = protocol.messages, protocol.dimension, protocol.precision
+    starts = np.zeros(t, dtype=np.int64)
+    if protocol.answers.sampling == "stratified":
+        size, longer = divmod(d, t)
+        starts = np.cumsum([0, *[size] * (t - longer), *[size + 1] * longer])[:-1]
+    coordinates, ys = np.divmod(messages, k + 1)
+    coordinates = coordinates + starts[:, np.newaxis]
+    return [
+        tuple(sorted(zip(js, values, strict=True)))
+        for js, values in zip(coordinates.T.tolist(), ys.T.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("t", "k", "sampling"), SENT)
+def test_messages_have_the_law(t, k, sampling):
+    x = [0.0, 0.25, 1.0, 0.625]
+    users = 6000
+    protocol = made(4, t, k, sampling, n=users)
+    # any probability will do: the law of the messages is what is tested
+    found = SampledAnswers(t, k, Fraction(3, 8), sampling, "single")
+    protocol._hold(answers=found)
+    messages = protocol.randomize(np.tile(x, (users, 1)), DeterministicRandom(1))
+    law = report_law([Fraction(v) for v in x], t, k, Fraction(3, 8), sampling)
+    assert sum(law.values()) == 1
+    assert outcome_p_value(pairs(protocol, messages), law) > FALSE_ALARM
+    single = [pairs(protocol, protocol.report(x, rng)[:, np.newaxis])[0]
+              for rng in map(DeterministicRandom, range(400))]  # fmt: skip
+    assert outcome_p_value(single, law) > FALSE_ALARM
+    wrong = report_law([Fraction(v) for v in x], t, k, Fraction(1, 8), sampling)
+    assert outcome_p_value(pairs(protocol, messages), wrong) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("d", "t"), [(5, 2), (6, 3), (40, 30), (7, 7)])
+def test_uniform_draws_are_uniform_sets(d, t):
+    """Both ways to draw: one by one for few, from permutations for many."""
+    protocol = made(d, t, 1, "uniform")
+    users = 20_000
+    drawn = protocol._drawn(users, DeterministicRandom(3))
+    assert drawn.shape == (t, users)
+    inside = np.zeros((d, users), dtype=int)
+    np.put_along_axis(inside, drawn, 1, axis=0)
+    assert (inside.sum(axis=0) == t).all()  # no coordinate twice
+    if math.comb(d, t) < 100:
+        law = {s: Fraction(1, math.comb(d, t)) for s in itertools.combinations(range(d), t)}
+        assert outcome_p_value(map(tuple, np.sort(drawn, axis=0).T.tolist()), law) > FALSE_ALARM
+    else:
+        for j in (0, 17, 39):
+            law = {0: 1 - t / d, 1: t / d}
+            assert outcome_p_value(inside[j].tolist(), law) > FALSE_ALARM
+
+
+def test_draws_of_runs_are_uniform_and_independent():
+    protocol = made(7, 3, 1, "stratified")
+    drawn = protocol._drawn(20_000, DeterministicRandom(4))
+    law = {s: Fraction(1, 12) for s in itertools.product((0, 1), (2, 3), (4, 5, 6))}
+    assert outcome_p_value(map(tuple, drawn.T.tolist()), law) > FALSE_ALARM
+
+
+# The estimate
+
+
+@cache
+def exact_moments(x, t, k, sampling, centre, lower, upper):
+    """Return mean and mean squared error of the estimate for a user alone, by enumeration."""
+    width = upper - lower
+    d = len(x)
+    protocol = SampledCoordinates(
+        1, Box(d, lower, upper), 8, 0.5, messages=t, precision=k, sampling=sampling, centre=centre
+    )
+    unit = [(Fraction(v) - lower) / width for v in x]
+    law = report_law(unit, t, k, protocol.gamma, sampling)
+    starts = np.zeros(t, dtype=np.int64)
+    if sampling == "stratified":
+        size, longer = divmod(d, t)
+        starts = np.cumsum([0, *[size] * (t - longer), *[size + 1] * longer])[:-1]
+    mean, square = np.zeros(d), np.zeros(d)
+    for report, chance in law.items():
+        labels = [
+            (j - start) * (k + 1) + y for (j, y), start in zip(report, starts.tolist(), strict=True)
+        ]
+        columns = [np.array([label]) for label in labels]
+        if sampling == "uniform":
+            columns = [np.array(labels)]
+        estimate = protocol.analyze(View(tuple(columns), None)).estimate
+        mean += float(chance) * estimate
+        square += float(chance) * (estimate - np.array(x)) ** 2
+    return protocol, mean, square
+
+
+@pytest.mark.parametrize(("t", "k", "sampling"), SENT)
+@pytest.mark.parametrize(("lower", "upper", "centre"), [(0, 1, None), (0, 1, 0.0), (-3, 5, 4.0)])
+def test_no_bias_and_the_error_that_is_said_by_enumeration(t, k, sampling, lower, upper, centre):
+    d = 4
+    sets = []
+    for part in (0, 0.125, 0.5, 0.75, 1):
+        x = tuple([lower + part * (upper - lower)] * d)
+        protocol, mean, square = exact_moments(x, t, k, sampling, centre, lower, upper)
+        assert mean == pytest.approx(np.array(x), abs=1e-9 * (upper - lower))
+        error = protocol.error(1)
+        assert square.sum() <= error.mean_square * (1 + 1e-9)
+        assert square.max() <= error.coordinate.mean_square * (1 + 1e-9)
+        sets.append(square.sum() / error.mean_square)
+    assert max(sets) > 0.9  # one of these few is nearly the worst
+
+
+def test_mutant_the_paper_does_not_count_the_sampling():
+    protocol = SampledCoordinates(50_000, Box(100), 0.95, 1e-6, precision=3, centre=0)
+    error = protocol.error(50_000)
+    assert error.sampling / error.mean_square > 0.95
+    # its own error, of the mean: n^-2 times that of the sum for one message
+    own = protocol.published_error() * protocol.n**2
+    assert own < error.mean_square / 30
+    everything = SampledCoordinates(5000, Box(10), 1, 1e-6, precision=3, messages=10)
+    error = everything.error(5000)
+    assert error.sampling == 0
+    assert everything.published_error() == pytest.approx(
+        error.mean_square * 10**2 / 5000**2, rel=1e-6
+    )
+
+
+CASES = {
+    "one": {"messages": 1, "precision": 2},
+    "runs": {"messages": 3, "precision": 1},
+    "uniform": {"messages": 3, "precision": 1, "sampling": "uniform"},
+    "all": {"messages": 8},
+    "low": {"messages": 2, "centre": -1.0},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("data", ["spread", "low", "high"])
+def test_measured_errors(name, data):
+    """False alarms at most 1e-9 for each: `bias_allowed` and `mean_square` hold at every size."""
+    n, d, runs = 400, 8, 300
+    protocol = SampledCoordinates(n, Box(d, -1, 2), 2, 1e-3, **CASES[name])
+    x = {
+        "spread": np.random.default_rng(0).uniform(-1, 2, (n, d)),
+        "low": np.full((n, d), -1.0),
+        "high": np.full((n, d), 2.0),
+    }[data]
+    rng = DeterministicRandom([*CASES].index(name))
+    errors = np.array([protocol.run(x, rng).estimate - x.sum(axis=0) for _ in range(runs)])
+    law = protocol.error(n).coordinate
+    for j in (0, d - 1):
+        assert abs(clipped_mean(errors[:, j], law.mean_square)) <= bias_allowed(
+            law.mean_square, runs
+        )
+        assert mean_square(errors[:, j], law.mean_square)[0] <= 1
+    assert np.abs(errors).max() <= law.half_width(1e-9 / errors.size)
+    norms = np.sqrt((errors**2).sum(axis=1))
+    assert mean_square(norms, protocol.mse)[0] <= 1
+    if data == "high":  # the worst, or near it
+        assert mean_square(norms, protocol.mse)[1] >= 0.5
+
+
+def test_mutant_debiasing_with_another_mean_is_seen():
+    n, d, runs = 4000, 2, 100
+    protocol = SampledCoordinates(n, Box(d), 0.5, 1e-6, precision=3, messages=2)
+    x = np.full((n, d), 0.25)
+    rng = DeterministicRandom(9)
+    errors = np.array([protocol.run(x, rng).estimate - x.sum(axis=0) for _ in range(runs)])
+    mse = protocol.error(n).coordinate.mean_square
+    allowed = bias_allowed(mse, runs)
+    gamma = float(protocol.gamma)
+    bias = n * gamma / 2 / (1 - gamma) / 3  # (k + 1) / 2 in place of k / 2
+    assert abs(clipped_mean(errors[:, 0], mse)) <= allowed
+    assert abs(clipped_mean(errors[:, 0] - bias, mse)) > allowed
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([(0.0, 1.0), (-1e6, 3.5), (0.1, 0.3), (-1e80, 1e80), (1e15, 1e15 + 2)]),
+    st.integers(1, 5),
+)
+def test_sums_are_correctly_rounded(seed, ends, t):
+    """What is added up is exact, and the result is the nearest double."""
+    lower, upper = ends
+    d, n, k = 5, 30, 3
+    protocol = SampledCoordinates(n, Box(d, lower, upper), 4, 0.1, messages=t, precision=k)
+    x = np.random.default_rng(seed).random((n, d)) * (upper - lower) + lower
+    x = np.clip(x, lower, upper)
+    messages = protocol.randomize(x, DeterministicRandom(seed))
+    found = protocol.analyze(protocol.shuffle(messages)).estimate
+    low, width, c = Fraction(lower), Fraction(upper) - Fraction(lower), Fraction(protocol.centre)
+    exact = [n * c] * d
+    size, longer = divmod(d, t)
+    weights = [size] * (size * (t - longer)) + [size + 1] * ((size + 1) * longer)
+    for report in pairs(protocol, messages):
+        for j, y in report:
+            v = low + width * (Fraction(y, k) - protocol.gamma / 2) / (1 - protocol.gamma)
+            exact[j] += weights[j] * (v - c)
+    assert found.tolist() == [float(value) for value in exact]
+    assert (protocol.run(x, DeterministicRandom(seed)).estimate == found).all()
+
+
+# Influence
+
+
+@pytest.mark.parametrize("centre", [None, -1.0])
+@pytest.mark.parametrize(("t", "sampling"), [(1, "stratified"), (3, "stratified"), (2, "uniform")])
+def test_one_user_reaches_the_influence_and_no_more(t, sampling, centre):
+    n, d, k = 6, 5, 1
+    protocol = SampledCoordinates(
+        n, Box(d, -1, 2), 4, 0.1, messages=t, precision=k, sampling=sampling, centre=centre
+    )
+    honest = protocol.randomize(np.zeros((n, d)), DeterministicRandom(1))
+    sizes = protocol._sizes.tolist() * (t if sampling == "uniform" else 1)
+    estimates = []
+    for forged in itertools.product(*(range(size * (k + 1)) for size in sizes)):
+        messages = honest.copy()
+        messages[:, 0] = forged
+        estimates.append(protocol.analyze(protocol.shuffle(messages)).estimate)
+    reached = max(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(estimates, 2))
+    assert reached == pytest.approx(protocol.influence, rel=1e-9)
+
+
+# Parameters
+
+
+def test_the_papers_sizes():
+    """d = 100, n = 50,000, k = 3, epsilon = 0.95: its formula asks for a probability above 1."""
+    protocol = SampledCoordinates(50_000, Box(100), 0.95, 1e-6, precision=3)
+    assert 0.003 < protocol.gamma < 0.004
+    assert protocol.guarantee.delta == 1e-6
+    assert "dimension does not enter" in protocol.guarantee.theorem
+    with pytest.raises(ValueError, match=r"n must be larger .* is 1\.35"):
+        SampledCoordinates(50_000, Box(100), 0.95, 1e-6, precision=3, parameters="published")
+    published = SampledCoordinates(50_000, Box(100), 0.95, 0.5, precision=3, parameters="published")
+    assert float(published.gamma) == pytest.approx(0.1705, abs=1e-4)
+    # what is proved of it is far better than what is claimed: the dimension is paid for twice
+    assert published.guarantee.delta < 1e-40
+
+
+@pytest.mark.parametrize("sampling", ["stratified", "uniform"])
+def test_published_parameters_for_several(sampling):
+    protocol = SampledCoordinates(
+        10_000, Box(20), 0.95, 0.5, messages=3, precision=1, sampling=sampling,
+        parameters="published",
+    )  # fmt: skip
+    assert 0.21 < protocol.gamma < 0.22
+    assert 0 < protocol.guarantee.delta < 1e-6
+    assert "SCM22" in protocol.guarantee.theorem
+    assert "3 messages" in protocol.guarantee.theorem
+    assert any("told to be of one user" in c for c in protocol.guarantee.conditions)
+    assert SampledCoordinates(10**6, Box(10), 0.95, 0.5, parameters="published").precision == 12
+
+
+def test_more_messages_are_better_than_one():
+    """The paper's choice t = 1 is the worst where the sampling is counted."""
+    errors = [SampledCoordinates(2000, Box(8), 1, 1e-6, messages=t).mse for t in (1, 2, 4, 8)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 5 * errors[-1]
+    assert SampledCoordinates(2000, Box(8), 1, 1e-6, messages=None).messages == 8
+
+
+def test_dishonest_users_are_counted_out():
+    some = SampledCoordinates(5000, Box(12), 1, 1e-6, precision=3, min_honest=2500)
+    assert some.gamma == response_gamma(1, 1e-6, 2500, 4)
+    x = np.zeros((2500, 12))
+    assert some.run(x, DeterministicRandom(0)).users == 2500
+    with pytest.raises(ValueError, match="must hold min_honest = 2500 to n = 5000"):
+        some.run(x[1:])
+
+
+def test_cost_in_bits():
+    assert SampledCoordinates(100, Box(8), 2, 0.1, precision=3).cost().bits_per_message == 5
+    runs = SampledCoordinates(100, Box(9), 2, 0.1, precision=1, messages=4)
+    assert runs.cost().bits_per_message == 3  # the longest run has three coordinates
+    every = SampledCoordinates(100, Box(9), 2, 0.1, precision=1, messages=9)
+    assert every.cost().bits_per_message == 1
+    one = SampledCoordinates(100, Box(9), 2, 0.1, precision=1, messages=2, sampling="uniform")
+    assert one.cost().bits_per_message == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"domain": 5}, TypeError, "domain must be a Box, got int"),
+        ({"messages": 0}, ValueError, "messages must be at least 1, got 0"),
+        ({"messages": 6}, ValueError, "messages must be at most 5, got 6"),
+        ({"messages": 1.0}, TypeError, "messages must be an integer"),
+        ({"precision": 0}, ValueError, "precision must be at least 1"),
+        ({"sampling": "all"}, ValueError, "sampling must be one of"),
+        ({"parameters": "best"}, ValueError, "parameters must be one of"),
+        ({"centre": 1.5}, ValueError, "centre must be at most 1, got 1.5"),
+        ({"shape": (2, 3)}, ValueError, "shape must have domain.dimension = 5 entries"),
+        ({"shape": (5.0,)}, TypeError, "shape must be an integer"),
+        ({"delta": 0}, ValueError, "delta must be at least 1e-100"),
+        ({"epsilon": 0}, ValueError, "epsilon must be"),
+        ({"n": 0}, ValueError, "n must be at least 1"),
+        ({"min_honest": 101}, ValueError, "min_honest must be at most 100"),
+        ({"parameters": "published", "epsilon": 7}, ValueError, "epsilon must be at most 6"),
+        (
+            {"epsilon": 1e-5, "delta": 1e-9, "messages": 5, "precision": 9, "n": 2},
+            ValueError,
+            "must be smaller",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(options, error, words):
+    given = {"n": 100, "domain": Box(5), "epsilon": 1, "delta": 1e-3, **options}
+    n, domain, epsilon, delta = (given.pop(name) for name in ("n", "domain", "epsilon", "delta"))
+    with pytest.raises(error, match=words):
+        SampledCoordinates(n, domain, epsilon, delta, **given)
+
+
+@pytest.mark.parametrize("sampling", ["stratified", "uniform"])
+def test_what_is_not_a_view_of_this_protocol(sampling):
+    protocol = made(4, 2, 1, sampling, n=3)
+    good = protocol.shuffle(protocol.randomize(np.zeros((3, 4)), DeterministicRandom(0)))
+    assert protocol.analyze(good).users == 3
+    first = good.columns[0]
+    most = np.array([8] * first.size)
+    for columns in ((most, *good.columns[1:]), (first[:-1], *good.columns[1:]), (first,) * 3):
+        with pytest.raises(ValueError, match="view must"):
+            protocol.analyze(View(columns, None))
+    with pytest.raises(TypeError, match="view must hold integers"):
+        protocol.analyze(View(tuple(c.astype(float) for c in good.columns), None))
+    with pytest.raises(ValueError, match="messages must be 2 of each user"):
+        protocol.shuffle(np.zeros((1, 3), dtype=np.int64))
+
+
+def test_blocks_do_not_change_the_law(monkeypatch):
+    from ikos.vectors import sampled_coordinates_scm22 as module
+
+    protocol = made(6, 2, 1, "stratified", n=50)
+    x = np.random.default_rng(1).random((50, 6))
+    monkeypatch.setattr(module, "BLOCK", 7)
+    rng = DeterministicRandom(5)
+    messages = protocol.randomize(x, rng)
+    assert messages.shape == (2, 50)
+    estimate = protocol.analyze(protocol.shuffle(messages)).estimate
+    assert (estimate == protocol.run(x, DeterministicRandom(5)).estimate).all()
+    assert len(list(blocks(50, 7 // 2))) == 17
+
+
+def test_other_types_of_numbers():
+    protocol = made(4, 2, 1, "stratified", n=3)
+    for kind in (np.float32, np.float16, np.int8, np.uint64):
+        x = np.array([[0, 1, 1, 0]] * 3, dtype=kind)
+        same = protocol.run(x.astype(float), DeterministicRandom(2)).estimate
+        assert (protocol.run(x, DeterministicRandom(2)).estimate == same).all()
+
+
+# Matrices and tensors
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 2)])
+def test_matrices_and_tensors(shape):
+    d = math.prod(shape)
+    options = {"messages": 3, "precision": 2}
+    flat = SampledCoordinates(40, Box(d, -1, 1), 2, 1e-2, **options)
+    protocol = SampledCoordinates(40, Box(d, -1, 1), 2, 1e-2, shape=shape, **options)
+    assert isinstance(protocol, VectorProtocol)
+    x = np.random.default_rng(0).uniform(-1, 1, (40, *shape))
+    result = protocol.run(x, DeterministicRandom(1))
+    assert type(result).__name__ == "TensorResult"
+    assert result.estimate.shape == shape
+    assert not result.estimate.flags.writeable
+    vector = flat.run(x.reshape(40, d), DeterministicRandom(1))
+    assert (result.estimate.ravel() == vector.estimate).all()
+    assert result.mean().shape == shape
+    band = result.interval(0.9, simultaneous=True)
+    assert band.low.shape == shape
+    assert (band.low.ravel() == vector.interval(0.9, simultaneous=True).low).all()
+    assert f"{d} coordinates ({' x '.join(map(str, shape))})" in str(result)
+    parts = protocol.analyze(protocol.shuffle(protocol.randomize(x, DeterministicRandom(1))))
+    assert (parts.estimate == result.estimate).all()
+    assert protocol.report(x[0]).shape == (3,)
+    for wrong in (x.reshape(40, d), x[0], np.swapaxes(x, 1, 2)[:, :, :1]):
+        with pytest.raises(ValueError, match=r"x must have shape \(users, "):
+            protocol.run(wrong)
+    with pytest.raises(ValueError, match="x must have shape"):
+        protocol.report(x)
+    x[(1, *[0] * len(shape))] = np.nan
+    with pytest.raises(ValueError, match=r"x\[1, 0\] must be in"):
+        protocol.run(x)
+    assert protocol != flat
+
+
+def test_a_shape_checks_its_users():
+    protocol = SampledCoordinates(5, Box(4), 2, 0.1, shape=(2, 2))
+    with pytest.raises(ValueError, match="x must hold n = 5"):
+        protocol.run(np.zeros((4, 2, 2)))
+    with pytest.raises(TypeError, match="x must hold real numbers"):
+        protocol.run(np.zeros((5, 2, 2), dtype=bool))
+
+
+# Size
+
+
+@pytest.mark.slow
+def test_many_users_and_coordinates():
+    """10^5 users, d = 1024, half a gigabyte of data: about a second, and few more bytes."""
+    n, d = 10**5, 1024
+    protocol = SampledCoordinates(n, Box(d), 1, 1e-8, precision=3)
+    x = np.random.default_rng(0).random((n, d), dtype=np.float32)
+    result = protocol.run(x, DeterministicRandom(1))
+    error = float(((result.estimate - x.sum(axis=0, dtype=float)) ** 2).sum())
+    assert 0 < error < 2 * protocol.mse
