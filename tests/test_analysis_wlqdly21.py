@@ -1,0 +1,203 @@
+"""The program that computes WLQDLY21's figures: what it simulates has the protocols' law."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import math
+import sys
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+from vectors.key_value_laws import collision_law
+
+from ikos.testing import DeterministicRandom
+from ikos.vectors import PCKVGRR, PCKVUE, Collision, PrivKV
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).resolve().parents[1]
+FALSE_ALARM = 1e-9
+
+
+@pytest.fixture(name="program", scope="module")
+def fixture_program():
+    sys.path.insert(0, str(ROOT))
+    try:
+        return importlib.import_module("analysis.wlqdly21_figures")
+    finally:
+        sys.path.remove(str(ROOT))
+
+
+@pytest.fixture(name="made", scope="module")
+def fixture_made(program, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wlqdly21")
+    result = CliRunner().invoke(program.command, ["--output", str(folder), "--quick"])
+    assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+# What is simulated
+
+
+@pytest.mark.parametrize(("s", "t"), [(1, 2), (2, 3), (3, 4), (2, 5)])
+def test_the_law_of_hits_is_definition_3s(program, s, t):
+    """Over all hash values of a user's s events."""
+    gamma = Fraction(1, 3)
+    odds = 1 + Fraction(t, s) * (1 - gamma) / gamma
+    law = [Fraction(0)] * (s + 1)
+    for values in product(range(t), repeat=s):
+        for z, chance in collision_law(values, s, t, odds).items():
+            law[values.count(z)] += chance / t**s
+    np.testing.assert_allclose(program.hits_law(s, t, float(gamma)), [float(p) for p in law])
+
+
+SMALL = {
+    "collision": lambda n, **b: Collision(n, 6, 3, **b),
+    "privkv": lambda n, **b: PrivKV(n, 6, 3, **b),
+    "pckv-grr": lambda n, **b: PCKVGRR(n, 6, 3, **b),
+    "pckv-ue": lambda n, **b: PCKVUE(n, 6, 3, **b),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_simulated_counts_have_the_law_of_a_run(program, name):
+    """Kolmogorov and Smirnov's test of two samples, with the exact law of its statistic."""
+    protocol = SMALL[name](200, epsilon=2)
+    rng = np.random.default_rng(1)
+    people = program.People.drawn(200, 6, 3, rng)
+    source, x = DeterministicRandom(2), people.vectors
+    runs = 300
+    made = np.array([program.simulated(protocol, people, rng) for _ in range(runs)])
+    real = np.array([protocol.run(x, source).counts for _ in range(runs)])
+    weights = np.arange(1, 13).reshape(6, 2)
+    summaries = (
+        lambda c: c[:, 0, 0],
+        lambda c: c[:, 5, 1],
+        lambda c: (c * weights).sum(axis=(1, 2)),
+        lambda c: np.array([program.errors(one, people)[0] for one in c]),
+    )
+    for summary in summaries:
+        test = stats.ks_2samp(summary(made), summary(real), method="exact")
+        assert test.pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_simulated_counts_have_the_claimed_variance(program, name):
+    """At a fixed seed, with tolerances of eight standard deviations of 4000 runs and more."""
+    protocol = SMALL[name](100, epsilon=1)
+    rng = np.random.default_rng(3)
+    people = program.People.drawn(100, 6, 3, rng)
+    made = np.array([program.simulated(protocol, people, rng) for _ in range(4000)])
+    truth = people.counts.reshape(6, 2)
+    wanted = truth * protocol.variances.present + (100 - truth) * protocol.variances.absent
+    np.testing.assert_allclose(made.mean(axis=0), truth, atol=8 * np.sqrt(wanted.max() / 4000))
+    np.testing.assert_allclose(((made - truth) ** 2).mean(axis=0), wanted, rtol=0.25)
+
+
+def test_people_are_as_in_the_paper(program):
+    people = program.People.drawn(5000, 12, 4, np.random.default_rng(0))
+    x = people.vectors
+    assert (np.count_nonzero(x, axis=1) == 4).all()
+    counts = np.stack([(x == 1).sum(axis=0), (x == -1).sum(axis=0)], axis=1)
+    assert (counts.reshape(-1) == people.counts).all()
+    assert stats.chisquare(people.counts).pvalue > FALSE_ALARM
+
+
+def test_errors_are_of_projected_frequencies(program):
+    people = program.People.drawn(50, 4, 2, np.random.default_rng(0))
+    assert program.errors(people.counts.reshape(4, 2).astype(float), people) == pytest.approx(
+        (0, 0)
+    )
+    tve, mae = program.guess_errors(people)
+    away = np.abs(people.counts / 50 - 2 / 8)
+    assert (tve, mae) == pytest.approx((away.sum(), away.max()))
+    tve, mae = program.errors(1e9 * np.eye(8)[0].reshape(4, 2), people)  # one event has it all
+    assert tve == pytest.approx(2 * (2 - people.counts[0] / 50))
+    assert mae == pytest.approx(2 - people.counts[0] / 50)
+
+
+def test_central_noise_is_the_smaller_of_two(program):
+    assert program.central_noise(1, 0.5, 1e-5) == pytest.approx(math.sqrt(2) * 4)
+    sigma = program.central_noise(64, 0.5, 1e-5)
+    assert sigma < math.sqrt(2) * 2 * 64 / 0.5
+    a, b = 16 / (2 * sigma), 0.5 * sigma / 16
+    delta = stats.norm.cdf(a - b) - math.exp(0.5) * stats.norm.cdf(-a - b)
+    assert delta == pytest.approx(1e-5, rel=1e-6)
+
+
+# What it writes
+
+
+def test_help(program):
+    assert program.PROGRAM in CliRunner().invoke(program.command, ["--help"]).output
+
+
+def test_files(made):
+    folder, output = made
+    names = {path.name for path in folder.iterdir()}
+    figures = ("wlqdly21-figures-5-6", "wlqdly21-local", "wlqdly21-shuffled")
+    wanted = {name + suffix for name in figures for suffix in (".svg", ".png")}
+    assert names == wanted | {"wlqdly21-errors.csv", "wlqdly21.md"}
+    assert all(str(folder / name) in output for name in names)
+
+
+def test_points(made):
+    with (made[0] / "wlqdly21-errors.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["s"] for row in rows} == {"4", "8", "16", "32"}
+    assert len({row["mechanism"] for row in rows}) == 6
+    by = {(row["s"], row["epsilon"], row["mechanism"]): row for row in rows}
+    for s in ("4", "8", "16"):
+        for kind in ("tve", "mae"):
+            ours = float(by[s, "2.0", "Collision"][kind])
+            assert all(
+                ours < float(by[s, "2.0", other][kind])
+                for other in ("PrivKV", "PCKV-GRR", "PCKV-UE")
+            )
+    # frequencies that add up to s are no further than 2 s apart
+    assert all(float(row["tve"]) <= math.log(2 * int(row["s"])) + 1e-9 for row in rows)
+
+
+def test_tables(made):
+    text = (made[0] / "wlqdly21.md").read_text(encoding="utf-8")
+    for heading in ("means over the budgets", "exact mean squared error", "After shuffling"):
+        assert heading in text
+    line = next(line for line in text.splitlines() if line.startswith("| 1,024 |   4 |"))
+    ours, counted, theorem = (line.split("|")[i].split()[0] for i in (3, 7, 8))
+    assert float(counted) < float(ours) < float(theorem) / 3
+
+
+def test_the_same_seed_gives_the_same_files(program, made, tmp_path):
+    result = CliRunner().invoke(program.command, ["--output", str(tmp_path), "--quick"])
+    assert result.exit_code == 0
+    for path in made[0].iterdir():
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+# The figures' code
+
+
+def test_panels_that_cannot_be_drawn_are_refused():
+    from ikos.plots.wlqdly21 import Line, Panel, panels_figure
+
+    panel = Panel("a", (Line("b", (1.0,), (1.0,)),))
+    for rows in ({}, {"y": []}, {"y": [panel], "z": [panel, panel]}):
+        with pytest.raises(ValueError, match="rows"):
+            panels_figure(rows, "title", below="x")
+
+
+def test_references_are_lines_without_markers():
+    from ikos.plots.wlqdly21 import Line, Panel, panels_figure
+
+    lines = (Line("one", (1.0, 2.0), (1.0, 2.0)), Line("two", (1.0, 2.0), (3.0, 3.0), "dashed"))
+    figure = panels_figure({"y": [Panel("a", lines)]}, "title", below="x", logarithmic=True)
+    drawn = {line.get_gid(): line for line in figure.axes[0].get_lines()}
+    assert drawn["one"].get_marker() == "o"
+    assert drawn["two"].get_marker() == "None"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
