@@ -17,7 +17,7 @@ and its points are the centres of at most N balls with at most N r^d of the unit
 
     N r^d >= e^-epsilon (1 - delta - a / r^2),
 
-and with r^2 = a (d + 2) / (d (1 - delta)) and N <= (e n)^k / sqrt(2 pi k) this bounds k. (The paper
+and with r^2 = a (d + 2) / (d (1 - delta)) and N <= (e n)^k this bounds k. (The paper
 takes a packing, for which distances must be halved, and squared ones where Markov's inequality is
 used.) The bound ends at a = 1, Err = n, and there is none beyond Err = n^2: sending the zero vector
 has this error, so that the stated bound of order min(n epsilon^2, d) / log n cannot hold for sums
@@ -135,8 +135,9 @@ def _users_and_dimension(n: object, d: object) -> tuple[int, int]:
 
 
 def _log_subsets(n: int, k: int) -> float:
-    """Return an upper bound of ln C(n k, k), which grows with k."""
-    return k * (1 + math.log(n)) - math.log(2 * math.pi * k) / 2
+    """Return an upper bound of ln C(n k, k), n >= 2, by Stirling's formula; it grows with k."""
+    entropy = math.log(n) + (n - 1) * math.log1p(1 / (n - 1))
+    return k * entropy - math.log(2 * math.pi * k * (n - 1) / n) / 2
 
 
 def _sum_log_need(d: int, epsilon: float, delta: float, a: float) -> float:
@@ -174,7 +175,7 @@ def least_messages(
     Parameters
     ----------
     n, d : int
-        Users, and coordinates of their vectors.
+        Users, at least 2, and coordinates of their vectors.
     epsilon, delta : float
         The guarantee of the view of one shuffler; delta may be 0.
     mse : float
@@ -201,6 +202,7 @@ def least_messages(
     101
     """
     users, dimension = _users_and_dimension(n, d)
+    integer("n", n, low=2)
     eps, small = _budget(epsilon, delta)
     error = float(number("mse", mse, above=0))
     name = choice("protocol", protocol, ("unbiased", "summation"))

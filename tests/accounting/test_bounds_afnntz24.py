@@ -1,0 +1,316 @@
+"""Bounds on what is possible: by brute force, beside protocols, and each step of the proofs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate
+from scipy.special import betainc
+
+from ikos.accounting.bbgn19 import closed_form_gamma
+from ikos.accounting.bounds_afnntz24 import (
+    _ball_moment,
+    _box_moment,
+    _log_subsets,
+    _sum_log_need,
+    _unbiased_log_need,
+    coefficient_influence,
+    counter_bits,
+    group_sizes,
+    least_messages,
+    poisoning_floor,
+    published_error,
+    published_gamma,
+    published_levels,
+    single_message_floor,
+    token_bits,
+)
+from ikos.vectors import Ball, Box, SingleMessageGrid
+
+# Steps of the proofs
+
+
+def test_the_number_of_subsets():
+    for n, k in product((2, 3, 10, 1000), (1, 2, 5, 40)):
+        exact = math.log(math.comb(n * k, k))
+        assert exact <= _log_subsets(n, k) <= exact + 0.15
+    grown = [_log_subsets(2, k) for k in range(1, 200)]
+    assert grown == sorted(grown)
+
+
+@given(st.integers(1, 200), st.floats(1e-6, 1))
+def test_the_measure_of_a_cap(m, x):
+    """I_x(m/2, 1/2) <= x^(m/2): a cap of half angle arcsin sqrt(x) on the sphere in m + 1."""
+    assert betainc(m / 2, 0.5, x) <= x ** (m / 2) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+def test_moments_of_the_distance_to_the_middle(d):
+    draw = np.random.default_rng(d)
+    for r in (0.0, 0.2, 0.7, 1.0):
+        ball = integrate.quad(lambda t, r=r: max(t - r, 0) ** 2 * d * t ** (d - 1), 0, 1)[0]
+        assert _ball_moment(np.array([r]), d)[0] == pytest.approx(ball, abs=1e-9)
+        scale = r * math.sqrt(d) / 2
+        drawn = np.linalg.norm(draw.uniform(-0.5, 0.5, (20_000, d)), axis=1)
+        box = (np.maximum(drawn - scale, 0) ** 2).mean()
+        # a bound from below; seven standard errors
+        slack = 7 * (np.maximum(drawn - scale, 0) ** 2).std() / math.sqrt(20_000)
+        assert _box_moment(np.array([scale]), d)[0] <= box + slack
+        assert _box_moment(np.array([0.0]), d)[0] >= 0.55 * d / 12
+
+
+def test_the_middle_is_the_worst_place():
+    """E (|a - b| - r)_+^2 is least for b in the middle: exact sums on a grid of the disc."""
+    grid = np.linspace(-1, 1, 41)
+    disc = np.array([p for p in product(grid, repeat=2) if p[0] ** 2 + p[1] ** 2 <= 1])
+    for r in (0.1, 0.5):
+        values = [
+            (np.maximum(np.linalg.norm(disc - b, axis=1) - r, 0) ** 2).mean()
+            for b in ([0, 0], [0.2, 0], [0.5, 0.3], [0.9, 0])
+        ]
+        assert values == sorted(values)
+
+
+def test_messages_near_a_point_by_enumeration():
+    """The inequality for P[R(a) near b], on all randomizers of a coarse grid, n = 2 and 3."""
+    tested = 0
+    steps = [Fraction(i, 6) for i in range(7)]
+    for n, p, q in product((2, 3), steps, steps):  # P[near b] under b and under a
+        # the view: how many messages are near b, among (b, a, ..., a) and (a, ..., a)
+        others = [math.comb(n - 1, j) * q**j * (1 - q) ** (n - 1 - j) for j in range(n)]
+        laws = []
+        for chance in (p, q):
+            law = [Fraction(0)] * (n + 1)
+            for j, weight in enumerate(others):
+                law[j] += weight * (1 - chance)
+                law[j + 1] += weight * chance
+            laws.append(law)
+        for epsilon in (0.1, 1.0, 3.0):
+            e = Fraction(math.exp(epsilon))
+            delta = max(
+                sum(max(Fraction(0), a - e * b) for a, b in zip(*pair, strict=True))
+                for pair in (laws, laws[::-1])
+            )
+            x = max((p - delta) / e, 1 - delta - e * (1 - p))
+            assert n * q >= x - Fraction(1, 10**12)
+            tested += x > 0
+    assert tested > 50
+
+
+# Few messages
+
+
+def test_needs_are_those_of_a_finer_search():
+    """Closed form and grid against optimizers of the inequalities as they are stated."""
+    for d, a in ((5, 0.01), (100, 0.2)):
+        r2 = np.geomspace(a, 10, 20_001)[1:]
+        chance = 1 - 1e-6 - a / r2
+        with np.errstate(invalid="ignore"):
+            need = np.log(chance) - 1.0 - d / 2 * np.log(r2)
+        assert _sum_log_need(d, 1.0, 1e-6, a) == pytest.approx(np.nanmax(need), abs=1e-4)
+        best = -math.inf
+        for m in range(1, d):
+            start = math.sqrt(a * m / (d - 1))
+            t = start * np.geomspace(1.0001, 1e6, 2000)
+            g = (1 - start / t) ** 2 / (1 + a) - 1e-6
+            cap = (t**2 / (1 + t**2)) ** (m / 2) / 2
+            with np.errstate(invalid="ignore", divide="ignore"):
+                best = max(best, float(np.nanmax(np.log(g / cap))) - 1.0)
+        assert _unbiased_log_need(d, 1.0, 1e-6, a) == pytest.approx(best, abs=0.02)
+    assert _unbiased_log_need(1, 1.0, 0.0, 0.1) == -math.inf
+
+
+def test_the_least_number_is_the_first_that_is_not_excluded():
+    n, d, error = 10**4, 50, 200.0
+    for protocol, need in (("unbiased", _unbiased_log_need), ("summation", _sum_log_need)):
+        k = least_messages(n, d, 1, 1e-8, error, protocol=protocol)
+        wanted = need(d, 1.0, 1e-8, error / n)
+        assert k > 1
+        assert _log_subsets(n, k - 1) < wanted <= _log_subsets(n, k)
+
+
+def test_orders_of_the_bound():
+    """About min(n, d) / log n messages for Err = d; nothing for sums that may be zero."""
+    n = 10**6
+    few = [least_messages(n, d, 1, 1e-10, d) for d in (10**3, 10**4)]
+    assert 5 < few[1] / few[0] < 10
+    many = [least_messages(n, 10**e, 1, 1e-12, 10**e) for e in (8, 9)]
+    assert 20_000 < many[0] <= many[1] < 50_000  # no longer growing with d
+    # the zero vector as the only message has an error of n^2 at most
+    assert least_messages(n, 10**12, 1, 1e-10, float(n) ** 2, protocol="summation") == 1
+    assert least_messages(n, 1000, 1, 1e-10, 10 * n, protocol="summation") == 1
+
+
+@given(st.integers(2, 10**8), st.integers(1, 10**6), st.floats(0.01, 5), st.floats(1e-3, 10))
+@settings(max_examples=60, deadline=None)
+def test_monotone(n, d, epsilon, scale):
+    error = scale * d
+    for protocol in ("unbiased", "summation"):
+        k = least_messages(n, d, epsilon, 1e-9, error, protocol=protocol)
+        assert k >= least_messages(n, d, epsilon, 1e-9, 4 * error, protocol=protocol)
+        assert k >= least_messages(n, d, 2 * epsilon, 1e-9, error, protocol=protocol)
+        assert k >= least_messages(n, d, epsilon, 1e-3, error, protocol=protocol)
+
+
+def test_no_single_message_protocol_is_excluded():
+    """What exists is possible: the error of the grid allows one message."""
+    for n, d in ((10**4, 2), (10**6, 4), (10**6, 8)):
+        protocol = SingleMessageGrid(n, Ball(d), 1, 1e-10)
+        assert least_messages(n, d, 1, 1e-10, protocol.mse) == 1
+
+
+# One message
+
+
+@pytest.mark.parametrize("n", [100, 10**4, 10**6])
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_the_grid_is_above_the_floor(n, d):
+    for domain, shape, unit in ((Ball(d, 2.0), "ball", 4), (Box(d, -1, 2), "box", 9)):
+        floor = unit * single_message_floor(n, d, 1, 1e-10, shape=shape)
+        protocol = SingleMessageGrid(n, domain, 2, 1e-10)
+        assert 0 < floor < protocol.mse
+        assert unit * single_message_floor(n, d, 2, 1e-10, shape=shape) <= floor
+
+
+def test_the_floor_by_brute_force():
+    """A coarse search over radii and probabilities gives no more, and about as much."""
+    n, d, epsilon, delta = 1000, 3, 0.5, 0.01
+    best = 0.0
+    for r in np.linspace(0.01, 0.9, 90):
+        moment = float(_ball_moment(np.array([r]), d)[0])
+        least = math.inf
+        for p in np.linspace(0, 1, 2001):
+            x = max(math.exp(-epsilon) * (p - delta), 1 - delta - math.exp(epsilon) * (1 - p), 0)
+            least = min(least, max(r * r * (1 - p), x * moment / (n * r**d)))
+        best = max(best, n * least)
+    assert single_message_floor(n, d, epsilon, delta) == pytest.approx(best, rel=0.02)
+
+
+def test_orders_of_the_floor():
+    for d in (1, 2, 4):
+        for shape in ("ball", "box"):
+            a, b = (single_message_floor(n, d, 1, 1e-12, shape=shape) for n in (10**8, 10**10))
+            assert math.log10(b / a) / 2 == pytest.approx(d / (d + 2), abs=0.02)
+    box = [single_message_floor(10**12, d, 1, 1e-12, shape="box") for d in (40, 80)]
+    scaled = [value / 10 ** (12 * d / (d + 2)) for d, value in zip((40, 80), box, strict=True)]
+    assert 1.7 < scaled[1] / scaled[0] < 2.3  # in proportion to d
+    ball = [single_message_floor(10**12, d, 1, 1e-12) for d in (40, 80)]
+    scaled = [value / 10 ** (12 * d / (d + 2)) for d, value in zip((40, 80), ball, strict=True)]
+    assert 0.9 < scaled[1] / scaled[0] < 1.5  # a constant
+
+
+def test_the_floor_is_monotone_and_ends_with_delta():
+    values = [single_message_floor(1000, 2, 1, delta) for delta in (0, 1e-6, 0.1, 0.5, 0.9)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] > 0
+    looser = [single_message_floor(1000, 2, epsilon, 1e-6) for epsilon in (0.1, 1, 3, 10)]
+    assert looser == sorted(looser, reverse=True)
+
+
+# Malicious users
+
+
+def test_the_poisoning_floor():
+    d = 10**6
+    one = poisoning_floor(10**6, d, 1, 1e-10, 50 * d, messages=d)
+    assert poisoning_floor(10**6, d, 1, 1e-10, 50 * d, messages=d, malicious=7) == 7 * one
+    assert poisoning_floor(10**6, d, 1, 1e-10, 50 * d, messages=d, malicious=0) == 0
+    # d / log: the square, in units of d / (2 ln(n d))
+    assert 0.1 < one**2 / (d / (2 * math.log(10**12))) < 1
+    # no more than what a protocol with even coefficients lets one user do
+    assert one < coefficient_influence(d, 2 / math.sqrt(d))
+    many = poisoning_floor(10**6, d, 1, 1e-10, 50 * d, messages=d, shufflers=100)
+    assert many == pytest.approx(one, rel=0.2)  # their number does not help
+    assert poisoning_floor(10**6, d, 1, 0.6, 50 * d, messages=d) == 0  # nothing is proved
+
+
+def test_the_correlation_of_random_vectors():
+    """P[correlation above t] <= (1 - t^2)^((d-1)/2) / 2."""
+    for d, t in product((2, 5, 50), (0.1, 0.5, 0.9)):
+        exact = betainc((d - 1) / 2, 0.5, 1 - t * t) / 2
+        assert exact <= (1 - t * t) ** ((d - 1) / 2) / 2 * (1 + 1e-12)
+
+
+def test_coefficients():
+    assert group_sizes(10, 4) == [3, 3, 2, 2]
+    assert coefficient_influence(10, 1, shufflers=4) == pytest.approx(math.sqrt(26))
+    assert coefficient_influence(10, 1, shufflers=10, limit=3) == pytest.approx(3 * math.sqrt(10))
+    for d in (16, 1024):  # Kashin with K = 2.5: 2 d coefficients within 2.5 / sqrt(2 d)
+        step = 2 * 2.5 / math.sqrt(2 * d)
+        assert coefficient_influence(2 * d, step, shufflers=2 * d) == pytest.approx(5)
+        assert coefficient_influence(2 * d, step) == pytest.approx(5 * math.sqrt(2 * d))
+
+
+# Storage
+
+
+def test_storage():
+    assert round(counter_bits(10**8, 10**6) / 8e6) == 249  # a few hundred megabytes
+    assert token_bits(10**8, 10**6) == 10**14  # 12.5 terabytes
+    for n, b in product((1, 2, 5, 40), (1, 2, 3, 6, 7, 100)):
+        assert counter_bits(n, b) == ((b + 1) ** n - 1).bit_length()
+        assert token_bits(n, b) == n * b
+
+
+# The published rules
+
+
+def test_published_rules():
+    assert published_gamma(10**6, 2, 1, 1e-10, 5) == closed_form_gamma(1, 1e-10, 10**6, 36)
+    for n, d in ((10**6, 1), (10**7, 3)):
+        r = published_levels(n, d, 1, 1e-10)
+        c = 14 * math.log(2e10)
+        assert r == math.floor((n / c) ** (1 / (d + 2)))
+        assert 0 < published_error(n, d, 1, 1e-10) < math.inf
+        protocol = SingleMessageGrid(n, Box(d), 1, 1e-10)
+        assert protocol.mse < published_error(n, d, 1, 1e-10)
+    assert published_error(1000, 8, 1, 1e-10) == math.inf
+    # the exponent in epsilon
+    errors = [published_error(10**12, 2, e, 1e-10) for e in (0.1, 0.01)]
+    assert math.log10(errors[1] / errors[0]) == pytest.approx(1, abs=0.1)  # 4 / (d + 2) = 1
+
+
+def test_the_published_bound_on_the_error_holds():
+    """1/(4 r^2) + gamma/2 is enough for each coordinate."""
+    from ikos.vectors.single_message_afnntz24 import _worst_variance
+
+    for r, gamma in product((1, 2, 3, 10), (0.001, 0.1, 0.5, 0.9)):
+        bound = (1 / (4 * r * r) + gamma / 2) / (1 - gamma) ** 2
+        assert _worst_variance(r, gamma) <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: least_messages(1, 2, 1, 0, 1),
+        lambda: least_messages(10, 0, 1, 0, 1),
+        lambda: least_messages(10, 2, 0, 0, 1),
+        lambda: least_messages(10, 2, 1, 1, 1),
+        lambda: least_messages(10, 2, 1, 0, 0),
+        lambda: least_messages(10, 2, 1, 0, 1, protocol="any"),
+        lambda: single_message_floor(10, 2, 1, -0.1),
+        lambda: single_message_floor(10, 2, math.inf, 0),
+        lambda: single_message_floor(10, 2, 1, 0, shape="cone"),
+        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=3, shufflers=2),
+        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=0),
+        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=4, malicious=-1),
+        lambda: coefficient_influence(4, 0),
+        lambda: coefficient_influence(4, 1, shufflers=5),
+        lambda: coefficient_influence(4, 1, limit=0),
+        lambda: counter_bits(0, 1),
+        lambda: counter_bits(1, 0),
+        lambda: token_bits(1, 0),
+        lambda: published_levels(1, 2, 1, 1e-6),
+        lambda: published_levels(10, 2, 2, 1e-6),
+        lambda: published_gamma(10, 2, 1, 1e-6, 0),
+    ],
+)
+def test_bad_arguments(call):
+    with pytest.raises(ValueError, match="must"):
+        call()
