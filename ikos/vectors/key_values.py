@@ -26,7 +26,7 @@ from ikos.encoding import encode
 from ikos.modular import blocks
 from ikos.protocols.error_laws import Bounded
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Guarantee
+from ikos.results import ONE_REPORT, Guarantee, at_least
 from ikos.shuffling import View
 from ikos.vectors.domains import Box, SparseTernary
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
@@ -155,7 +155,7 @@ class KeyValueBaseline(VectorBaseline):
         if not self.delta:
             conditions: tuple[str, ...] = ("of each message by itself: nobody is trusted",)
         else:
-            local = f"({self.local_epsilon:.4g}, 0)-private by itself, also without the shuffler"
+            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself, also without the shuffler"
             conditions = (
                 f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked",
                 "while the shuffler does not collude with the analyzer",

@@ -281,7 +281,7 @@ def test_a_local_guarantee_can_be_asked_for_beside_it():
     assert free.local_epsilon > 2.5
     assert both.local_epsilon == pytest.approx(2, rel=1e-9)
     assert both.mse > free.mse
-    assert "(2, 0)-private by itself" in str(both.guarantee.conditions)
+    assert "(2.001, 0)-private by itself" in str(both.guarantee.conditions)
     few = Collision(5, 8, 2, epsilon=1, delta=1e-6)  # too few to hide anybody: the local one
     assert few.local_epsilon == pytest.approx(1, rel=0.05)
 
