@@ -516,7 +516,7 @@ class CoordinateError:
     mean_square : float
         The largest over all values.
     sampling : float
-        The part of it that is left if values were reported as they are.
+        The largest that is left if values are reported as they are; at most ``mean_square``.
     """
 
     mean_square: float
@@ -564,9 +564,8 @@ def coordinate_error(
     slope = (at[1:] - at[:-1]) * k
     worst = np.clip(c + slope / 2, steps, np.arange(1, k + 1) / k)
     error = at[:-1] + slope * (worst - steps) - (worst - c) ** 2
-    most = int(np.argmax(error))
-    sampling = (w - 1) * float(worst[most] - c) ** 2
-    return CoordinateError(max(0.0, float(error[most])) * (1 + 1e-12), max(0.0, sampling))
+    sampling = (w - 1) * max(c, 1 - c) ** 2
+    return CoordinateError(max(sampling, float(error.max())) * (1 + 1e-12), sampling)
 
 
 def total_error(
