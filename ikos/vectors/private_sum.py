@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, floating, integer, quote, up
 from ikos.accounting.vector_noise import NoiseRate, Sensitivity
-from ikos.accuracy import Noise, NoiseLaw, default_modulus, standard_error
+from ikos.accuracy import NoiseLaw, default_modulus, standard_error
 from ikos.counts import ANALYSES, SHUFFLERS, Layout
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
@@ -38,13 +39,19 @@ METHODS = {
 }
 
 
+@lru_cache(maxsize=256)
+def _half_width(law: NoiseLaw, miss: float, users: int) -> float:
+    """Return a half width, which takes up to a second and is the same for every run."""
+    return law.half_width(miss, users)
+
+
 @dataclass(frozen=True)
 class CoordinateError:
     """The error of one coordinate of a sum modulo q, in the data's units.
 
     Parameters
     ----------
-    law : Noise
+    law : NoiseLaw
         Of the noise, in steps of the encoding.
     width : float
         Of the range of one user's coordinate.
@@ -56,7 +63,7 @@ class CoordinateError:
         Whether values were rounded at random.
     """
 
-    law: Noise
+    law: NoiseLaw
     width: float
     precision: int
     modulus: int
@@ -91,7 +98,7 @@ class CoordinateError:
         left = miss - self.wrap_probability
         if left <= 0:
             return always
-        reach = self.law.half_width(left, self.users if self.rounded else 0)
+        reach = _half_width(self.law, left, self.users if self.rounded else 0)
         return min(always, self.width * reach / self.precision)
 
 

@@ -1,0 +1,520 @@
+"""PrivateVectorSum: exact laws of views, noise, errors, parameters, and what is refused.
+
+Statistical tests have a proved false-alarm rate of at most 1e-9 each, at fixed sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocols.suite import bias_allowed, clipped_mean, mean_square
+from protocols.views import noise_modulo, view_law
+from statistical import FALSE_ALARM, discrete_laplace_law
+
+from ikos import PrivateSum
+from ikos.accounting.vector_noise import Sensitivity, laplace_delta, laplace_rate
+from ikos.confidence import clopper_pearson
+from ikos.counts import private_vector_layouts
+from ikos.testing import DeterministicRandom
+from ikos.vectors import (
+    Ball,
+    Box,
+    Categories,
+    Domain,
+    PrivateVectorSum,
+    SparseTernary,
+    VectorProtocol,
+)
+from ikos.vectors.hidden_noise import Hiding
+from ikos.vectors.secure_sum import LAYOUTS
+
+ONES = Sensitivity(linf=1)
+
+
+def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[Any]:
+    rng = np.random.default_rng(seed)
+    d = domain.dimension
+    if isinstance(domain, Box):
+        return rng.uniform(domain.lower, domain.upper, (users, d))
+    if isinstance(domain, Ball):
+        x = rng.normal(size=(users, d))
+        return x * (domain.radius / np.linalg.norm(x, axis=1, keepdims=True))
+    x = np.zeros((users, d))
+    if isinstance(domain, SparseTernary):
+        for row in x:
+            row[rng.choice(d, domain.sparsity, replace=False)] = rng.choice([-1, 1])
+        return x
+    assert isinstance(domain, Categories)
+    for run in domain.runs:
+        x[np.arange(users), rng.integers(run.start, run.stop, users)] = 1
+    return x
+
+
+DOMAINS = [Box(5, -2, 3), Ball(7, 2.5), SparseTernary(6, 2), Categories([3, 2])]
+each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: type(d).__name__)
+
+
+# Privacy of the view, exactly
+
+
+def product_delta(
+    protocol: PrivateVectorSum, rate: float, inputs: Any, changed: Any, epsilon: float
+) -> float:
+    """Return the divergence of the views of two inputs, each coordinate behind a shuffler.
+
+    Noise and shares of different coordinates are independent, and the view's law a product.
+    """
+    n, q, m = protocol.n, protocol.modulus, protocol.layout.count.shuffled
+    noises = (noise_modulo(q, 1 / protocol.min_honest, rate),) * n
+    laws = []
+    for vectors in (inputs, changed):
+        law = np.ones(1)
+        for c in range(protocol.dimension):
+            column = tuple(row[c] for row in vectors)
+            law = np.multiply.outer(law, view_law(column, noises, q, m).ravel()).ravel()
+        laws.append(law)
+    return float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum())
+
+
+def worst_delta(protocol: PrivateVectorSum, rate: float, epsilon: float) -> float:
+    bits = list(itertools.product((0, 1), repeat=2))
+    worst = 0.0
+    for others in itertools.product(bits, repeat=protocol.n - 1):
+        for first, second in itertools.permutations(bits, 2):
+            worst = max(
+                worst, product_delta(protocol, rate, (first, *others), (second, *others), epsilon)
+            )
+    return worst
+
+
+TINY: list[Any] = [
+    {"n": 2, "modulus": 3, "messages": 6},
+    {"n": 2, "modulus": 3, "messages": 10},
+    {"n": 2, "modulus": 3, "messages": 14},
+    pytest.param({"n": 3, "modulus": 4, "messages": 3}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("setting", TINY, ids=str)
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "method"),
+    [(1, 0.5, "composition"), (2, 0.1, "composition"), (1, 1e-3, "pure")],
+)
+def test_the_views_divergence_is_at_most_delta(
+    setting: dict[str, Any], epsilon: float, delta: float, method: str
+) -> None:
+    """Two coordinates, inputs of 0 and 1, every pair of neighbours."""
+    protocol = PrivateVectorSum(
+        domain=Box(2), epsilon=epsilon, delta=delta, integers=True, shuffler="single",
+        clear_share=False, **setting,
+    )  # fmt: skip
+    assert protocol.noise.method == method
+    proved = protocol.guarantee.delta
+    true = worst_delta(protocol, float(protocol.rate), epsilon)
+    assert true <= proved + 1e-11
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
+def test_noise_alone_reaches_delta_and_less_of_it_exceeds_it(epsilon: float, delta: float) -> None:
+    """One user, a large group: nothing is hidden but by noise of two coordinates."""
+    protocol = PrivateVectorSum(1, Box(2), epsilon, delta, integers=True, modulus=600, messages=2)
+
+    def exact(rate: float) -> float:
+        law = noise_modulo(600, 1, rate)
+        first = np.multiply.outer(law, law)
+        second = np.multiply.outer(np.roll(law, 1), np.roll(law, 1))
+        return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+    assert protocol.noise.method == "composition"
+    assert protocol.guarantee.proved
+    level = protocol.layout.count.noise_epsilon
+    assert level == epsilon
+    assert 0.98 * delta <= exact(float(protocol.rate)) <= protocol.guarantee.delta + 1e-11
+    assert exact(1.03 * float(protocol.rate)) > delta
+
+
+def test_too_few_messages_are_seen_through() -> None:
+    """The mutant that claims for 2 messages what is proved for many."""
+    how: dict[str, Any] = {"integers": True, "shuffler": "single", "clear_share": False}
+    few = PrivateVectorSum(2, Box(2), 1, 1e-3, modulus=3, messages=2, **how)
+    many = PrivateVectorSum(2, Box(2), 1, 1e-3, modulus=3, messages=40, **how)
+    assert worst_delta(few, float(many.rate), 1) > many.guarantee.delta
+    assert few.guarantee.delta >= worst_delta(few, float(few.rate), 1)
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("analysis", ["exact", "balle2020"])
+@pytest.mark.parametrize("domain", [Box(64), Ball(64), Categories([40])], ids=str)
+def test_budgets_are_kept(domain: Domain, analysis: str, layout: str) -> None:
+    for n, epsilon, delta in ((100, 1.0, 1e-8), (10**5, 0.3, 1e-5)):
+        protocol = PrivateVectorSum(n, domain, epsilon, delta, layout=layout, analysis=analysis)
+        assert protocol.guarantee.epsilon == epsilon
+        assert 0 < protocol.guarantee.delta <= delta
+        count, shift = protocol.layout.count, protocol.encoding.shift(domain.dimension)
+        level = count.noise_epsilon
+        assert level is not None
+        assert 0.99 * epsilon <= level <= epsilon
+        moved = Sensitivity(l1=shift.l1, l2=math.sqrt(shift.l2_squared), linf=shift.linf)
+        noise = laplace_delta(level, protocol.rate, domain.dimension, moved)
+        assert noise <= protocol.noise.delta <= protocol.guarantee.delta
+        fewer = PrivateVectorSum(
+            n, domain, epsilon, delta, layout=layout, analysis=analysis,
+            messages=count.total - 1, modulus=protocol.modulus,
+        )  # fmt: skip
+        assert fewer.guarantee.delta > delta
+
+
+def test_pure_noise_has_the_messages_of_the_layouts() -> None:
+    protocol = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15)
+    _, expected, _ = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
+    assert protocol.noise.method == "pure"
+    assert protocol.layout == expected
+    group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="one group")
+    assert group.layout == private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[0]
+
+
+def test_one_coordinate_is_the_scalar_private_sum() -> None:
+    scalar = PrivateSum(1000, 1, 1e-8, precision=128)
+    vector = PrivateVectorSum(1000, Box(1), 1, 1e-8, precision=128)
+    assert vector.modulus == scalar.modulus
+    assert vector.rate == scalar.rate
+    assert vector.layout.count.total == scalar.messages.total
+    assert vector.mse == pytest.approx(scalar.mse)
+    assert vector.influence == scalar.influence
+
+
+def test_gradients_take_far_less_noise_than_by_pure_privacy() -> None:
+    protocol = PrivateVectorSum(1000, Ball(1024), 1, 1e-8)
+    assert protocol.noise.method == "renyi"
+    assert protocol.rate > 5.5 * Fraction(1) / protocol.encoding.shift(1024).l1
+
+
+def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> None:
+    exact = PrivateVectorSum(10**5, Ball(256), 1, 1e-8)
+    lemma = PrivateVectorSum(10**5, Ball(256), 1, 1e-8, analysis="balle2020")
+    assert exact.layout.count.total < lemma.layout.count.total
+    assert exact.noise.method == lemma.noise.method == "renyi"
+    assert "Lemma 5.2" in lemma.guarantee.theorem
+
+
+def test_reserve_bounds_what_is_spent_on_hiding() -> None:
+    protocol = PrivateVectorSum(10**4, Ball(64), 1, 1e-8, reserve=0)
+    assert protocol.layout.count.noise_epsilon == 1.0
+    assert (
+        protocol.layout.count.total > PrivateVectorSum(10**4, Ball(64), 1, 1e-8).layout.count.total
+    )
+
+
+def test_a_single_honest_user_hides_behind_the_noise() -> None:
+    protocol = PrivateVectorSum(3, Box(50), 1, 1e-6, min_honest=1)
+    assert protocol.noise.method == "composition"
+    assert protocol.guarantee.delta <= 1e-6
+    assert protocol.layout.count.total <= 2
+
+
+def test_what_is_given_is_labelled() -> None:
+    bare = PrivateVectorSum(100, Ball(8), 1, 1e-8, messages=1)
+    assert not bare.guarantee.proved
+    assert bare.guarantee.conditions == ()
+    hiding = Hiding(10, 10, Fraction(1), Fraction(1, 10**6), Fraction(0), ONES.steps(100),
+        "separate sums", "exact", "parallel", True)  # fmt: skip
+    assert hiding.proved(2**10, 0).layout.delta == 1
+    assert not hiding.pure
+
+
+# Noise and errors
+
+
+@pytest.mark.parametrize("present", [10, 20])
+def test_the_noise_is_discrete_laplace_in_every_coordinate(present: int) -> None:
+    """Of zeros nothing is left but noise; with twice the users, of two variables."""
+    protocol = PrivateVectorSum(20, Box(2000), 50, 1e-3, integers=True, min_honest=10, messages=2)
+    x, rng = np.zeros((present, 2000)), DeterministicRandom(3)
+    noise = np.concatenate([protocol.run(x, rng).estimate for _ in range(8)]).astype(np.int64)
+    law = discrete_laplace_law(float(protocol.rate))
+    if present == 20:
+        assert law.p_value(noise) < FALSE_ALARM
+        law = law.minus(law)  # symmetric: the law of the sum
+    assert law.p_value(noise) > FALSE_ALARM
+
+
+def test_the_noise_of_different_coordinates_is_independent() -> None:
+    """Products of neighbouring coordinates' noise average out."""
+    protocol = PrivateVectorSum(5, Box(4000), 100, 1e-3, integers=True, messages=2)
+    rng, scale = DeterministicRandom(4), float(protocol.rate)
+    noise = protocol.run(np.zeros((5, 4000)), rng).estimate * scale / math.sqrt(2)
+    products = np.clip(noise[::2] * noise[1::2], -4, 4)
+    # Hoeffding: 2000 products within [-4, 4], of mean 0 by symmetry
+    assert abs(products.mean()) < 8 * math.sqrt(math.log(2 / FALSE_ALARM) / (2 * 2000))
+
+
+@each_domain
+def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
+    users, runs = 60, 400
+    protocol = PrivateVectorSum(users, domain, 2, 1e-3)
+    x = vectors(domain, users)
+    truth, rng = x.sum(axis=0), DeterministicRandom(5)
+    errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(runs)])
+    mse = protocol.error(users).coordinate.mean_square
+    allowed = bias_allowed(mse, runs)
+    for column in errors.T:
+        assert abs(clipped_mean(column, mse)) < allowed
+    # the cut at 16 mse takes little of a Laplace law's mean square
+    low, high = mean_square(errors[:, 0], mse)
+    assert low <= 1
+    assert high > 0.75
+    total = (errors**2).sum(axis=1) / protocol.mse
+    assert total.mean() == pytest.approx(1, abs=0.4)
+
+
+@each_domain
+def test_intervals_cover(domain: Domain) -> None:
+    users, runs, level = 40, 300, 0.8
+    protocol = PrivateVectorSum(users, domain, 2, 1e-3, min_honest=30)
+    x = vectors(domain, users)
+    truth, rng = x.sum(axis=0), DeterministicRandom(6)
+    inside = together = 0
+    for _ in range(runs):
+        result = protocol.run(x, rng)
+        low, high = result.interval(level)
+        inside += int(low[0] <= truth[0] <= high[0])
+        low, high = result.interval(level, simultaneous=True)
+        together += int(((low <= truth) & (truth <= high)).all())
+    for hits in (inside, together):
+        assert clopper_pearson(hits, runs, 1 - Fraction(FALSE_ALARM))[1] >= level
+
+
+def test_a_wrapped_sum_is_within_the_window() -> None:
+    """A modulus that is too small: intervals become the window, the error bound grows."""
+    small = PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True, modulus=11)
+    assert small.wrap_probability > 0.1
+    result = small.run(np.zeros((10, 2)), DeterministicRandom(7))
+    low, high = result.interval(0.99)
+    assert (high - low >= 20).all()
+    assert small.mse > PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).mse
+    assert PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).wrap_probability <= 2**-39
+
+
+def test_rounding_adds_little() -> None:
+    for domain in (Box(300), Ball(300)):
+        protocol = PrivateVectorSum(10**4, domain, 1, 1e-8)
+        exact = protocol.error(10**4).coordinate
+        noise = 2 * (protocol.encoding.step / float(protocol.rate)) ** 2
+        assert exact.mean_square < 1.011 * noise
+    ideal = Sensitivity(l2=2 << 40)
+    limit = float(laplace_rate(0.99, 0.99e-8, 300, ideal).rate) * (1 << 40)
+    assert float(protocol.rate) * protocol.precision / 2 > 0.98 * limit
+
+
+# One interface
+
+
+@each_domain
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("shuffler", "clear"), [("parallel", True), ("single", False)])
+def test_run_is_the_parts_put_together(
+    domain: Domain, layout: str, shuffler: str, clear: bool
+) -> None:
+    protocol = PrivateVectorSum(
+        12, domain, 3, 1e-2, layout=layout, shuffler=shuffler, clear_share=clear
+    )
+    assert isinstance(protocol, VectorProtocol)
+    x = vectors(domain, 12)
+    result = protocol.run(x, DeterministicRandom(8))
+    rng = DeterministicRandom(8)
+    messages = protocol.randomize(x, rng)
+    view = protocol.shuffle(messages, rng)
+    parts = protocol.analyze(view)
+    np.testing.assert_array_equal(result.estimate, parts.estimate)
+    assert messages.shape[1] == 12
+    assert result.cost == protocol.cost(12)
+    assert "NOT for this run" in result.guarantee.conditions[0]
+    assert "NOT" not in protocol.run(x).guarantee.conditions[0]
+    assert str(result)
+    assert "PrivateVectorSum" in repr(protocol)
+    permuted = protocol.shuffle(messages[:, ::-1], rng)
+    for one, other in zip(view.columns, permuted.columns, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+@each_domain
+def test_reports_of_single_users_make_the_same_protocol(domain: Domain) -> None:
+    protocol = PrivateVectorSum(4, domain, 5, 1e-2)
+    x, rng = vectors(domain, 4), DeterministicRandom(9)
+    reports = np.stack([protocol.report(row, rng) for row in x], axis=1)
+    assert reports.shape == protocol.randomize(x, rng).shape
+    error = protocol.analyze(protocol.shuffle(reports)).estimate - x.sum(axis=0)
+    reach = protocol.error(4).coordinate.half_width(FALSE_ALARM / domain.dimension)
+    assert np.abs(error).max() < reach
+
+
+def test_one_user_reaches_the_influence_and_no_more() -> None:
+    protocol = PrivateVectorSum(4, Box(2, -1, 1), 1, 0.5, precision=3, modulus=16, messages=3)
+    honest = protocol.randomize(np.zeros((4, 2)), DeterministicRandom(10))
+    estimates = []
+    for first, second in itertools.product(range(16), repeat=2):
+        messages = honest.copy()
+        messages[-1, 0] = (first, second)
+        estimates.append(protocol.analyze(protocol.shuffle(messages)).estimate)
+    apart = max(np.linalg.norm(a - b) for a, b in itertools.combinations(estimates, 2))
+    assert apart == pytest.approx(protocol.influence)
+
+
+def test_blocks_of_coordinates_do_not_show() -> None:
+    """More coordinates than are worked on at a time."""
+    protocol = PrivateVectorSum(6, Box(70, 0, 9), 1e4, 1e-2, integers=True, messages=3)
+    x = np.random.default_rng(1).integers(0, 10, (6, 70))
+    seen: list[tuple[int, int]] = []
+    result = protocol.run(x, progress=lambda done, of: seen.append((done, of)))
+    np.testing.assert_array_equal(result.estimate, x.sum(axis=0))  # at this epsilon, no noise
+    assert seen[-1] == (70, 70)
+
+
+def test_other_dtypes_and_orders_of_memory() -> None:
+    protocol = PrivateVectorSum(6, Box(3, 0, 9), 1e4, 1e-2, integers=True, messages=3)
+    x = np.random.default_rng(1).integers(0, 10, (6, 3))
+    for given in (x.astype(np.uint8), x.astype(np.float32), np.asfortranarray(x), x.tolist()):
+        np.testing.assert_array_equal(protocol.run(given).estimate, x.sum(axis=0))
+
+
+def test_equal_parameters_are_equal() -> None:
+    protocol = PrivateVectorSum(100, Ball(4), 1, 1e-6)
+    again = PrivateVectorSum(100, Ball(4), 1, 1e-6)
+    assert protocol == again
+    assert hash(protocol) == hash(again)
+    assert protocol.parameter_hash == again.parameter_hash
+    others = [
+        PrivateVectorSum(100, Ball(4, 2), 1, 1e-6), PrivateVectorSum(100, Ball(4), 1, 1e-7),
+        PrivateVectorSum(100, Ball(4), 2, 1e-6), PrivateVectorSum(99, Ball(4), 1, 1e-6),
+        PrivateVectorSum(100, Ball(4), 1, 1e-6, layout="one group"),
+        PrivateVectorSum(100, Box(4), 1, 1e-6),
+    ]  # fmt: skip
+    assert len({p.parameter_hash for p in [protocol, *others]}) == 7
+
+
+@pytest.mark.slow
+def test_large_sums_run_in_seconds() -> None:
+    n, d = 10**5, 256
+    protocol = PrivateVectorSum(n, Box(d), 1, 1e-8)
+    x = np.random.default_rng(0).random((n, d), dtype=np.float32)
+    result = protocol.run(x)
+    error = result.estimate - x.sum(axis=0, dtype=np.float64)
+    assert np.linalg.norm(error) < 1.3 * result.standard_error
+
+
+# Promises
+
+
+def test_a_promised_sensitivity_shrinks_the_noise() -> None:
+    loose = PrivateVectorSum(100, Box(50), 1, 1e-8, integers=True)
+    close = PrivateVectorSum(
+        100, Box(50), 1, 1e-8, integers=True, sensitivity=Sensitivity(l1=2, linf=1)
+    )
+    assert close.rate > 15 * loose.rate
+    assert close.rate == PrivateVectorSum(100, Categories([50]), 1, 1e-8).rate
+    assert "promised" in close.guarantee.conditions[0]
+    assert "promised" not in loose.guarantee.conditions[0]
+
+
+def test_promises_that_the_data_break_are_refused() -> None:
+    protocol = PrivateVectorSum(
+        3, Box(4), 1, 1e-3, integers=True, sensitivity=Sensitivity(l1=2, linf=1)
+    )
+    kept = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    protocol.run(kept)
+    for use in (protocol.run, protocol.randomize):
+        with pytest.raises(ValueError, match=r"x\[2\] must differ from x\[0\] by at most 2 in l1"):
+            use([*kept[:2], [0, 1, 1, 1]])
+
+
+def test_rounded_vectors_of_promised_sensitivity_stay_within_the_shift() -> None:
+    """Every rounding of two vectors one unit apart in l1, three steps to a unit."""
+    protocol = PrivateVectorSum(
+        5, Box(3), 1, 1e-3, precision=3, sensitivity=Sensitivity(l1=1, linf=0.5)
+    )
+    shift = protocol.encoding.shift(3)
+    first, second = np.array([0.1, 0.5, 0.9]), np.array([0.6, 0.4, 0.5])
+    worst = np.zeros(3)
+    for ups in itertools.product((0, 1), repeat=6):
+        a = np.floor(3 * first) + ups[:3]
+        b = np.floor(3 * second) + ups[3:]
+        k = np.abs(a - b)
+        worst = np.maximum(worst, [k.sum(), (k * k).sum(), k.max()])
+    assert (worst <= [shift.l1, shift.l2_squared, shift.linf]).all()
+    assert shift.l1 <= 3 + 6
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1"),
+        ({"domain": 3}, TypeError, "domain must be a Box"),
+        ({"epsilon": 0}, ValueError, "epsilon must be"),
+        ({"delta": 0}, ValueError, "delta must be"),
+        ({"delta": 1}, ValueError, "delta must be"),
+        ({"precision": 0}, ValueError, "precision must be at least 1"),
+        ({"precision": 10, "modulus": 100}, ValueError, "modulus must be above n"),
+        ({"layout": "x"}, ValueError, "layout must be one of"),
+        ({"messages": 0}, ValueError, "messages must be at least 1"),
+        ({"sensitivity": 3}, TypeError, "sensitivity must be a Sensitivity"),
+        ({"domain": Ball(3), "integers": True}, ValueError, "left out for a Ball"),
+        ({"domain": Ball(3), "sensitivity": ONES}, ValueError, "left out for a Ball"),
+        ({"domain": Categories([2]), "sensitivity": ONES}, ValueError, "follows from the domain"),
+        ({"domain": SparseTernary(3, 1), "precision": 5}, ValueError, "precision must be upper"),
+        ({"domain": Box(2, 0, 1.5), "integers": True}, ValueError, "upper must be an integer"),
+        ({"sensitivity": Sensitivity(l1=0.5), "integers": True}, ValueError, "at least one step"),
+        ({"shuffler": "none"}, ValueError, "shuffler must be one of"),
+        ({"analysis": "balle2020"}, ValueError, "n >= 19"),
+        ({"min_honest": 0}, ValueError, "min_honest must be at least 1"),
+        ({"reserve": 0.7}, ValueError, "reserve must be at most"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {"n": 10, "domain": Box(2), "epsilon": 1, "delta": 1e-3} | change
+    with pytest.raises(error, match=message):
+        PrivateVectorSum(**given)
+
+
+@pytest.mark.parametrize(
+    ("domain", "row", "message"),
+    [
+        (Box(2), [0.5, math.nan], "must be in"),
+        (Box(2), [0.5, 1.1], "must be in"),
+        (Ball(2), [1.0, 1.0], "norm of at most 1"),
+        (SparseTernary(2, 1), [1, 1], "at most 1 entries"),
+        (Categories([2]), [1, 1], "exactly one 1"),
+        (Categories([2]), [2, -1], "must be 0 or 1"),
+        (Categories([2]), [math.nan, 1], "must be 0 or 1"),
+    ],
+)
+def test_bad_vectors(domain: Domain, row: list[float], message: str) -> None:
+    protocol = PrivateVectorSum(3, domain, 1, 1e-2)
+    good = vectors(domain, 3)
+    bad = np.vstack([good[:2], row])
+    for use in (protocol.run, protocol.randomize):
+        with pytest.raises(ValueError, match=message):
+            use(bad)
+        with pytest.raises(ValueError, match="x must hold"):
+            use(good[:2])
+    with pytest.raises(ValueError, match=message):
+        protocol.report(row)
+
+
+def test_fractions_are_no_integers() -> None:
+    protocol = PrivateVectorSum(2, Box(2, 0, 5), 1, 1e-2, integers=True)
+    for use, x in ((protocol.run, [[1, 2], [3, 0.5]]), (protocol.report, [3, 0.5])):
+        with pytest.raises(ValueError, match=r", 1\] must be an integer"):
+            use(x)
