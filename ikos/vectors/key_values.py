@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import enough, flag, integer, number, up
+from ikos._validation import flag, integer, number, up
 from ikos.accounting.wlqdly21 import SupportVariances
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.encoding import encode
@@ -155,11 +155,11 @@ class KeyValueBaseline(VectorBaseline):
         if not self.delta:
             conditions: tuple[str, ...] = ("of each message by itself: nobody is trusted",)
         else:
-            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself, also without the shuffler"
+            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
             conditions = (
                 f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked",
                 "while the shuffler does not collude with the analyzer",
-                f"each message is {local}",
+                f"each message is {local}, also without the shuffler",
             )
         return Guarantee(
             up(self.epsilon),
@@ -204,9 +204,7 @@ class KeyValueBaseline(VectorBaseline):
         """
         if self.delta:
             return super().shuffle(messages, rng, order=order)
-        self._arrived(messages, order)
-        if messages.shape[0] != 1:
-            raise ValueError(f"messages must be 1 of each user, got {messages.shape[0]}")
+        self._arrived(messages, order, rows=1)
         clear = messages[0].copy()
         clear.setflags(write=False)
         return View((), clear)
@@ -234,10 +232,7 @@ class KeyValueBaseline(VectorBaseline):
         ValueError
             If the view is not one of this protocol's, of at least ``min_honest`` users.
         """
-        if not isinstance(view, View):
-            raise TypeError(f"view must be a View, got {type(view).__name__}")
-        users = self._users_of(view)
-        enough("view", users, self.min_honest, self.n)
+        users = self._checked_view(view)
         counts = self._counts(self._column(view))
         totals = counts[:, 0] - counts[:, 1]
         for array in (counts, totals):

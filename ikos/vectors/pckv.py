@@ -304,11 +304,19 @@ class PCKVUE(KeyValueBaseline):
             packed[part] = np.packbits(bits, axis=1)
         return packed.view(f"V{self._bytes}").reshape(1, users)
 
-    def _arrived(self, messages: NDArray[Any], order: str) -> None:
+    def _arrived(
+        self,
+        messages: NDArray[Any],
+        order: str,
+        *,
+        rows: int | None = None,  # noqa: ARG002 - one, always
+        most: int | None = None,  # noqa: ARG002 - not numbers
+    ) -> None:
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
-        if unmasked("messages", messages).ndim != 2 or messages.dtype != f"V{self._bytes}":
+        shape = unmasked("messages", messages).shape
+        if len(shape) != 2 or shape[0] != 1 or messages.dtype != f"V{self._bytes}":
             raise ValueError(
                 f"messages must be items of {self._bytes} bytes, of shape (1, users), got "
                 f"{messages.dtype} of shape {messages.shape}"
