@@ -53,7 +53,7 @@ Setting = tuple[int, int, float]
 """Users, coordinates, epsilon."""
 
 ERRORS: dict[str, tuple[Setting, ...]] = {
-    "d": tuple((10_000, d, 1.0) for d in (8, 16, 32, 64, 128, 256)),
+    "d": tuple((10_000, d, 1.0) for d in (8, 16, 32, 64, 128, 256, 512)),
     "n": tuple((n, 64, 1.0) for n in (1000, 3000, 10_000, 30_000, 100_000)),
     "ε": tuple((10_000, 64, e) for e in (0.25, 0.5, 1.0, 2.0, 4.0)),
 }

@@ -80,6 +80,10 @@ _GRID = 1 << 20
 """Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
 
 
+MAX_MADE = 2 * 10**6
+"""Expected messages in all, with those that cancel, beyond which a run simulates sums."""
+
+
 # The error
 
 
@@ -349,7 +353,7 @@ class KashinCorrelatedNoise(_Coefficients):
     Notes
     -----
     A view holds one column of labels, each the number of a coefficient and a message, and a second
-    of one entry, the number of users, which is public. `run` makes all messages if 2 10^7 or fewer
+    of one entry, the number of users, which is public. `run` makes all messages if 2 10^6 or fewer
     are expected, and otherwise leaves out those that cancel, whose sum is 0; the cost counts them.
 
     Examples
@@ -564,10 +568,10 @@ class KashinCorrelatedNoise(_Coefficients):
         self, rows: NDArray[np.float64], rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         users, many = rows.shape[0], self.coefficients
-        if not self._few(users):
+        expected = users * self.cost().messages_per_user
+        if expected > MAX_SIMULATED:
             raise ValueError(
-                f"x has {users:,} users who send about "
-                f"{users * self.cost().messages_per_user:,.0f} messages, more than "
+                f"x has {users:,} users who send about {expected:,.0f} messages, more than "
                 f"{MAX_SIMULATED:,} at a time; use run, which simulates their sums, or fewer users"
             )
         encoded = self._encoded(self._units(rows), rng).reshape(-1)
@@ -672,7 +676,7 @@ class KashinCorrelatedNoise(_Coefficients):
     # All of them
 
     def _few(self, users: int) -> bool:
-        return users * self.cost().messages_per_user <= MAX_SIMULATED
+        return users * self.cost().messages_per_user <= MAX_MADE
 
     def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
         labels = self._sent(values.astype(np.float64), rng)[1]
@@ -735,8 +739,8 @@ class KashinPrivateSum(_Coefficients):
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta,
     and (1 + e^epsilon) 2^-sigma the rest. Each row of messages has a shuffler of its own. `run`
-    makes the shares if 2^26 or fewer are needed, and otherwise adds up what they share: shares add
-    up to it.
+    makes the shares if 2 10^6 or fewer are needed, and otherwise adds up what they share: shares
+    add up to it.
 
     Examples
     --------
@@ -891,7 +895,7 @@ class KashinPrivateSum(_Coefficients):
         return self._sum(np.array(found, dtype=np.float64) / p, users)
 
     def _few(self, users: int) -> bool:
-        return users * self.cost().messages_per_user <= 1 << 26
+        return users * self.cost().messages_per_user <= MAX_MADE
 
     def _noisy(
         self, totals: NDArray[np.int64], users: int, rng: RandomSource
