@@ -1,0 +1,228 @@
+"""AFNNTZ24's protocol of one message: errors, their exponents, and the floor below them.
+
+    python -m analysis.afnntz24_single_message --output DIR
+
+writes into DIR ``afnntz24-single-message.svg``, ``.png``, ``.csv`` and
+``afnntz24-single-message.md``: slopes of the error in n and in epsilon, beside d/(d+2) and
+-4/(d+2). Measured are errors of uniform vectors of [0, 1]^d, with up to 10^6 users; delta = 1e-10.
+The floor is Theorem 1.4's with all constants,
+`ikos.accounting.bounds_afnntz24.single_message_floor`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+
+from analysis.output import (
+    csv_text,
+    filled,
+    markdown,
+    output_option,
+    quick_option,
+    save_figure,
+    seed_option,
+    steps,
+    write_text,
+)
+from ikos.accounting.bounds_afnntz24 import published_error, single_message_floor
+from ikos.cli import execute
+from ikos.cli.errors import Command
+from ikos.plots.afnntz24_attacks import GridCurve, single_message_figure
+from ikos.plots.drawing import Figure
+from ikos.testing import DeterministicRandom
+from ikos.vectors import Box, SingleMessageGrid
+
+__all__ = ["DIMENSIONS", "command", "error_figure", "measured", "points", "slope"]
+
+DELTA = 1e-10
+DIMENSIONS = (1, 2, 3, 4, 5, 6)
+FIXED_USERS, FIXED_EPSILON = 10**9, 1.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting.
+
+    Attributes
+    ----------
+    d, n : int
+        Coordinates and users.
+    epsilon : float
+        Of the guarantee.
+    levels : int
+        The best number of steps.
+    gamma, mse, published, floor : float
+        Probability of a random point, bound on the error, the paper's, and that of all protocols.
+    measured, expected, runs : float, float, int
+        Mean square of so many runs on uniform vectors, and what it should be; NaN for none.
+    """
+
+    d: int
+    n: int
+    epsilon: float
+    levels: int
+    gamma: float
+    mse: float
+    published: float
+    floor: float
+    measured: float
+    expected: float
+    runs: int
+
+
+def measured(protocol: SingleMessageGrid, runs: int, seed: int) -> tuple[float, float]:
+    """Return the mean squared error of runs on uniform vectors, and its exact value."""
+    if not runs:
+        return math.nan, math.nan
+    draw = np.random.default_rng([seed, protocol.n, protocol.dimension])
+    rng = DeterministicRandom(10**6 * seed + protocol.dimension)
+    x = draw.random((protocol.n, protocol.dimension))
+    truth = x.sum(axis=0)
+    squares = [((protocol.run(x, rng).estimate - truth) ** 2).sum() for _ in range(runs)]
+    return float(np.mean(squares)), protocol.expected_square(x)
+
+
+def points(
+    users: Sequence[int],
+    epsilons: Sequence[float],
+    runs: int,
+    most: int,
+    seed: int,
+    step: Callable[[], None],
+) -> list[Point]:
+    """Return all settings; errors are measured for up to ``most`` users."""
+    settings = [(n, FIXED_EPSILON) for n in users]
+    settings += [(FIXED_USERS, epsilon) for epsilon in epsilons]
+    found = []
+    for d in DIMENSIONS:
+        for n, epsilon in settings:
+            protocol = SingleMessageGrid(n, Box(d), epsilon, DELTA)
+            here = min(10 * runs, max(runs, runs * 10**6 // n)) if n <= most else 0
+            found.append(
+                Point(
+                    d,
+                    n,
+                    epsilon,
+                    protocol.levels,
+                    float(protocol.gamma),
+                    protocol.mse,
+                    published_error(n, d, epsilon, DELTA),
+                    single_message_floor(n, d, epsilon, DELTA, shape="box"),
+                    *measured(protocol, here, seed),
+                    here,
+                )
+            )
+            step()
+    return found
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the least-squares slope of ln y in ln x."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def _along(found: Sequence[Point], d: int, *, users: bool) -> list[Point]:
+    """Return a dimension's points at one epsilon, or at one number of users."""
+    if users:
+        return [p for p in found if p.d == d and p.epsilon == FIXED_EPSILON]
+    return [p for p in found if p.d == d and p.n == FIXED_USERS]
+
+
+def _curve(found: Sequence[Point], d: int, *, users: bool) -> GridCurve:
+    here = sorted(_along(found, d, users=users), key=lambda p: (p.n, p.epsilon))
+    places = [float(p.n) if users else p.epsilon for p in here]
+    unique = dict(zip(places, here, strict=True))
+    return GridCurve(
+        d,
+        tuple(unique),
+        tuple(p.mse / d for p in unique.values()),
+        tuple(p.floor / d for p in unique.values()),
+        tuple((place, p.measured / d) for place, p in unique.items() if p.runs),
+    )
+
+
+def error_figure(found: Sequence[Point]) -> Figure:
+    """Return the figure."""
+    return single_message_figure(
+        [_curve(found, d, users=True) for d in DIMENSIONS],
+        [_curve(found, d, users=False) for d in DIMENSIONS],
+        "A vector in one message: the error of the sum (AFNNTZ24, Algorithms 5 and 6)",
+        f"A box of width 1, δ = 10⁻¹⁰; left: ε = {FIXED_EPSILON:g}; right: n = 10⁹. Slopes are "
+        "about d/(d+2) in n and −4/(d+2) in ε; steps are those of the grid.",
+    )
+
+
+def _slopes(found: Sequence[Point]) -> str:
+    rows = []
+    for d in DIMENSIONS:
+        users = _along(found, d, users=True)
+        epsilons = _along(found, d, users=False)
+        seen = [p for p in users if p.runs]
+        rows.append(
+            (
+                f"{d}",
+                f"{d / (d + 2):.3f}",
+                f"{slope([p.n for p in users], [p.mse for p in users]):.3f}",
+                f"{slope([p.n for p in seen], [p.measured for p in seen]):.3f}",
+                f"{slope([p.n for p in seen], [p.expected for p in seen]):.3f}",
+                f"{slope([p.n for p in users], [p.floor for p in users]):.3f}",
+                f"{-4 / (d + 2):.3f}",
+                f"{slope([p.epsilon for p in epsilons], [p.mse for p in epsilons]):.3f}",
+            )
+        )
+    header = ["d", "d/(d+2)", "bound", "measured", "expected", "floor", "-4/(d+2)", "bound in ε"]
+    return markdown(header, rows)
+
+
+def _table(found: Sequence[Point]) -> str:
+    header = [
+        "d", "n", "epsilon", "levels", "gamma", "mse", "published", "floor", "measured",
+        "expected", "runs",
+    ]  # fmt: skip
+    rows = []
+    for p in found:
+        seen = (p.measured, p.expected) if p.runs else (None, None)
+        paper = None if math.isinf(p.published) else p.published
+        rows.append((p.d, p.n, p.epsilon, p.levels, p.gamma, p.mse, paper, p.floor, *seen, p.runs))
+    return csv_text(header, rows)
+
+
+PROGRAM = "python -m analysis.afnntz24_single_message"
+
+EXAMPLES = """\b
+Examples
+  python -m analysis.afnntz24_single_message --output build/figures
+"""
+
+
+@click.command(
+    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@output_option
+@seed_option
+@quick_option
+def command(output: Path, seed: int, quick: bool) -> None:
+    """Compute and measure the errors of one message per user.
+
+    Takes about five minutes. Each file is written whole, or not at all when
+    interrupted.
+    """
+    users = [10**4, 10**5] if quick else [round(10 ** (e / 2)) for e in range(8, 19)]
+    epsilons = [0.5, 1.0] if quick else [0.05, 0.1, 0.2, 0.5, 1.0]
+    runs, most = (3, 10**5) if quick else (30, 10**6)
+    with filled(output):
+        with steps("running", len(DIMENSIONS) * (len(users) + len(epsilons))) as step:
+            found = points(users, epsilons, runs, most, seed, step)
+        write_text(output / "afnntz24-single-message.csv", _table(found))
+        write_text(output / "afnntz24-single-message.md", _slopes(found))
+        save_figure(output, "afnntz24-single-message", error_figure(found))
+
+
+if __name__ == "__main__":
+    execute(command, PROGRAM)

@@ -1,0 +1,301 @@
+"""Figures of AFNNTZ24: the error of one message, reconstruction, and dishonest users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ikos.plots.style import BLACK, BLUE, COLOURS, GREY, MARKERS, VERMILLION, plain, power_of_ten
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+except ImportError:
+    raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
+
+__all__ = [
+    "GridCurve",
+    "PoisonCurve",
+    "ReconstructionPanel",
+    "poisoning_figure",
+    "reconstruction_figure",
+    "single_message_figure",
+]
+
+
+@dataclass(frozen=True)
+class GridCurve:
+    """The mean squared error of one message, for each coordinate of a box of width 1.
+
+    Attributes
+    ----------
+    dimension : int
+        Coordinates.
+    places : tuple of float
+        Users, or epsilons.
+    bounds, floors : tuple of float
+        Of the protocol, and of every protocol.
+    measured : tuple of (float, float)
+        Place and measured error, where it was measured.
+    """
+
+    dimension: int
+    places: tuple[float, ...]
+    bounds: tuple[float, ...]
+    floors: tuple[float, ...]
+    measured: tuple[tuple[float, float], ...] = ()
+
+
+def single_message_figure(
+    users: Sequence[GridCurve], epsilons: Sequence[GridCurve], title: str, note: str
+) -> Figure:
+    """Draw errors against the users and against epsilon, a colour for each dimension.
+
+    Raises
+    ------
+    ValueError
+        If a panel has no curve.
+
+    Examples
+    --------
+    >>> curve = GridCurve(2, (1e4, 1e6), (20.0, 200.0), (0.1, 1.0), ((1e4, 15.0),))
+    >>> figure = single_message_figure([curve], [curve], "Errors", "")
+    >>> len(figure.axes), figure.axes[0].get_xlabel()
+    (2, 'users n')
+    """
+    if not users or not epsilons:
+        raise ValueError("users and epsilons must hold at least one curve each")
+    figure = Figure(figsize=(11.5, 5.4), dpi=150)
+    figure.text(0.012, 0.98, title, fontsize=12.5, fontweight="bold", va="top")
+    figure.text(0.012, 0.925, note, fontsize=9, color=GREY, va="top")
+    left = figure.add_axes((0.07, 0.115, 0.37, 0.75))
+    right = figure.add_axes((0.495, 0.115, 0.3, 0.75))
+    for axes, curves, label in ((left, users, "users n"), (right, epsilons, "ε")):
+        for number, curve in enumerate(curves):
+            colour, marker = COLOURS[number % 6], MARKERS[number % 5]
+            axes.plot(curve.places, curve.bounds, color=colour, linewidth=1.8, gid="bound")
+            axes.plot(
+                curve.places, curve.floors, color=colour, linewidth=1.3, linestyle=(0, (4, 2)),
+                gid="floor",
+            )  # fmt: skip
+            if curve.measured:
+                x, y = zip(*curve.measured, strict=True)
+                axes.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=6.5,
+                          markeredgecolor="white", markeredgewidth=0.6, gid="measured")  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(label, fontsize=10)
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        plain(axes)
+    left.set_ylabel("mean squared error of the sum per coordinate", fontsize=10)
+    left.xaxis.set_major_locator(LogLocator(numticks=8))
+    places = sorted({place for curve in epsilons for place in curve.places})
+    shown = [p for p in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5) if places[0] <= p <= places[-1]]
+    right.xaxis.set_major_locator(FixedLocator(shown))
+    right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    handles = [
+        Line2D([], [], color=COLOURS[i % 6], marker=MARKERS[i % 5], linewidth=1.8)
+        for i in range(len(users))
+    ]
+    names = [f"d = {curve.dimension}" for curve in users]
+    handles += [
+        Line2D([], [], color=BLACK, linewidth=1.8),
+        Line2D([], [], color=BLACK, marker="o", linestyle="none"),
+        Line2D([], [], color=BLACK, linewidth=1.3, linestyle=(0, (4, 2))),
+    ]
+    names += [
+        "bound of the protocol",
+        "measured, uniform data",
+        "floor: no protocol with\none message is below\n(Theorem 1.4, proved\nwith constants)",
+    ]
+    figure.legend(
+        handles, names, loc="upper left", bbox_to_anchor=(0.805, 0.89), frameon=False,
+        fontsize=9.5, handlelength=2.4, labelspacing=0.75,
+    )  # fmt: skip
+    return figure
+
+
+@dataclass(frozen=True)
+class ReconstructionPanel:
+    """Distances from the set of sums, against messages per user.
+
+    Attributes
+    ----------
+    messages : tuple of int
+        Of each user.
+    own, other : tuple of (float, float, float)
+        10th percentile, median, 90th percentile: of the target's vector, of one that nobody has.
+    limit : float
+        Root of the bound on the mean square of the former.
+    """
+
+    messages: tuple[int, ...]
+    own: tuple[tuple[float, float, float], ...]
+    other: tuple[tuple[float, float, float], ...]
+    limit: float
+
+
+def _band(
+    axes: Axes, x: Sequence[int], values: Sequence[tuple[float, float, float]], colour: str,
+    marker: str, gid: str,
+) -> None:  # fmt: skip
+    low, middle, high = zip(*values, strict=True)
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(x, middle, color=colour, marker=marker, markersize=5.5, linewidth=1.8, gid=gid)
+
+
+def reconstruction_figure(
+    rows: Mapping[str, Mapping[int, ReconstructionPanel]], title: str, note: str
+) -> Figure:
+    """Draw distances, a row for each protocol and a column for each dimension.
+
+    Parameters
+    ----------
+    rows : mapping of str to mapping of int to ReconstructionPanel
+        By protocol, then by dimension; the same dimensions in all rows.
+    title, note : str
+        Above the figure.
+
+    Raises
+    ------
+    ValueError
+        If there is no panel.
+
+    Examples
+    --------
+    >>> panel = ReconstructionPanel((1, 2), ((0.1, 0.2, 0.3),) * 2, ((0.5, 0.6, 0.7),) * 2, 0.25)
+    >>> len(reconstruction_figure({"split": {2: panel, 8: panel}}, "Attack", "").axes)
+    2
+    """
+    if not rows or not all(rows.values()):
+        raise ValueError("rows must hold at least one panel each")
+    columns = max(len(panels) for panels in rows.values())
+    height = 1.75 + 2.75 * len(rows)
+    figure = Figure(figsize=(11.5, height), dpi=150)
+    figure.text(0.012, 1 - 0.1 / height, title, fontsize=12.5, fontweight="bold", va="top")
+    figure.text(0.012, 1 - 0.42 / height, note, fontsize=9, color=GREY, va="top", linespacing=1.35)
+    grid = figure.add_gridspec(
+        len(rows), columns, left=0.075, right=0.985, top=1 - 1.2 / height, bottom=0.95 / height,
+        wspace=0.07, hspace=0.3,
+    )  # fmt: skip
+    lows = [values[0] for panels in rows.values() for p in panels.values() for values in p.own]
+    highs = [values[2] for panels in rows.values() for p in panels.values() for values in p.other]
+    for i, (name, panels) in enumerate(rows.items()):
+        for j, (dimension, panel) in enumerate(panels.items()):
+            axes = figure.add_subplot(grid[i, j])
+            axes.axhline(
+                panel.limit, color=BLACK, linewidth=1.1, linestyle=(0, (4, 2)), gid="limit"
+            )
+            _band(axes, panel.messages, panel.other, BLUE, "o", "other")
+            _band(axes, panel.messages, panel.own, VERMILLION, "D", "own")
+            axes.set_yscale("log")
+            axes.set_ylim(min(lows) / 1.3, max(highs) * 1.3)
+            axes.xaxis.set_major_locator(FixedLocator(list(panel.messages)))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.set_title(f"d = {dimension}, {name}", fontsize=10, loc="left")
+            plain(axes)
+            if j:
+                axes.tick_params(labelleft=False)
+            else:
+                axes.set_ylabel("distance from the set", fontsize=9.5)
+            if i == len(rows) - 1:
+                axes.set_xlabel("messages k of each user", fontsize=10)
+    handles = [
+        Line2D([], [], color=BLUE, marker="o", linewidth=1.8),
+        Line2D([], [], color=VERMILLION, marker="D", linewidth=1.8),
+        Line2D([], [], color=BLACK, linewidth=1.1, linestyle=(0, (4, 2))),
+    ]
+    names = [
+        "a vector that nobody has",
+        "the target's vector",
+        "root of Err/n: the target's is no further, in mean square (Proposition 2.3)",
+    ]
+    figure.legend(
+        handles, names, loc="lower left", bbox_to_anchor=(0.06, 0.0), frameon=False, fontsize=9.5,
+        ncols=3, handlelength=2.4, columnspacing=2.0,
+    )  # fmt: skip
+    return figure
+
+
+@dataclass(frozen=True)
+class PoisonCurve:
+    """Squared errors against the number of shufflers.
+
+    Attributes
+    ----------
+    name : str
+        What is attacked, by how many.
+    shufflers : tuple of int
+        Ascending.
+    measured, limits : tuple of float
+        Squared errors, and what they can be at most.
+    """
+
+    name: str
+    shufflers: tuple[int, ...]
+    measured: tuple[float, ...]
+    limits: tuple[float, ...]
+
+
+def poisoning_figure(
+    curves: Sequence[PoisonCurve], lines: Mapping[str, float], title: str, note: str
+) -> Figure:
+    """Draw squared errors of attacked sums against the number of shufflers.
+
+    Parameters
+    ----------
+    curves : sequence of PoisonCurve
+        At least one.
+    lines : mapping of str to float
+        Levels to compare with, by name.
+    title, note : str
+        Above the figure.
+
+    Examples
+    --------
+    >>> curve = PoisonCurve("even, 1 user", (1, 64), (200.0, 3.0), (256.0, 4.0))
+    >>> figure = poisoning_figure([curve], {"diameter squared": 4.0}, "Attack", "")
+    >>> figure.axes[0].get_xlabel()
+    'shufflers s'
+    """
+    if not curves:
+        raise ValueError("curves must hold at least one curve")
+    figure = Figure(figsize=(11.5, 5.6), dpi=150)
+    figure.text(0.012, 0.98, title, fontsize=12.5, fontweight="bold", va="top")
+    figure.text(0.012, 0.93, note, fontsize=9, color=GREY, va="top", linespacing=1.35)
+    axes = figure.add_axes((0.07, 0.11, 0.52, 0.73))
+    handles, names = [], []
+    for number, curve in enumerate(curves):
+        colour, marker = COLOURS[number % 6], MARKERS[number % 5]
+        axes.plot(curve.shufflers, curve.limits, color=colour, linewidth=1.6, gid="limit")
+        axes.plot(
+            curve.shufflers, curve.measured, color=colour, marker=marker, linestyle="none",
+            markersize=6.5, gid="measured",
+        )  # fmt: skip
+        handles.append(Line2D([], [], color=colour, marker=marker, linewidth=1.6))
+        names.append(curve.name)
+    styles = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+    for style, (name, level) in zip(styles, lines.items(), strict=False):
+        axes.axhline(level, color=BLACK, linewidth=1.1, linestyle=style, gid="level")
+        handles.append(Line2D([], [], color=BLACK, linewidth=1.1, linestyle=style))
+        names.append(name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    ticks = sorted({s for curve in curves for s in curve.shufflers})
+    axes.xaxis.set_major_locator(FixedLocator(ticks[:: -(-len(ticks) // 8)]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda s, _: power_of_ten(s)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(numticks=12))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("shufflers s", fontsize=10)
+    axes.set_ylabel("squared error of the sum of vectors of norm 1", fontsize=10)
+    plain(axes)
+    figure.legend(
+        handles, names, loc="upper left", bbox_to_anchor=(0.605, 0.86), frameon=False,
+        fontsize=9.5, handlelength=2.8, labelspacing=0.9, title="markers: measured; lines: at most",
+        title_fontsize=9.5, alignment="left",
+    )  # fmt: skip
+    return figure

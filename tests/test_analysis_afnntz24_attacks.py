@@ -1,0 +1,128 @@
+"""The programs of AFNNTZ24's single message and attacks, and their figures."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("matplotlib")
+
+from ikos.plots import afnntz24_attacks as plots
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = ("afnntz24_single_message", "afnntz24_attacks")
+
+
+def program(name):
+    sys.path.insert(0, str(ROOT))
+    try:
+        return importlib.import_module(f"analysis.{name}")
+    finally:
+        sys.path.remove(str(ROOT))
+
+
+def run(module, *arguments):
+    return CliRunner().invoke(module.command, list(map(str, arguments)))
+
+
+def table(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_help(name):
+    module = program(name)
+    assert f"analysis.{name}" in module.PROGRAM
+    assert module.PROGRAM in run(module, "--help").output
+
+
+@pytest.mark.slow
+def test_single_message_quick(tmp_path):
+    module = program("afnntz24_single_message")
+    assert run(module, "--quick", "--output", tmp_path).exit_code == 0
+    rows = table(tmp_path / "afnntz24-single-message.csv")
+    assert {int(row["d"]) for row in rows} == set(module.DIMENSIONS)
+    for row in rows:
+        assert 0 < float(row["floor"]) < float(row["mse"])
+        assert float(row["published"] or "inf") > float(row["mse"])
+        if int(row["runs"]):
+            assert float(row["expected"]) <= float(row["mse"]) * (1 + 1e-9)
+            # the mean of a few chi-square variables of d degrees: far inside for both
+            assert 0.01 < float(row["measured"]) / float(row["expected"]) < 20
+    assert (tmp_path / "afnntz24-single-message.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_attacks_quick(tmp_path):
+    module = program("afnntz24_attacks")
+    assert run(module, "--quick", "--output", tmp_path).exit_code == 0
+    rows = table(tmp_path / "afnntz24-reconstruction.csv")
+    for row in rows:
+        assert int(row["sets"]) == math.comb(module.USERS * int(row["k"]), int(row["k"]))
+        if row["d"] == "8":
+            assert float(row["own"]) < float(row["other"])
+    for row in table(tmp_path / "afnntz24-poisoning.csv"):
+        # their own vectors, of norm 1, are missing too
+        liars = 10 if "10" in row["attack"].split(",")[-1] else 1
+        reach = math.sqrt(float(row["at_most"])) + 2 * liars + 2
+        assert math.sqrt(float(row["measured"])) <= reach
+    for name in ("afnntz24-reconstruction.png", "afnntz24-poisoning.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+
+
+def test_slopes():
+    module = program("afnntz24_single_message")
+    assert module.slope([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
+
+
+def test_one_dishonest_user_is_limited_by_one_message_alone():
+    module = program("afnntz24_attacks")
+    grid, kashin = module.dishonest(1)
+    assert grid[2] == pytest.approx(grid[3])
+    assert math.isinf(kashin[3])
+    assert kashin[2] > 100 * grid[2]
+
+
+def test_the_floors():
+    module = program("afnntz24_attacks")
+    rows = {(n, d): rest for n, d, *rest in module.floors()}
+    assert 249e6 < rows[10**8, 10**6][3] < 250e6
+    assert rows[10**8, 10**6][4] == 12.5e12
+    for messages, sums, moved, counters, tokens in rows.values():
+        assert messages >= 1
+        assert sums >= 1
+        assert moved > 0
+        assert counters < tokens
+
+
+def test_figures_name_what_they_draw():
+    curve = plots.GridCurve(2, (1e4, 1e6), (20.0, 200.0), (0.1, 1.0), ((1e4, 15.0),))
+    figure = plots.single_message_figure([curve], [curve], "Errors", "note")
+    lines = {line.get_gid(): line for line in figure.axes[0].get_lines()}
+    assert list(lines["bound"].get_ydata()) == [20, 200]
+    assert list(lines["floor"].get_ydata()) == [0.1, 1]
+    assert list(lines["measured"].get_ydata()) == [15]
+    panel = plots.ReconstructionPanel((1, 2), ((0.1, 0.2, 0.3),) * 2, ((0.5, 0.6, 0.7),) * 2, 0.25)
+    figure = plots.reconstruction_figure({"split": {2: panel}}, "Attack", "note")
+    lines = {line.get_gid(): line for line in figure.axes[0].get_lines()}
+    assert list(lines["own"].get_ydata()) == [0.2, 0.2]
+    assert list(lines["other"].get_ydata()) == [0.6, 0.6]
+    assert set(lines["limit"].get_ydata()) == {0.25}
+    poisoned = plots.PoisonCurve("one", (1, 4), (200.0, 60.0), (256.0, 64.0))
+    figure = plots.poisoning_figure([poisoned], {"level": 5.0}, "Attack", "note")
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["one", "level"]
+    for wrong in (
+        lambda: plots.single_message_figure([], [curve], "", ""),
+        lambda: plots.reconstruction_figure({}, "", ""),
+        lambda: plots.poisoning_figure([], {}, "", ""),
+    ):
+        with pytest.raises(ValueError, match="must hold"):
+            wrong()
