@@ -1,0 +1,188 @@
+"""CentralGaussian: its law, its budget against the exact divergence, errors, and refusals.
+
+Statistical tests have a proved false-alarm rate of at most 1e-9 each, at fixed sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from protocols.suite import bias_allowed, clipped_mean, mean_square
+from statistical import FALSE_ALARM, IntegerLaw
+
+from ikos import View
+from ikos.accounting.vector_noise import Sensitivity, gaussian_delta
+from ikos.confidence import clopper_pearson
+from ikos.testing import DeterministicRandom
+from ikos.vectors import (
+    Ball,
+    Box,
+    Categories,
+    CentralGaussian,
+    Domain,
+    PrivateVectorSum,
+    SparseTernary,
+    VectorProtocol,
+)
+from ikos.vectors.central_gaussian import Subgaussian, exact_sums
+
+
+def gaussian_law(variance: float) -> IntegerLaw:
+    reach = int((80 * variance) ** 0.5) + 2
+    k = np.arange(-reach, reach + 1, dtype=np.float64)
+    pmf = np.exp(-k * k / (2 * variance))
+    return IntegerLaw(-reach, pmf / pmf.sum())
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.1), (0.5, 1e-3), (3, 1e-5)])
+def test_the_exact_divergence_is_at_most_delta(epsilon: float, delta: float) -> None:
+    """Two coordinates of zeros and ones: the worst neighbours differ in both."""
+    protocol = CentralGaussian(5, Box(2), epsilon, delta, integers=True)
+    law = gaussian_law(float(protocol.variance)).pmf
+    law = np.pad(law, 1)
+    first = np.multiply.outer(law, law)
+    second = np.multiply.outer(np.roll(law, 1), np.roll(law, 1))
+    true = float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+    assert true <= delta
+    narrow = np.pad(gaussian_law(0.5 * float(protocol.variance)).pmf, 1)
+    second = np.multiply.outer(np.roll(narrow, 1), np.roll(narrow, 1))
+    first = np.multiply.outer(narrow, narrow)
+    assert float(np.maximum(first - math.exp(epsilon) * second, 0).sum()) > delta
+
+
+@pytest.mark.parametrize(
+    "domain", [Box(16), Ball(16, 3), SparseTernary(16, 2), Categories([9, 7])], ids=str
+)
+def test_the_budget_is_kept_for_every_pair_of_encodings(domain: Domain) -> None:
+    protocol = CentralGaussian(1000, domain, 1, 1e-8)
+    shift = protocol.encoding.shift(16)
+    l2 = math.sqrt(shift.l2_squared)
+    assert gaussian_delta(1, protocol.variance, l2 * (1 - 1e-12)) <= 1e-8
+    assert gaussian_delta(1, protocol.variance, l2 * 1.01) > 1e-8
+    rng = DeterministicRandom(1)
+    x = np.zeros((2, 16))
+    if isinstance(domain, Box):
+        x[1] = 1
+    elif isinstance(domain, Ball):
+        x[0], x[1] = 0.75, -0.75
+    elif isinstance(domain, SparseTernary):
+        x[0, :2], x[1, :2] = 1, -1
+    else:
+        x[0, [0, 9]], x[1, [1, 10]] = 1, 1
+    first, second = domain.vectors(x)
+    for _ in range(20):
+        moved = protocol.report(first, rng) - protocol.report(second, rng)
+        assert int((moved**2).sum()) <= shift.l2_squared
+        assert int((moved**2).sum()) > 0.9 * shift.l2_squared
+
+
+def test_the_noise_is_discrete_gaussian() -> None:
+    protocol = CentralGaussian(4, Box(30_000), 100, 1e-3, integers=True)
+    noise = protocol.run(np.zeros((4, 30_000)), DeterministicRandom(2)).estimate.astype(np.int64)
+    assert gaussian_law(float(protocol.variance)).p_value(noise) > FALSE_ALARM
+    assert gaussian_law(1.3 * float(protocol.variance)).p_value(noise) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("domain", [Box(4, -1, 2), Ball(4, 2)], ids=str)
+def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
+    users, runs = 50, 1500
+    protocol = CentralGaussian(users, domain, 2, 1e-3)
+    assert isinstance(protocol, VectorProtocol)
+    x = np.random.default_rng(0).uniform(-0.9, 0.9, (users, 4))
+    truth, rng = x.sum(axis=0), DeterministicRandom(3)
+    results = [protocol.run(x, rng) for _ in range(runs)]
+    errors = np.array([result.estimate - truth for result in results])
+    mse = protocol.error(users).coordinate.mean_square
+    for column in errors.T:
+        assert abs(clipped_mean(column, mse)) < bias_allowed(mse, runs)
+    low, high = mean_square(errors.ravel(), mse)
+    assert low <= 1
+    assert high > 0.9
+    hits = 0
+    for result in results:
+        band = result.interval(0.8, simultaneous=True)
+        hits += int(((band.low <= truth) & (truth <= band.high)).all())
+    assert clopper_pearson(hits, runs, 1 - Fraction(FALSE_ALARM))[1] >= 0.8
+
+
+def test_it_is_better_than_the_private_sum() -> None:
+    for domain in (Box(256), Ball(256)):
+        central = CentralGaussian(1000, domain, 1, 1e-8)
+        private = PrivateVectorSum(1000, domain, 1, 1e-8)
+        assert 1.2 < math.sqrt(private.mse / central.mse) < 1.5
+
+
+def test_run_is_the_parts_put_together() -> None:
+    protocol = CentralGaussian(10, Ball(3), 1, 1e-3)
+    x = np.full((10, 3), 0.5)
+    result = protocol.run(x, DeterministicRandom(4))
+    rng = DeterministicRandom(4)
+    view = protocol.shuffle(protocol.randomize(x, rng), rng)
+    np.testing.assert_array_equal(result.estimate, protocol.analyze(view).estimate)
+    assert protocol.cost().messages_per_user == 1
+    assert protocol.influence > 2
+    assert "curator" in result.guarantee.conditions[1]
+    assert protocol == CentralGaussian(10, Ball(3), 1, 1e-3)
+
+
+def test_many_users_are_added_up_in_blocks() -> None:
+    users, d = 70_000, 40
+    protocol = CentralGaussian(users, Box(d, 0, 9), 100, 1e-3, integers=True)
+    x = np.random.default_rng(1).integers(0, 10, (users, d))
+    error = protocol.run(x, DeterministicRandom(5)).estimate - x.sum(axis=0)
+    assert np.abs(error).max() < protocol.error(users).coordinate.half_width(FALSE_ALARM / d)
+
+
+def test_sums_of_large_encodings_are_exact() -> None:
+    rows = np.full((5, 2), 1 << 52, dtype=np.int64)
+    rows[:, 1] -= 1
+    assert exact_sums(rows).tolist() == [5 << 52, (5 << 52) - 5]
+    assert exact_sums(np.full((300, 1), 255, dtype=np.uint8)).tolist() == [300 * 255]
+
+
+def test_half_widths_hold_for_the_law() -> None:
+    law = gaussian_law(20.0)
+    bound = Subgaussian(20.0, 20.0)
+    values = np.abs(np.arange(law.pmf.size) + law.first)
+    for miss in (0.3, 1e-3, 1e-6):
+        assert law.pmf[values > bound.half_width(miss)].sum() <= miss
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1"),
+        ({"domain": "ball"}, TypeError, "domain must be a Box"),
+        ({"epsilon": 0}, ValueError, "epsilon must be"),
+        ({"delta": 0}, ValueError, "delta must be"),
+        ({"precision": 0}, ValueError, "precision must be at least 1"),
+        ({"domain": Ball(2), "sensitivity": Sensitivity(l2=1)}, ValueError, "left out for a Ball"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {"n": 10, "domain": Box(2), "epsilon": 1, "delta": 1e-3} | change
+    with pytest.raises(error, match=message):
+        CentralGaussian(**given)
+
+
+def test_bad_vectors_messages_and_views() -> None:
+    protocol = CentralGaussian(3, Box(2), 1, 1e-3, precision=8)
+    with pytest.raises(ValueError, match="must be in"):
+        protocol.run([[0, 1], [0.5, math.nan], [0, 0]])
+    messages = protocol.randomize(np.zeros((3, 2)), DeterministicRandom(6))
+    assert messages.shape == (1, 3, 2)
+    for bad in (messages + 9, messages - 1, messages[:, :, :1], messages[0], messages * 1.0):
+        with pytest.raises(ValueError, match="messages must"):
+            protocol.shuffle(bad)
+    with pytest.raises(TypeError, match="numpy array"):
+        protocol.shuffle([[[0, 0]]])  # type: ignore[arg-type]
+    view = protocol.shuffle(messages)
+    with pytest.raises(ValueError, match="view must hold"):
+        protocol.analyze(View((view.columns[0][:2],), None))
+    with pytest.raises(ValueError, match="x must hold"):
+        protocol.run(np.zeros((4, 2)))
