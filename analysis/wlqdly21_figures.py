@@ -62,6 +62,7 @@ from ikos.vectors import (
     Collision,
     KeyValueBaseline,
     PrivKV,
+    SparseTernary,
     projected_frequencies,
 )
 
@@ -249,7 +250,7 @@ def measure(
                 guessed = guess_errors(people)
                 for epsilon in epsilons:
                     for name, make in MECHANISMS.items():
-                        protocol = make(n, d, s, epsilon=epsilon)
+                        protocol = make(n, SparseTernary(d, s), epsilon=epsilon)
                         found = errors(simulated(protocol, people, rng), people)
                         logs.setdefault((epsilon, name), []).append(found)
                     logs.setdefault((epsilon, GUESS), []).append(guessed)
@@ -333,7 +334,7 @@ def square_margins(settings: Sequence[tuple[str, int, int]], epsilons: Sequence[
 
 def _mean_square(name: str, d: int, s: int, epsilon: float) -> float:
     """Return the exact mean squared error of one user's part, with exactly s entries."""
-    protocol = MECHANISMS[name](1, d, s, epsilon=epsilon)
+    protocol = MECHANISMS[name](1, SparseTernary(d, s), epsilon=epsilon)
     return protocol.variances.mean_square(d, s, exactly=True)
 
 
@@ -440,7 +441,7 @@ def after_shuffling(
     for d in dimensions:
         for s in sparsities:
             for name, make in MECHANISMS.items():
-                protocol = make(n, d, s, epsilon=epsilon, delta=delta)
+                protocol = make(n, SparseTernary(d, s), epsilon=epsilon, delta=delta)
                 square = n * protocol.variances.mean_square(d, s, exactly=True)
                 rows.append(Shuffled(d, s, name, protocol.local_epsilon, math.sqrt(square / d)))
             local, values = published_local_epsilon(epsilon, delta, n, s)

@@ -17,7 +17,7 @@ from scipy import stats
 from vectors.key_value_laws import collision_law
 
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PCKVGRR, PCKVUE, Collision, PrivKV
+from ikos.vectors import PCKVGRR, PCKVUE, Collision, PrivKV, SparseTernary
 
 pytest.importorskip("matplotlib")
 
@@ -58,10 +58,10 @@ def test_the_law_of_hits_is_definition_3s(program, s, t):
 
 
 SMALL = {
-    "collision": lambda n, **b: Collision(n, 6, 3, **b),
-    "privkv": lambda n, **b: PrivKV(n, 6, 3, **b),
-    "pckv-grr": lambda n, **b: PCKVGRR(n, 6, 3, **b),
-    "pckv-ue": lambda n, **b: PCKVUE(n, 6, 3, **b),
+    "collision": lambda n, **b: Collision(n, SparseTernary(6, 3), **b),
+    "privkv": lambda n, **b: PrivKV(n, SparseTernary(6, 3), **b),
+    "pckv-grr": lambda n, **b: PCKVGRR(n, SparseTernary(6, 3), **b),
+    "pckv-ue": lambda n, **b: PCKVUE(n, SparseTernary(6, 3), **b),
 }
 
 

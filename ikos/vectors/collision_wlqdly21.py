@@ -29,7 +29,7 @@ from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.results import Cost
 from ikos.vectors.domains import SparseTernary
-from ikos.vectors.key_values import KeyValueBaseline, checked_budget, events_of
+from ikos.vectors.key_values import KeyValueBaseline, checked_budget, checked_domain, events_of
 
 __all__ = ["SEED_BITS", "Collision", "hash_values", "support_counts"]
 
@@ -205,8 +205,8 @@ class Collision(KeyValueBaseline):
     ----------
     n : int
         Users; public.
-    dimension, sparsity : int
-        Coordinates, and how many of a user's may differ from 0, at most.
+    domain : SparseTernary
+        Of the vectors.
     epsilon, delta : float
         The guarantee, under replacement of one user's vector. With delta = 0 of each message by
         itself; with a positive delta of the shuffled messages, at a much smaller error.
@@ -241,8 +241,9 @@ class Collision(KeyValueBaseline):
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> local = Collision(10_000, 8, 2, epsilon=1)
-    >>> shuffled = Collision(10_000, 8, 2, epsilon=1, delta=1e-6)
+    >>> from ikos.vectors import SparseTernary
+    >>> local = Collision(10_000, SparseTernary(8, 2), epsilon=1)
+    >>> shuffled = Collision(10_000, SparseTernary(8, 2), epsilon=1, delta=1e-6)
     >>> local.t, shuffled.t
     (8, 111)
     >>> round(local.mse / shuffled.mse)
@@ -263,16 +264,15 @@ class Collision(KeyValueBaseline):
     def __init__(
         self,
         n: int,
-        dimension: int,
-        sparsity: int,
-        *,
+        domain: SparseTernary,
         epsilon: float | Fraction,
         delta: float | Fraction = 0,
+        *,
         local_epsilon: float | Fraction | None = None,
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        domain = SparseTernary(dimension, sparsity)
+        checked_domain(domain)
         eps, small, most = checked_budget(epsilon, delta, local_epsilon)
         users, honest = self._checked_users(
             n, 1 if min_honest is None and not small else min_honest

@@ -106,6 +106,13 @@ def checked_budget(
     return eps, small, most
 
 
+def checked_domain(domain: object) -> SparseTernary:
+    """Return a domain of sparse vectors of signs; TypeError for any other."""
+    if not isinstance(domain, SparseTernary):
+        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
+    return domain
+
+
 class KeyValueBaseline(VectorBaseline):
     """What the protocols for key-value data share: one message of each user, counts of events.
 

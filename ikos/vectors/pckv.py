@@ -33,6 +33,7 @@ from ikos.vectors.domains import SparseTernary
 from ikos.vectors.key_values import (
     KeyValueBaseline,
     checked_budget,
+    checked_domain,
     events_of,
     exactly_sparse,
 )
@@ -67,7 +68,7 @@ class PCKVGRR(KeyValueBaseline):
 
     Parameters
     ----------
-    n, dimension, sparsity, epsilon, delta, local_epsilon, min_honest
+    n, domain, epsilon, delta, local_epsilon, min_honest
         As for `Collision`, but every vector must have exactly ``sparsity`` entries that are not 0:
         with fewer, frequencies could not be estimated.
     sampling : {"counted", "published"}
@@ -85,8 +86,9 @@ class PCKVGRR(KeyValueBaseline):
 
     Examples
     --------
-    >>> plain = PCKVGRR(1000, 256, 16, epsilon=1, sampling="published")
-    >>> PCKVGRR(1000, 256, 16, epsilon=1).mse < plain.mse / 10
+    >>> from ikos.vectors import SparseTernary
+    >>> plain = PCKVGRR(1000, SparseTernary(256, 16), epsilon=1, sampling="published")
+    >>> PCKVGRR(1000, SparseTernary(256, 16), epsilon=1).mse < plain.mse / 10
     True
     >>> plain.run(np.zeros((1000, 256)))
     Traceback (most recent call last):
@@ -105,16 +107,15 @@ class PCKVGRR(KeyValueBaseline):
     def __init__(
         self,
         n: int,
-        dimension: int,
-        sparsity: int,
-        *,
+        domain: SparseTernary,
         epsilon: float | Fraction,
         delta: float | Fraction = 0,
+        *,
         local_epsilon: float | Fraction | None = None,
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        domain = SparseTernary(dimension, sparsity)
+        checked_domain(domain)
         eps, small, most = checked_budget(epsilon, delta, local_epsilon)
         users, honest = self._checked_users(
             n, 1 if min_honest is None and not small else min_honest
@@ -202,7 +203,7 @@ class PCKVUE(KeyValueBaseline):
 
     Parameters
     ----------
-    n, dimension, sparsity, epsilon, delta, local_epsilon, min_honest
+    n, domain, epsilon, delta, local_epsilon, min_honest
         As for `Collision`.
 
     Attributes
@@ -224,7 +225,8 @@ class PCKVUE(KeyValueBaseline):
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> protocol = PCKVUE(1000, 4, 1, epsilon=2)
+    >>> from ikos.vectors import SparseTernary
+    >>> protocol = PCKVUE(1000, SparseTernary(4, 1), epsilon=2)
     >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).dtype
     dtype('V1')
     """
@@ -239,15 +241,14 @@ class PCKVUE(KeyValueBaseline):
     def __init__(
         self,
         n: int,
-        dimension: int,
-        sparsity: int,
-        *,
+        domain: SparseTernary,
         epsilon: float | Fraction,
         delta: float | Fraction = 0,
+        *,
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        domain = SparseTernary(dimension, sparsity)
+        checked_domain(domain)
         eps, small, most = checked_budget(epsilon, delta, local_epsilon)
         users, honest = self._checked_users(
             n, 1 if min_honest is None and not small else min_honest

@@ -24,7 +24,7 @@ from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
 from ikos.results import Cost
 from ikos.vectors.domains import SparseTernary
-from ikos.vectors.key_values import KeyValueBaseline, checked_budget
+from ikos.vectors.key_values import KeyValueBaseline, checked_budget, checked_domain
 
 __all__ = ["PrivKV"]
 
@@ -38,7 +38,7 @@ class PrivKV(KeyValueBaseline):
 
     Parameters
     ----------
-    n, dimension, sparsity, epsilon, delta, local_epsilon, min_honest
+    n, domain, epsilon, delta, local_epsilon, min_honest
         As for `Collision`. The sparsity does not change the messages.
 
     Attributes
@@ -58,7 +58,8 @@ class PrivKV(KeyValueBaseline):
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> protocol = PrivKV(10_000, 4, 1, epsilon=2)
+    >>> from ikos.vectors import SparseTernary
+    >>> protocol = PrivKV(10_000, SparseTernary(4, 1), epsilon=2)
     >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).shape
     (1,)
     """
@@ -73,15 +74,14 @@ class PrivKV(KeyValueBaseline):
     def __init__(
         self,
         n: int,
-        dimension: int,
-        sparsity: int,
-        *,
+        domain: SparseTernary,
         epsilon: float | Fraction,
         delta: float | Fraction = 0,
+        *,
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        domain = SparseTernary(dimension, sparsity)
+        checked_domain(domain)
         eps, small, most = checked_budget(epsilon, delta, local_epsilon)
         users, honest = self._checked_users(
             n, 1 if min_honest is None and not small else min_honest

@@ -94,19 +94,32 @@ CASES: dict[str, Case] = {
     "single-message-ball": Case(
         lambda n, **options: SingleMessageGrid(n, Ball(3, 2.0), 6, 1e-2, **options)
     ),
-    "collision": Case(lambda n, **options: Collision(n, 5, 2, epsilon=2, delta=1e-2, **options)),
-    "collision-local": Case(lambda n, **options: Collision(n, 5, 2, epsilon=2, **options)),
-    "privkv": Case(lambda n, **options: PrivKV(n, 5, 2, epsilon=2, delta=1e-2, **options)),
-    "privkv-local": Case(lambda n, **options: PrivKV(n, 5, 2, epsilon=2, **options)),
-    "pckv-grr": Case(
-        lambda n, **options: PCKVGRR(n, 5, 2, epsilon=2, delta=1e-2, **options), exactly=True
+    "collision": Case(
+        lambda n, **options: Collision(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
     ),
-    "pckv-grr-published": Case(
-        lambda n, **options: PCKVGRR(n, 5, 2, epsilon=2, sampling="published", **options),
+    "collision-local": Case(
+        lambda n, **options: Collision(n, SparseTernary(5, 2), epsilon=2, **options)
+    ),
+    "privkv": Case(
+        lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+    ),
+    "privkv-local": Case(lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, **options)),
+    "pckv-grr": Case(
+        lambda n, **options: PCKVGRR(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options),
         exactly=True,
     ),
-    "pckv-ue": Case(lambda n, **options: PCKVUE(n, 5, 2, epsilon=2, delta=1e-2, **options)),
-    "pckv-ue-local": Case(lambda n, **options: PCKVUE(n, 5, 2, epsilon=2, **options)),
+    "pckv-grr-published": Case(
+        lambda n, **options: PCKVGRR(
+            n, SparseTernary(5, 2), epsilon=2, sampling="published", **options
+        ),
+        exactly=True,
+    ),
+    "pckv-ue": Case(
+        lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+    ),
+    "pckv-ue-local": Case(
+        lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, **options)
+    ),
     "kashin-correlated-noise": Case(
         lambda n, **options: KashinCorrelatedNoise(n, 3, 4, 1e-2, **{"precision": 2, **options}),
         ragged=True,

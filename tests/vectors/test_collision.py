@@ -26,7 +26,7 @@ from ikos import View
 from ikos.accounting import response_delta
 from ikos.accounting.wlqdly21 import collision_variances, set_response_gamma
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Collision
+from ikos.vectors import Collision, SparseTernary
 from ikos.vectors.collision_wlqdly21 import hash_values, respond_in_sets, support_counts
 
 
@@ -219,7 +219,7 @@ def test_one_message_is_as_private_as_it_says(d, s, t):
 
 @pytest.mark.parametrize(("epsilon", "t"), [(0.01, None), (1.0, None), (7.0, None), (1.0, 500)])
 def test_the_parameters_of_a_local_guarantee(epsilon, t):
-    protocol = Collision(10, 50, 4, epsilon=epsilon, t=t)
+    protocol = Collision(10, SparseTernary(50, 4), epsilon=epsilon, t=t)
     odds = odds_of(protocol.t, 4, protocol.gamma)
     assert odds <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
     assert float(odds) == pytest.approx(math.exp(epsilon), rel=1e-9)
@@ -266,7 +266,7 @@ def test_fewer_uniform_values_are_found_out():
 
 @pytest.mark.parametrize("min_honest", [None, 400])
 def test_the_parameters_of_a_shuffled_guarantee(min_honest):
-    protocol = Collision(1000, 64, 4, epsilon=1, delta=1e-6, min_honest=min_honest)
+    protocol = Collision(1000, SparseTernary(64, 4), epsilon=1, delta=1e-6, min_honest=min_honest)
     honest = min_honest or 1000
     k = Fraction(protocol.t, 4)
     assert protocol.min_honest == honest
@@ -276,13 +276,13 @@ def test_the_parameters_of_a_shuffled_guarantee(min_honest):
 
 
 def test_a_local_guarantee_can_be_asked_for_beside_it():
-    free = Collision(1000, 64, 4, epsilon=1, delta=1e-6)
-    both = Collision(1000, 64, 4, epsilon=1, delta=1e-6, local_epsilon=2)
+    free = Collision(1000, SparseTernary(64, 4), epsilon=1, delta=1e-6)
+    both = Collision(1000, SparseTernary(64, 4), epsilon=1, delta=1e-6, local_epsilon=2)
     assert free.local_epsilon > 2.5
     assert both.local_epsilon == pytest.approx(2, rel=1e-9)
     assert both.mse > free.mse
     assert "(2.001, 0)-private by itself" in str(both.guarantee.conditions)
-    few = Collision(5, 8, 2, epsilon=1, delta=1e-6)  # too few to hide anybody: the local one
+    few = Collision(5, SparseTernary(8, 2), epsilon=1, delta=1e-6)
     assert few.local_epsilon == pytest.approx(1, rel=0.05)
 
 
@@ -327,7 +327,7 @@ def data(n, d, s, seed=0):
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-3}])
 def test_measured_errors_are_the_claimed_ones(budget):
-    protocol = Collision(400, 12, 3, **budget)
+    protocol = Collision(400, SparseTernary(12, 3), **budget)
     x = data(400, 12, 3)
     worst = protocol.variances.mean_square(12, 3)
     assert protocol.mse == pytest.approx(400 * worst)
@@ -343,7 +343,7 @@ def test_measured_errors_at_full_size():
     By Chebyshev's inequality for each coordinate; all but a few are far within.
     """
     n, d, s = 10**5, 1024, 16
-    protocol = Collision(n, d, s, epsilon=0.5, delta=1e-5)
+    protocol = Collision(n, SparseTernary(d, s), epsilon=0.5, delta=1e-5)
     x = np.zeros((n, d), dtype=np.int8)
     x[np.arange(n)[:, np.newaxis], (np.arange(n)[:, np.newaxis] * 7 + np.arange(s)) % d] = 1
     result = protocol.run(x, DeterministicRandom(4))
@@ -354,7 +354,7 @@ def test_measured_errors_at_full_size():
 
 
 def test_vectors_with_fewer_entries_and_with_none_are_estimated_without_bias():
-    protocol = Collision(3000, 6, 3, epsilon=3)
+    protocol = Collision(3000, SparseTernary(6, 3), epsilon=3)
     x = np.zeros((3000, 6), dtype=np.int64)
     x[:1000, 2] = 1
     x[500:1500, 4] = -1
@@ -368,7 +368,7 @@ def test_vectors_with_fewer_entries_and_with_none_are_estimated_without_bias():
 
 
 def test_one_users_messages_stay_within_the_influence():
-    protocol = Collision(3, 4, 2, epsilon=2, t=4)
+    protocol = Collision(3, SparseTernary(4, 2), epsilon=2, t=4)
     base = protocol.randomize(np.zeros((3, 4)), DeterministicRandom(6))
     estimates = []
     for seed in range(2000):
@@ -382,7 +382,7 @@ def test_one_users_messages_stay_within_the_influence():
 
 
 def test_a_view_of_other_values_is_refused():
-    protocol = Collision(3, 4, 2, epsilon=2, t=5)
+    protocol = Collision(3, SparseTernary(4, 2), epsilon=2, t=5)
     good = np.array([4, 1 << 16, 3], dtype=np.uint64)
     assert protocol.analyze(View((), good)).users == 3
     for wrong in (good + np.uint64(1), good.astype(np.int64), good.astype(float)):
@@ -390,13 +390,13 @@ def test_a_view_of_other_values_is_refused():
             protocol.analyze(View((), wrong))
     with pytest.raises(ValueError, match="view must hold one message of each user, in clear"):
         protocol.analyze(View((good,), None))
-    mixed = Collision(3, 4, 2, epsilon=2, delta=1e-2)
+    mixed = Collision(3, SparseTernary(4, 2), epsilon=2, delta=1e-2)
     with pytest.raises(ValueError, match="view must hold one message of each user, in one column"):
         mixed.analyze(View((), good))
 
 
 def test_messages_are_seeds_and_values():
-    protocol = Collision(20_000, 4, 2, epsilon=2)
+    protocol = Collision(20_000, SparseTernary(4, 2), epsilon=2)
     x = data(20_000, 4, 2)
     messages = protocol.randomize(x, DeterministicRandom(8))[0]
     assert messages.dtype == np.uint64
@@ -429,29 +429,26 @@ def test_messages_are_seeds_and_values():
         ({"t": 3}, "t must be at least 4"),
         ({"t": 65537}, "t must be at most 65536"),
         ({"t": 5, "delta": 1e-3}, "t must be at least 6"),
-        ({"dimension": 0}, "dimension"),
-        ({"dimension": 2}, "sparsity"),
-        ({"sparsity": 0}, "sparsity"),
         ({"n": 0}, "n must"),
         ({"min_honest": 11}, "min_honest"),
-        ({"dimension": 10**6, "sparsity": 40_000}, "sparsity must be at most 32,768"),
+        ({"domain": SparseTernary(10**6, 40_000)}, "sparsity must be at most 32,768"),
     ],
 )
 def test_wrong_parameters_are_refused(change, match):
-    options = {"n": 10, "dimension": 8, "sparsity": 3, "epsilon": 1} | change
+    options = {"n": 10, "domain": SparseTernary(8, 3), "epsilon": 1} | change
     with pytest.raises(ValueError, match=match):
         Collision(**options)
 
 
-@pytest.mark.parametrize("name", ["n", "dimension", "sparsity", "epsilon", "t"])
+@pytest.mark.parametrize("name", ["n", "domain", "epsilon", "t"])
 def test_wrong_kinds_are_refused(name):
-    options = {"n": 10, "dimension": 8, "sparsity": 3, "epsilon": 1} | {name: "3"}
+    options = {"n": 10, "domain": SparseTernary(8, 3), "epsilon": 1} | {name: "3"}
     with pytest.raises(TypeError, match=name):
         Collision(**options)
 
 
 def test_the_cheapest_uniform_probability_is_used():
     """What the constructor takes is what the calculator says for its t."""
-    protocol = Collision(500, 32, 4, epsilon=0.5, delta=1e-4)
+    protocol = Collision(500, SparseTernary(32, 4), epsilon=0.5, delta=1e-4)
     wanted = set_response_gamma(Fraction(1, 2), Fraction(1e-4), 500, Fraction(protocol.t, 4))
     assert protocol.gamma == wanted

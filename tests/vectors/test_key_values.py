@@ -17,6 +17,7 @@ from ikos.vectors import (
     Collision,
     KeyValueResult,
     PrivKV,
+    SparseTernary,
     Ternarizer,
     projected_frequencies,
 )
@@ -24,10 +25,10 @@ from ikos.vectors.key_values import draw_subsets
 
 N, D, S = 3000, 6, 2
 PROTOCOLS = {
-    "collision": Collision(N, D, S, epsilon=5),
-    "privkv": PrivKV(N, D, S, epsilon=5),
-    "pckv-grr": PCKVGRR(N, D, S, epsilon=5),
-    "pckv-ue": PCKVUE(N, D, S, epsilon=5),
+    "collision": Collision(N, SparseTernary(D, S), epsilon=5),
+    "privkv": PrivKV(N, SparseTernary(D, S), epsilon=5),
+    "pckv-grr": PCKVGRR(N, SparseTernary(D, S), epsilon=5),
+    "pckv-ue": PCKVUE(N, SparseTernary(D, S), epsilon=5),
 }
 
 
@@ -174,7 +175,10 @@ def test_gradients_go_through_a_protocol():
     gradients = np.clip(rng.normal(0.2, 0.3, (4000, 5)), -1, 1)
     ternarizer = Ternarizer(5, 2, bound=1.0, zeros=False)
     signs = ternarizer(gradients, DeterministicRandom(8))
-    for protocol in (Collision(4000, 5, 2, epsilon=1, delta=1e-6), PCKVGRR(4000, 5, 2, epsilon=4)):
+    for protocol in (
+        Collision(4000, SparseTernary(5, 2), epsilon=1, delta=1e-6),
+        PCKVGRR(4000, SparseTernary(5, 2), epsilon=4),
+    ):
         result = protocol.run(signs, DeterministicRandom(9))
         found = ternarizer.scale * result.estimate
         square = ternarizer.scale**2 * protocol.mse + ternarizer.mean_square(gradients)

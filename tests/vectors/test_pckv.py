@@ -21,7 +21,7 @@ from vectors.key_value_laws import (
 from ikos import View
 from ikos.accounting import clones_delta, response_delta
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PCKVGRR, PCKVUE
+from ikos.vectors import PCKVGRR, PCKVUE, SparseTernary
 
 # Randomized response
 
@@ -29,7 +29,7 @@ from ikos.vectors import PCKVGRR, PCKVUE
 @pytest.mark.parametrize("sampling", ["counted", "published"])
 def test_one_event_is_as_private_as_it_says(sampling):
     for epsilon in (0.1, 1.0, 4.0):
-        protocol = PCKVGRR(5, 4, 2, epsilon=epsilon, sampling=sampling)
+        protocol = PCKVGRR(5, SparseTernary(4, 2), epsilon=epsilon, sampling=sampling)
         ratio = worst_ratio(
             [grr_law(x, protocol.gamma) for x in sparse_vectors(4, 2, exactly=True)]
         )
@@ -54,7 +54,7 @@ def test_fewer_uniform_events_are_found_out():
 
 
 def test_events_follow_the_law():
-    protocol = PCKVGRR(30_000, 3, 2, epsilon=1)
+    protocol = PCKVGRR(30_000, SparseTernary(3, 2), epsilon=1)
     for x in ((1, 0, -1), (0, -1, -1)):
         found = protocol.randomize([x] * 30_000, DeterministicRandom(1))[0]
         assert outcome_p_value(found.tolist(), grr_law(x, protocol.gamma)) > FALSE_ALARM
@@ -65,13 +65,13 @@ def test_events_follow_the_law():
 @pytest.mark.parametrize("sampling", ["counted", "published"])
 def test_variances_of_events_are_exact(sampling):
     for d, s in ((3, 2), (3, 3), (2, 1)):
-        protocol = PCKVGRR(5, d, s, epsilon=1.5, sampling=sampling)
+        protocol = PCKVGRR(5, SparseTernary(d, s), epsilon=1.5, sampling=sampling)
         for x in sparse_vectors(d, s, exactly=True):
             check_variances(protocol, x, grr_law(x, protocol.gamma), lambda m: np.array([m]))
 
 
 def test_vectors_with_other_numbers_of_entries_are_refused():
-    protocol = PCKVGRR(2, 4, 2, epsilon=1)
+    protocol = PCKVGRR(2, SparseTernary(4, 2), epsilon=1)
     good = np.array([[1, -1, 0, 0], [0, 0, 1, 1]])
     assert protocol.run(good).users == 2
     for wrong, match in ((1, "exactly 2 entries that are not 0, got 1"), (3, "at most 2")):
@@ -85,7 +85,7 @@ def test_vectors_with_other_numbers_of_entries_are_refused():
 
 def test_an_unknown_way_to_count_is_refused():
     with pytest.raises(ValueError, match="sampling must be one of"):
-        PCKVGRR(2, 4, 2, epsilon=1, sampling="twice")
+        PCKVGRR(2, SparseTernary(4, 2), epsilon=1, sampling="twice")
 
 
 # Unary encoding
@@ -94,7 +94,7 @@ def test_an_unknown_way_to_count_is_refused():
 @pytest.mark.parametrize(("d", "s"), [(1, 1), (2, 1), (2, 2), (3, 2)])
 def test_bits_are_as_private_as_they_say(d, s):
     for epsilon in (0.1, 1.0, 4.0):
-        protocol = PCKVUE(5, d, s, epsilon=epsilon)
+        protocol = PCKVUE(5, SparseTernary(d, s), epsilon=epsilon)
         ratio = worst_ratio([ue_law(x, s, protocol.q) for x in sparse_vectors(d, s)])
         assert ratio <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
         assert float(ratio) == pytest.approx(math.exp(epsilon), rel=1e-9)
@@ -111,10 +111,10 @@ def test_shuffled_bits_are_hidden_by_clones(d, s, n, q):
 
 
 def test_the_probability_of_shuffled_bits_is_enough():
-    protocol = PCKVUE(5000, 8, 2, epsilon=0.5, delta=1e-6)
+    protocol = PCKVUE(5000, SparseTernary(8, 2), epsilon=0.5, delta=1e-6)
     assert clones_delta(0.5, 5000, protocol.local_epsilon * (1 - 1e-9)) <= 1e-6
     assert clones_delta(0.5, 5000, protocol.local_epsilon * 1.001) > 1e-6
-    capped = PCKVUE(5000, 8, 2, epsilon=0.5, delta=1e-6, local_epsilon=1)
+    capped = PCKVUE(5000, SparseTernary(8, 2), epsilon=0.5, delta=1e-6, local_epsilon=1)
     assert capped.local_epsilon == pytest.approx(1)
 
 
@@ -125,7 +125,7 @@ def unpacked(message, events):
 
 def test_bits_follow_the_law():
     for x, s in (((1, -1), 2), ((0, -1), 2), ((0, 0), 1)):
-        protocol = PCKVUE(20_000, 2, s, epsilon=1)
+        protocol = PCKVUE(20_000, SparseTernary(2, s), epsilon=1)
         found = protocol.randomize([x] * 20_000, DeterministicRandom(1))[0]
         seen = [unpacked(m, 4) for m in found]
         assert outcome_p_value(seen, ue_law(x, s, protocol.q)) > FALSE_ALARM
@@ -135,7 +135,7 @@ def test_bits_follow_the_law():
 
 def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
     monkeypatch.setattr("ikos.vectors.pckv._BITS", 64)
-    protocol = PCKVUE(50, 8, 1, epsilon=100)
+    protocol = PCKVUE(50, SparseTernary(8, 1), epsilon=100)
     x = np.eye(8, dtype=np.int64)[np.arange(50) % 8]
     messages = protocol.randomize(x, DeterministicRandom(2))[0]
     own = np.array([unpacked(m, 16) for m in messages])
@@ -147,7 +147,7 @@ def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
 
 def test_variances_of_bits_are_exact():
     for d, s in ((1, 1), (2, 2), (3, 2)):
-        protocol = PCKVUE(5, d, s, epsilon=1.5)
+        protocol = PCKVUE(5, SparseTernary(d, s), epsilon=1.5)
         for x in sparse_vectors(d, s):
             check_variances(
                 protocol,
@@ -159,7 +159,7 @@ def test_variances_of_bits_are_exact():
 
 @pytest.mark.parametrize("d", [1, 4, 5, 33])
 def test_a_view_keeps_each_users_bits_together(d):
-    protocol = PCKVUE(60, d, 1, epsilon=1, delta=0.1)
+    protocol = PCKVUE(60, SparseTernary(d, 1), epsilon=1, delta=0.1)
     x = np.zeros((60, d))
     x[:, 0] = 1
     messages = protocol.randomize(x, DeterministicRandom(3))
@@ -173,7 +173,7 @@ def test_a_view_keeps_each_users_bits_together(d):
 
 
 def test_other_bits_are_refused():
-    protocol = PCKVUE(2, 3, 1, epsilon=1, delta=0.1)  # 6 bits, 2 to spare
+    protocol = PCKVUE(2, SparseTernary(3, 1), epsilon=1, delta=0.1)  # 6 bits, 2 to spare
     good = np.array([0b10000000, 0b11111100], dtype=np.uint8)
     assert protocol.analyze(View((good.view("V1"),), None)).users == 2
     for wrong in (good, (good + 1).view("V1"), good.view("V2")):
@@ -189,9 +189,11 @@ def test_other_bits_are_refused():
 
 
 CASES = {
-    "grr": lambda **budget: PCKVGRR(300, 4, 2, **budget),
-    "grr-published": lambda **budget: PCKVGRR(300, 4, 2, sampling="published", **budget),
-    "ue": lambda **budget: PCKVUE(300, 4, 2, **budget),
+    "grr": lambda **budget: PCKVGRR(300, SparseTernary(4, 2), **budget),
+    "grr-published": lambda **budget: PCKVGRR(
+        300, SparseTernary(4, 2), sampling="published", **budget
+    ),
+    "ue": lambda **budget: PCKVUE(300, SparseTernary(4, 2), **budget),
 }
 
 

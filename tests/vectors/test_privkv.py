@@ -20,12 +20,12 @@ from vectors.key_value_laws import (
 from ikos import View
 from ikos.accounting import response_delta
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PrivKV
+from ikos.vectors import PrivKV, SparseTernary
 
 
 def test_one_message_is_as_private_as_it_says():
     for epsilon in (0.1, 1.0, 4.0):
-        protocol = PrivKV(5, 3, 2, epsilon=epsilon)
+        protocol = PrivKV(5, SparseTernary(3, 2), epsilon=epsilon)
         laws = [privkv_law(x, protocol.gamma) for x in sparse_vectors(3, 2)]
         ratio = worst_ratio(laws)
         assert ratio <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
@@ -48,7 +48,7 @@ def test_fewer_random_answers_are_found_out():
 
 
 def test_answers_follow_the_law():
-    protocol = PrivKV(30_000, 3, 2, epsilon=1)
+    protocol = PrivKV(30_000, SparseTernary(3, 2), epsilon=1)
     for x in ((0, 0, 0), (1, 0, -1), (0, -1, 0)):
         found = protocol.randomize([x] * 30_000, DeterministicRandom(1))[0]
         assert outcome_p_value(found.tolist(), privkv_law(x, protocol.gamma)) > FALSE_ALARM
@@ -58,27 +58,27 @@ def test_answers_follow_the_law():
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_variances_are_exact(epsilon):
-    protocol = PrivKV(5, 3, 2, epsilon=epsilon)
+    protocol = PrivKV(5, SparseTernary(3, 2), epsilon=epsilon)
     for x in sparse_vectors(3, 2):
         check_variances(protocol, x, privkv_law(x, protocol.gamma), lambda m: np.array([m]))
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-3}])
 def test_measured_errors_are_the_claimed_ones(budget):
-    protocol = PrivKV(300, 4, 2, **budget)
+    protocol = PrivKV(300, SparseTernary(4, 2), **budget)
     x = np.tile([1, 0, -1, 0], (300, 1))
     check_measured_error(protocol, x, DeterministicRandom(2), 1200)
 
 
 def test_sampling_is_what_remains_without_noise():
-    protocol = PrivKV(10, 6, 2, epsilon=60)
+    protocol = PrivKV(10, SparseTernary(6, 2), epsilon=60)
     error = protocol.error(10)
     assert error.sampling == 10 * 5 * 2
     assert error.mean_square == pytest.approx(error.sampling, rel=1e-6)
 
 
 def test_one_users_messages_stay_within_the_influence():
-    protocol = PrivKV(3, 3, 2, epsilon=1)
+    protocol = PrivKV(3, SparseTernary(3, 2), epsilon=1)
     base = protocol.randomize(np.zeros((3, 3)), DeterministicRandom(3))
     found = []
     for message in range(9):
@@ -89,17 +89,20 @@ def test_one_users_messages_stay_within_the_influence():
 
 
 def test_shuffling_allows_for_less_noise():
-    local = PrivKV(10_000, 16, 2, epsilon=0.5)
-    shuffled = PrivKV(10_000, 16, 2, epsilon=0.5, delta=1e-6)
+    local = PrivKV(10_000, SparseTernary(16, 2), epsilon=0.5)
+    shuffled = PrivKV(10_000, SparseTernary(16, 2), epsilon=0.5, delta=1e-6)
     assert shuffled.mse < local.mse / 20
-    assert shuffled.gamma == PrivKV(10_000, 1000, 5, epsilon=0.5, delta=1e-6).gamma
-    assert PrivKV(10_000, 16, 2, epsilon=0.5, delta=1e-6, min_honest=1000).mse > shuffled.mse
-    capped = PrivKV(10_000, 16, 2, epsilon=0.5, delta=1e-6, local_epsilon=1)
+    assert shuffled.gamma == PrivKV(10_000, SparseTernary(1000, 5), epsilon=0.5, delta=1e-6).gamma
+    assert (
+        PrivKV(10_000, SparseTernary(16, 2), epsilon=0.5, delta=1e-6, min_honest=1000).mse
+        > shuffled.mse
+    )
+    capped = PrivKV(10_000, SparseTernary(16, 2), epsilon=0.5, delta=1e-6, local_epsilon=1)
     assert capped.local_epsilon == pytest.approx(1)
 
 
 def test_other_messages_are_refused():
-    protocol = PrivKV(3, 3, 2, epsilon=1, delta=0.1)
+    protocol = PrivKV(3, SparseTernary(3, 2), epsilon=1, delta=0.1)
     for wrong in ([0, 1, 9], [-1, 0, 0], [0.0, 1.0, 2.0]):
         with pytest.raises(ValueError, match="view must hold one message"):
             protocol.analyze(View((np.array(wrong),), None))
