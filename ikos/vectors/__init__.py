@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from ikos.accounting.vector_noise import Sensitivity
 from ikos.vectors.categories import Categories
 from ikos.vectors.central_gaussian import CentralGaussian
 from ikos.vectors.collision_wlqdly21 import Collision
+from ikos.vectors.columns import (
+    ColumnSums,
+    Histograms,
+    Variances,
+    histograms,
+    linear_statistics,
+    means,
+    variances,
+)
 from ikos.vectors.domains import Ball, Box, Domain, SparseTernary
 from ikos.vectors.interface import (
     Band,
@@ -33,7 +43,9 @@ __all__ = [
     "Categories",
     "CentralGaussian",
     "Collision",
+    "ColumnSums",
     "Domain",
+    "Histograms",
     "KashinCorrelatedNoise",
     "KashinFrame",
     "KashinPrivateSum",
@@ -43,13 +55,19 @@ __all__ = [
     "PrivateVectorSum",
     "SampledCoordinates",
     "SecureVectorSum",
+    "Sensitivity",
     "SingleMessageGrid",
     "SparseTernary",
     "Ternarizer",
+    "Variances",
     "VectorBaseline",
     "VectorError",
     "VectorProtocol",
     "VectorResult",
+    "histograms",
+    "linear_statistics",
+    "means",
     "project_simplex",
     "projected_frequencies",
+    "variances",
 ]
