@@ -161,7 +161,7 @@ def _numerical(epsilon: float, blanket: ResponseBlanket, times: int, expected: f
     raise failed
 
 
-_TINY = 1e-20
+_TINY = 1e-12
 """Below it a divergence that needs several messages is not worked out any further."""
 
 Delta = tuple[float, str]
@@ -174,9 +174,9 @@ def _repeated_delta(
     if times == 1:
         return response_delta(epsilon, n, k, gamma), "single"
     try:
-        found = expected
+        found = min(expected, 1e-9)
         blanket = ResponseBlanket(n, k, gamma)
-        for _ in range(3):  # losses that are cut off as infinite hide a much smaller divergence
+        for _ in range(2):  # losses that are cut off as infinite hide a much smaller divergence
             before, found = found, _numerical(epsilon, blanket, times, found)
             if found >= 1e-3 * before or found < _TINY:
                 break
@@ -329,8 +329,8 @@ def _uniform_delta(
     if t in (1, d):  # one coordinate, or all of them
         return _repeated_delta(eps, n, k, gamma, t, expected)
     best: Delta = (1.0, "basic")
-    tail = expected / 20
-    for _ in range(8):  # the fewer users are asked for, the less likely they are missing
+    tail = min(expected, 1e-9) / 20
+    for _ in range(4):  # the fewer users are asked for, the less likely they are missing
         m = _least_users(n, d, t, tail)
         hidden, method = _repeated_delta(eps, m, k, gamma, t, expected)
         here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))

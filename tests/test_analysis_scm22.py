@@ -1,0 +1,133 @@
+"""The program that computes SCM22's figures anew."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ikos.testing import DeterministicRandom
+from ikos.vectors import Box, SampledCoordinates
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(name="module", scope="module")
+def fixture_module():
+    sys.path.insert(0, str(ROOT))
+    try:
+        return importlib.import_module("analysis.scm22_figures")
+    finally:
+        sys.path.remove(str(ROOT))
+
+
+def test_help(module):
+    shown = CliRunner().invoke(module.command, ["--help"]).output
+    assert "analysis.scm22_figures" in module.PROGRAM
+    assert module.PROGRAM in shown
+
+
+def test_the_data_are_in_the_box_and_the_same_every_time(module):
+    x = module.heartbeats(500, 60, 1)
+    assert x.shape == (500, 60)
+    assert x.min() == 0
+    assert 0.9 < x.max() <= 1
+    assert (x[:, -1] == 0).mean() > 0.9  # curves end before the time does
+    assert x[:, 13].mean() > 3 * x[:, 40].mean()  # the peak
+    module.heartbeats.cache_clear()
+    assert (module.heartbeats(500, 60, 1) == x).all()
+    assert (module.heartbeats(500, 60, 2) != x).any()
+
+
+def test_both_errors_where_they_can_be_told(module):
+    """Where everybody reports everything, both are the same but for their scale."""
+    x = np.asarray(module.heartbeats(400, 6, 1))
+    protocol = SampledCoordinates(400, Box(6), 3, 1e-3, messages=6, precision=2)
+    own, whole = module.errors(protocol, x, DeterministicRandom(1))
+    assert own == pytest.approx(whole * 6**2, rel=1e-9)
+    # with few random answers and many steps hardly anything but the sampling is left
+    for messages, sampling in ((1, "stratified"), (2, "stratified"), (2, "uniform")):
+        protocol = SampledCoordinates(
+            400, Box(6), 50, 0.1, messages=messages, precision=200, sampling=sampling, centre=0
+        )
+        own, whole = module.errors(protocol, x, DeterministicRandom(1))
+        spread = float(((6 / messages - 1) * (x**2).sum(axis=0)).sum()) / 400**2
+        assert own < whole / 5
+        assert spread / 20 < whole < spread * 20
+
+
+def test_measured_errors_are_below_the_bounds(module):
+    """A seeded run: the means of 20 runs stay below 1.5 times what they can be."""
+    for setting in (
+        module.Setting(True, d=10, n=5000),
+        module.Setting(False, d=10, n=5000, t=2),
+    ):
+        protocol = setting.protocol()
+        found = module.measure(setting, 20, 1)
+        assert 0 < found.own < 1.5 * protocol.published_error()
+        assert 0 < found.whole < 1.5 * protocol.mse / 5000**2
+        assert found.gamma == float(protocol.gamma)
+        assert found.proved_delta == protocol.guarantee.delta
+        assert found.own_error < found.own
+
+
+def test_exponents_and_references(module):
+    x = (1.0, 2.0, 5.0)
+    assert module.exponent(x, [v**-1.5 for v in x]) == pytest.approx(-1.5)
+    base = module.Setting(False, n=20_000)
+    by_n = [module.best_own(module.replace(base, n=n)) for n in (20_000, 500_000)]
+    assert module.exponent([20_000, 500_000], by_n) == pytest.approx(-5 / 3, abs=0.1)
+    by_d = [module.best_own(module.replace(base, d=d)) for d in (10, 1000)]
+    assert module.exponent([10, 1000], by_d) == pytest.approx(2, abs=1e-6)  # not 8/3
+    published = module.Setting(True, n=10**7)
+    bounds = [module.bound(module.replace(published, d=d)) for d in (10, 20)]
+    assert module.exponent([10, 20], bounds) == pytest.approx(8 / 3, abs=0.05)
+    assert module.bound(module.Setting(True, n=300)) is None
+
+
+def test_a_quick_run_writes_what_it_says(module, tmp_path):
+    result = CliRunner().invoke(module.command, ["--output", str(tmp_path), "--quick"])
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in tmp_path.iterdir()}
+    figures = {f"scm22-figure-{i}.{kind}" for i in (1, 2, 3) for kind in ("svg", "png")}
+    assert names == {"scm22-errors.csv", "scm22.md", *figures}
+    with (tmp_path / "scm22-errors.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["figure"] for row in rows} == {"1", "2", "3"}
+    assert {row["parameters"] for row in rows} == {"published", "exact"}
+    for row in rows:
+        assert float(row["proved_delta"]) <= float(row["delta"])
+        assert 0 < float(row["gamma"]) < 1
+        assert float(row["own_over_reports"]) == pytest.approx(
+            float(row["own"]) / int(row["t"]) ** 2
+        )
+    text = (tmp_path / "scm22.md").read_text()
+    assert text.count("exact accountant") == 4
+    assert "whole error" in text
+
+
+def test_figures_hold_the_lines(module):
+    plots = importlib.import_module("ikos.plots.scm22")
+    line = plots.ErrorLine("own", (1.0, 2.0, 4.0), (0.1, 0.2, 0.3))
+    law = plots.ErrorLine("law", (1.0, 4.0), (0.1, 0.4), "$n^1$")
+    panels = [plots.ErrorPanel(str(i), "t", (line, law)) for i in range(4)]
+    figure = plots.sampled_figure(panels, "Title", "note")
+    assert len(figure.axes) == 4
+    for axes in figure.axes:
+        drawn = {one.get_gid(): one for one in axes.get_lines()}
+        assert drawn["own"].get_ydata().tolist() == [0.1, 0.2, 0.3]
+        assert [text.get_text() for text in axes.texts] == ["$n^1$"]
+        assert axes.get_xscale() == "log"
+        assert math.isclose(axes.get_xlim()[0], 1 / 1.08)
+    assert len(figure.legends[0].get_texts()) == 2
+    for wrong in ([], [plots.ErrorPanel("a", "t", ())]):
+        with pytest.raises(ValueError, match="panels must hold"):
+            plots.sampled_figure(wrong, "Title", "note")
