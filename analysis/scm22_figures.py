@@ -234,12 +234,14 @@ class Sweep:
         values = self.published if published else self.exact
         if quick:
             values = (values[0], values[2])
-        base = Setting(published, n=10_000, d=10) if quick else Setting(published)
+        base = replace(QUICK if quick else Setting(), published=published)
         changes: list[dict[str, Any]] = [
             {self.name: value if self.name == "epsilon" else int(value)} for value in values
         ]
         return [replace(base, **change) for change in changes]
 
+
+QUICK = Setting(n=10_000, d=10)
 
 LOW = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 HIGH = (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
@@ -297,11 +299,11 @@ def panel(sweep: Sweep, found: Sequence[Found]) -> ErrorPanel:
     return ErrorPanel(how, sweep.axis, tuple(lines))
 
 
-def draw(number: int, panels: Sequence[ErrorPanel], runs: int) -> Figure:
+def draw(number: int, panels: Sequence[ErrorPanel], runs: int, base: Setting) -> Figure:
     """Return a figure: the paper's parameters above, the exact ones below."""
     note = (
-        f"Means of {runs} runs on {Setting.n:,} made heartbeats of {Setting.d} samples; "
-        f"where they do not vary t = 1, k = {Setting.k}, ε = {Setting.epsilon}."
+        f"Means of {runs} runs on n = {base.n:,} made heartbeats of d = {base.d} samples; "
+        f"where they do not vary t = 1, k = {base.k}, ε = {base.epsilon}."
     )
     return sampled_figure(panels, TITLES[number], note)
 
@@ -406,7 +408,8 @@ def command(output: Path, seed: int, quick: bool) -> None:
         of_t = [one for _, sweep, one in results if sweep.name == "t"]
         write_text(output / "scm22.md", exponents(laws) + "\n" + against_t(of_t))
         for number, pairs in shown.items():
-            save_figure(output, f"scm22-figure-{number}", draw(number, [p for _, p in pairs], runs))
+            drawn = draw(number, [p for _, p in pairs], runs, QUICK if quick else Setting())
+            save_figure(output, f"scm22-figure-{number}", drawn)
 
 
 if __name__ == "__main__":

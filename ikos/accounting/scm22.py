@@ -329,7 +329,7 @@ def _uniform_delta(
     if t in (1, d):  # one coordinate, or all of them
         return _repeated_delta(eps, n, k, gamma, t, expected)
     best: Delta = (1.0, "basic")
-    tail = min(expected, 1e-9) / 20
+    tail = expected / 20
     for _ in range(4):  # the fewer users are asked for, the less likely they are missing
         m = _least_users(n, d, t, tail)
         hidden, method = _repeated_delta(eps, m, k, gamma, t, expected)
@@ -339,7 +339,7 @@ def _uniform_delta(
         best = (here, method)
         if here < _TINY:
             break
-        tail *= 1e-3
+        tail *= 1e-5
         expected = here
     return best
 

@@ -121,7 +121,7 @@ def sampled_figure(panels: Sequence[ErrorPanel], title: str, note: str) -> Figur
     below = (0.75 + 0.2 * len(kinds)) / height
     grid = figure.add_gridspec(
         rows, 2, left=0.085, right=0.985, top=1 - 1.0 / height, bottom=below,
-        wspace=0.08, hspace=0.42,
+        wspace=0.08, hspace=0.34,
     )  # fmt: skip
     for number, panel in enumerate(panels):
         row, column = divmod(number, 2)
