@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import up
+from ikos._validation import integer, up
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.modular import blocks
 from ikos.noise import discrete_gaussian
 from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
 from ikos.vectors.domains import Domain
 from ikos.vectors.encoding import Encoding, encoding_of, settled
+from ikos.vectors.hidden_noise import MAX_RELEASES, reports
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 
 __all__ = ["CentralGaussian", "Subgaussian"]
@@ -74,6 +75,8 @@ class CentralGaussian(VectorBaseline):
         For a Box: as for `PrivateVectorSum`.
     integers : bool
         For a Box: promise that all entries are integers, and refuse others.
+    releases : int
+        How many sums about the same users the guarantee is for, as for `PrivateVectorSum`.
 
     Attributes
     ----------
@@ -101,6 +104,7 @@ class CentralGaussian(VectorBaseline):
     delta: Fraction
     encoding: Encoding
     variance: Fraction
+    releases: int
 
     def __init__(
         self,
@@ -112,11 +116,14 @@ class CentralGaussian(VectorBaseline):
         precision: int | None = None,
         sensitivity: Sensitivity | None = None,
         integers: bool = False,
+        releases: int = 1,
     ) -> None:
         users, _ = self._checked_users(n)
         eps, small = budget(epsilon, delta)
         made = encoding_of(domain, precision, integers, sensitivity)
-        unit = least_variance(eps, small, Fraction(1))
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        # Concentrated privacy adds up over releases, as squares do.
+        unit = times * least_variance(eps, small, Fraction(1))
 
         def variance(encoding: Encoding) -> Fraction:
             # Proportional to the square of the sensitivity: only their ratio matters.
@@ -135,6 +142,7 @@ class CentralGaussian(VectorBaseline):
             delta=small,
             encoding=made,
             variance=variance(made),
+            releases=times,
         )
 
     @property
@@ -144,10 +152,10 @@ class CentralGaussian(VectorBaseline):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run, except from the curator."""
+        """What is guaranteed to each user for all releases, except from the curator."""
         conditions: tuple[str, ...] = (
             "the curator is trusted with every vector, and to add the noise",
-            ONE_REPORT,
+            reports(self.releases),
             "the number of users is public; noise is pseudorandom (AES-256)",
         )
         if self.encoding.promised:

@@ -14,6 +14,14 @@ M_i are within D_(1+c) <= eta, for both inputs, then for every event
 so that M is (eps0 + 2 ln(1+c), (1 + (1+c) e^eps0) eta + (1+c) delta0)-private; c = 0 and
 eta = 2^-sigma is the lemma. A hundredth of delta is spent on hiding noise that needs a delta0, and
 all of it for noise that does not.
+
+*Several releases* about the same users, T of them, in which later vectors may depend on earlier
+results: given what came before, the next view is within D_(1+c) <= eta as well, so that all views
+are within D_((1+c)^T) <= eta (1 + (1+c) + ... + (1+c)^(T-1)) <= T (1+c)^(T-1) eta. The chain with
+eps0 and delta0 of the noise of all releases together gives eps0 + 2 T ln(1+c), and a delta of
+
+    (1 + (1+c)^T e^eps0) T (1+c)^(T-1) eta + (1+c)^T delta0
+        <=  T (1+c)^(2(T-1)) (1 + (1+c) e^eps0) eta + (1+c)^T delta0.
 """
 
 from __future__ import annotations
@@ -32,14 +40,28 @@ from ikos.counts.secure import smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import ONE_GROUP, level_of_sums
+from ikos.results import ONE_REPORT
 
-__all__ = ["HiddenNoise", "Hiding"]
+__all__ = ["MAX_RELEASES", "HiddenNoise", "Hiding", "reports"]
+
+MAX_RELEASES = 10**6
+"""Most sums about the same users."""
 
 HIDING_SHARE = Fraction(1, 100)
 """The part of delta that is spent on hiding noise which needs a delta itself."""
 
 WORTH = Fraction(101, 100)
 """By how much noise with a delta must be smaller than purely private noise to be preferred."""
+
+
+def reports(releases: int) -> str:
+    """Return the condition of a guarantee for so many releases."""
+    if releases == 1:
+        return ONE_REPORT
+    return (
+        f"for {releases:,} reports per user in all, each of which may depend on earlier results; "
+        "every further release about the same users adds to it"
+    )
 
 
 @dataclass(frozen=True)
@@ -74,6 +96,8 @@ class Hiding:
         What is shuffled together.
     analysis, shuffler, clear_share
         As for `ikos.SecureSum`.
+    releases : int
+        How many sums about the same users the budget is for.
     """
 
     honest: int
@@ -86,6 +110,12 @@ class Hiding:
     analysis: str
     shuffler: str
     clear_share: bool
+    releases: int = 1
+
+    @cached_property
+    def moved(self) -> Shift:
+        """What one user's replacement can change in all releases together."""
+        return self.shift.repeated(self.releases)
 
     @property
     def sums(self) -> int:
@@ -105,20 +135,40 @@ class Hiding:
         above, below = shrink.as_integer_ratio()
         return self.delta * (1 - HIDING_SHARE) * Fraction(int(above), int(below))
 
+    @property
+    def _hiding_delta(self) -> Fraction:
+        """What hiding may spend of delta."""
+        return self.delta if self.pure else self.delta * HIDING_SHARE
+
+    def _each_release(self, allowed: Fraction) -> Fraction:
+        """Return what each release may spend of it: (1+c)^(2T) is at most e to what c may cost."""
+        if self.releases == 1:
+            return allowed
+        with rounding(DOWN):
+            shrink = gmpy2.exp(-exact(self._spare, UP)) / self.releases
+        above, below = shrink.as_integer_ratio()
+        return allowed * Fraction(int(above), int(below))
+
+    def _noise(self, level: Fraction) -> NoiseRate:
+        """Return the noise of all releases together with this epsilon."""
+        if self.pure:
+            return NoiseRate(level / self.moved.l1, "pure", 0.0)
+        return best_rate(level, self._noise_delta, self.moved)
+
     @cached_property
     def pure(self) -> bool:
         """Whether the noise is purely private: the other kind is hardly smaller, or larger."""
         left = self.epsilon - self._spare
-        found = best_rate(left, self._noise_delta, self.shift)
-        return found.method == "pure" or found.rate < WORTH * left / self.shift.l1
+        found = best_rate(left, self._noise_delta, self.moved)
+        return found.method == "pure" or found.rate < WORTH * left / self.moved.l1
 
     @property
     def least_rate(self) -> Fraction:
         """The rate of the largest noise there can be, whatever hiding takes of the budget."""
         left = self.epsilon - self._spare
         if self.pure:
-            return left / self.shift.l1
-        return best_rate(left, self._noise_delta, self.shift).rate
+            return left / self.moved.l1
+        return best_rate(left, self._noise_delta, self.moved).rate
 
     def chosen(self, q: int, corrupt: int) -> HiddenNoise:
         """Return the fewest messages that prove the budget, for groups of order q."""
@@ -130,8 +180,8 @@ class Hiding:
             assert proof is not None
             return proof <= self.delta
 
-        allowed = self.delta if self.pure else self.delta * HIDING_SHARE
-        m = smallest(enough, self._guess(self._order(q), allowed))
+        each = self._hiding_delta / self.releases
+        m = smallest(enough, self._guess(self._order(q), each))
         best = found.get(m) or self.proved(q, m)
         return self._sent(best, corrupt, None)
 
@@ -168,7 +218,7 @@ class Hiding:
         order = self._order(q)
         if self.analysis != "exact":
             count, noise = self._by_lemma(order, m)
-        elif self.pure:
+        elif self.pure and self.releases == 1:
             count, noise = self._pure(order, m)
         else:
             count, noise = self._with_delta(order, m)
@@ -228,18 +278,16 @@ class Hiding:
         assert hidden.noise_epsilon is not None
         assert hidden.delta is not None
         left = Fraction(hidden.noise_epsilon)
-        noise = NoiseRate(left / self.shift.l1, "pure", 0.0)
-        if not self.pure:
-            noise = best_rate(left, self._noise_delta, self.shift)
+        noise = self._noise(left)
         with rounding(UP):
-            total = float_up(gmpy2.mpfr(hidden.delta) + gmpy2.mpfr(noise.delta))
+            total = float_up(self.releases * gmpy2.mpfr(hidden.delta) + gmpy2.mpfr(noise.delta))
         present = self._present(order, m)
         return replace(hidden, delta=min(1.0, total), sigma=present.sigma), noise
 
     def _with_delta(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
-        """Noise that needs a delta, by the extended hockey-stick theorem."""
+        """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
         count = self._present(order, m)
-        allowed = self.delta * HIDING_SHARE
+        allowed = self._hiding_delta
         tried = sorted(
             (
                 way
@@ -250,7 +298,7 @@ class Hiding:
         )
         if not tried:
             left = float_down(exact(self.epsilon, DOWN))
-            noise = best_rate(Fraction(left), self._noise_delta, self.shift)
+            noise = self._noise(Fraction(left))
             return replace(count, delta=1.0, noise_epsilon=left), noise
         best = tried[0]
         found = replace(
@@ -278,7 +326,7 @@ class Hiding:
         if first is not None:
             # as much for the noise as c leaves, and a hair for what moves with it
             with rounding(DOWN):
-                spent = 2 * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
+                spent = 2 * self.releases * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
                 left = float_down(exact(self.epsilon, DOWN) - spent)
             if left > low:
                 found.append(self._way(order, graph, left, allowed))
@@ -286,25 +334,26 @@ class Hiding:
 
     def _way(self, order: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
         """Return what is proved for noise of this epsilon, or None if it takes too much of it."""
-        noise = best_rate(Fraction(level), self._noise_delta, self.shift)
+        noise, times = self._noise(Fraction(level)), self.releases
         jumps = hockey_stick.Noise.discrete_laplace(
             self.honest, noise.rate, self.shift.dimension // self.sums
         )
         moments = hockey_stick.divergences(order, graph, jumps).of_sums(self.sums, graph)
-        relative, hidden = hockey_stick.least_relative(moments, level, allowed)
+        each = self._each_release(allowed)
+        relative, hidden = hockey_stick.least_relative(moments, level, each)
         with rounding(UP):
-            spent = 2 * gmpy2.log1p(relative) + gmpy2.mpfr(level)
-            total = hidden + (1 + relative) * gmpy2.mpfr(noise.delta)
+            spent = 2 * times * gmpy2.log1p(relative) + gmpy2.mpfr(level)
         if hidden >= 1 or spent > exact(self.epsilon, DOWN):
             # without a c, if that proves anything
-            hidden = hockey_stick.least_relative(
-                hockey_stick.Divergences(moments.difference, gmpy2.mpfr(0)), level, allowed
-            )[1]
+            alone = hockey_stick.Divergences(moments.difference, gmpy2.mpfr(0))
+            hidden = hockey_stick.least_relative(alone, level, each)[1]
             relative = gmpy2.mpfr(0)
-            with rounding(UP):
-                total = hidden + gmpy2.mpfr(noise.delta)
             if hidden >= 1:
                 return None
+        with rounding(UP):
+            grown = 1 + relative
+            total = times * grown ** (2 * times - 2) * hidden
+            total += grown**times * gmpy2.mpfr(noise.delta)
         return _Way(noise, level, relative, min(1.0, float_up(total)))
 
 

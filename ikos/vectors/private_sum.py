@@ -21,12 +21,12 @@ from ikos.counts.vectors import SEPARATE
 from ikos.encoding import decode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
 from ikos.summation.secure_sum import Progress, digest
 from ikos.vectors.domains import Domain
 from ikos.vectors.encoding import Encoding, encoding_of, settled
-from ikos.vectors.hidden_noise import HiddenNoise, Hiding
+from ikos.vectors.hidden_noise import MAX_RELEASES, HiddenNoise, Hiding, reports
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.secure_sum import LAYOUTS, Elements, SecureVectorSum
 
@@ -140,6 +140,10 @@ class PrivateVectorSum(VectorBaseline):
         As of `ikos.PrivateSum`.
     reserve : float
         As of `ikos.PrivateSum`.
+    releases : int
+        How many sums about the same users the guarantee is for, all of them together: the rounds
+        of federated learning. Later vectors may depend on earlier results. The noise grows with
+        about its square root, where it is not purely private.
 
     Attributes
     ----------
@@ -179,6 +183,7 @@ class PrivateVectorSum(VectorBaseline):
     noise: NoiseRate
     secure_sum: SecureVectorSum
     layout: Layout
+    releases: int
 
     def __init__(
         self,
@@ -199,6 +204,7 @@ class PrivateVectorSum(VectorBaseline):
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
         reserve: float | Fraction = 0.01,
+        releases: int = 1,
     ) -> None:
         n, _ = self._checked_users(n)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
@@ -207,6 +213,7 @@ class PrivateVectorSum(VectorBaseline):
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         clear = flag("clear_share", clear_share)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
 
         def hiding(encoding: Encoding) -> Hiding:
@@ -221,6 +228,7 @@ class PrivateVectorSum(VectorBaseline):
                 analysis=analysis,
                 shuffler=shuffler,
                 clear_share=clear,
+                releases=times,
             )
 
         def signal(encoding: Encoding) -> float:
@@ -264,6 +272,7 @@ class PrivateVectorSum(VectorBaseline):
             noise=found.noise,
             secure_sum=secure_sum,
             layout=found.layout,
+            releases=times,
         )
 
     @property
@@ -283,7 +292,7 @@ class PrivateVectorSum(VectorBaseline):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
+        """What is guaranteed to each user, for one run or all ``releases`` of them together."""
         delta, corrupt = self.layout.delta, self.secure_sum.corrupt_shufflers
         assert delta is not None
         shufflers = "while no shuffler colludes with the analyzer"
@@ -294,7 +303,7 @@ class PrivateVectorSum(VectorBaseline):
         conditions: tuple[str, ...] = (
             f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
             shufflers,
-            ONE_REPORT,
+            reports(self.releases),
             "the number of users is public; shares are pseudorandom (AES-256)",
         )
         if self.encoding.promised:
@@ -331,6 +340,7 @@ class PrivateVectorSum(VectorBaseline):
         return {
             "protocol": "ikos-private-vector-sum-1",
             "epsilon": str(self.epsilon),
+            "releases": self.releases,
             "noise_rate": str(self.rate),
             "precision": self.precision,
             "lower": self.encoding.bounds.lower.hex(),

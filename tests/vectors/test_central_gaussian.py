@@ -186,3 +186,12 @@ def test_bad_vectors_messages_and_views() -> None:
         protocol.analyze(View((view.columns[0][:2],), None))
     with pytest.raises(ValueError, match="x must hold"):
         protocol.run(np.zeros((4, 2)))
+
+
+def test_several_releases_add_up() -> None:
+    once = CentralGaussian(10, Ball(3), 1, 1e-3)
+    often = CentralGaussian(10, Ball(3), 1, 1e-3, precision=once.encoding.precision, releases=9)
+    assert often.variance == 9 * once.variance
+    assert "9 reports" in often.guarantee.conditions[1]
+    with pytest.raises(ValueError, match="releases must be at least 1"):
+        CentralGaussian(10, Ball(3), 1, 1e-3, releases=0)

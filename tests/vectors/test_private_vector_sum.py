@@ -518,3 +518,72 @@ def test_fractions_are_no_integers() -> None:
     for use, x in ((protocol.run, [[1, 2], [3, 0.5]]), (protocol.report, [3, 0.5])):
         with pytest.raises(ValueError, match=r", 1\] must be an integer"):
             use(x)
+
+
+# Several releases
+
+
+def test_several_releases_cost_their_square_root() -> None:
+    """And at most as much as basic composition, whatever the method."""
+    for domain in (Ball(200), Box(40), Categories([5])):
+        once = PrivateVectorSum(500, domain, 1, 1e-6)
+        for times in (2, 16, 100):
+            often = PrivateVectorSum(500, domain, 1, 1e-6, releases=times)
+            apart = PrivateVectorSum(500, domain, Fraction(1, times), 1e-6 / times)
+            assert often.guarantee.delta <= 1e-6
+            assert f"{times} reports" in often.guarantee.conditions[2]
+            assert often.mse < 1.05 * apart.mse
+        assert often.mse < 110 * once.mse or once.noise.method == "pure"
+
+
+@pytest.mark.parametrize("analysis", ["exact", "balle2020"])
+def test_the_budget_of_several_releases_is_kept(analysis: str) -> None:
+    """As many coordinates of noise; and what hides each is paid for each time."""
+    protocol = PrivateVectorSum(
+        500, Box(20), 1, 1e-6, integers=True, releases=30, analysis=analysis
+    )
+    level = protocol.layout.count.noise_epsilon
+    assert level is not None
+    noise = laplace_delta(level, protocol.rate, 600, ONES)
+    assert 0.9e-6 < noise <= protocol.noise.delta <= protocol.guarantee.delta <= 1e-6
+    fewer = PrivateVectorSum(
+        500, Box(20), 1, 1e-6, integers=True, releases=30, analysis=analysis,
+        messages=protocol.layout.count.total - 1, modulus=protocol.modulus,
+    )  # fmt: skip
+    assert fewer.guarantee.delta > 1e-6
+
+
+def test_two_releases_reach_delta_and_less_noise_exceeds_it() -> None:
+    """One user and one coordinate, twice: the exact divergence of two independent draws."""
+    protocol = PrivateVectorSum(
+        1, Box(1), 1, 0.3, integers=True, releases=2, modulus=600, messages=2
+    )
+
+    def exact(rate: float) -> float:
+        law = noise_modulo(600, 1, rate)
+        first = np.multiply.outer(law, law)
+        second = np.multiply.outer(np.roll(law, 1), np.roll(law, 1))
+        return float(np.maximum(first - math.e * second, 0).sum())
+
+    assert 0.98 * 0.3 <= exact(float(protocol.rate)) <= protocol.guarantee.delta <= 0.3
+    assert exact(1.03 * float(protocol.rate)) > 0.3
+    assert exact(float(PrivateVectorSum(1, Box(1), 1, 0.3, integers=True).rate)) > 0.3
+
+
+def test_several_releases_of_tiny_views() -> None:
+    """Two users, twice the same values: the exact divergence of two views."""
+    protocol = PrivateVectorSum(
+        2, Box(1), 1.5, 0.2, integers=True, releases=2, modulus=3, messages=16,
+        shuffler="single", clear_share=False,
+    )  # fmt: skip
+    noises = (noise_modulo(3, 0.5, float(protocol.rate)),) * 2
+    for other in (0, 1):
+        laws = [view_law((value, other), noises, 3, 16).ravel() for value in (0, 1)]
+        first, second = (np.multiply.outer(law, law) for law in laws)
+        true = float(np.maximum(first - math.exp(1.5) * second, 0).sum())
+        assert true <= protocol.guarantee.delta < 0.25
+
+
+def test_releases_are_checked() -> None:
+    with pytest.raises(ValueError, match="releases must be at least 1"):
+        PrivateVectorSum(10, Box(2), 1, 1e-3, releases=0)
