@@ -208,7 +208,10 @@ class VectorProtocol(Protocol):
         """Return one user's messages: what a client sends."""
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's messages, (messages, k), row j for shuffler j."""
+        """Return everybody's messages, row j for shuffler j.
+
+        Of shape (messages, k), or with a third axis for the coordinates.
+        """
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"

@@ -15,10 +15,12 @@ from ikos.vectors import (
     PCKVUE,
     Ball,
     Box,
+    CentralGaussian,
     Collision,
     Domain,
     KashinCorrelatedNoise,
     KashinPrivateSum,
+    PrivateVectorSum,
     PrivKV,
     SampledCoordinates,
     SingleMessageGrid,
@@ -77,6 +79,21 @@ def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[np.float64]:
 
 
 CASES: dict[str, Case] = {
+    "central-gaussian": Case(lambda n, **options: CentralGaussian(n, Ball(3), 1, 1e-3, **options)),
+    "private-vector-sum-box": Case(
+        lambda n, **options: PrivateVectorSum(n, Box(2, -1, 3), 1, 1e-3, **options)
+    ),
+    "private-vector-sum-ball": Case(
+        lambda n, **options: PrivateVectorSum(n, Ball(3, 2), 1, 1e-3, **options)
+    ),
+    "private-vector-sum-signs": Case(
+        lambda n, **options: PrivateVectorSum(n, SparseTernary(4, 2), 1, 1e-3, **options)
+    ),
+    "private-vector-sum-one-group": Case(
+        lambda n, **options: PrivateVectorSum(
+            n, Ball(2), 1, 1e-3, **{"layout": "one group", **options}
+        )
+    ),
     "sampled-coordinates": Case(
         lambda n, **options: SampledCoordinates(n, Box(4, -1, 2), 3, 1e-2, **options)
     ),
