@@ -275,7 +275,7 @@ Examples
 def command(output: Path, seed: int, quick: bool) -> None:
     """Measure the errors and messages of AFNNTZ24's multi-message protocols.
 
-    Takes some minutes. Each file is written whole, or not at all when
+    Takes about a quarter of an hour. Each file is written whole, or not at all when
     interrupted.
     """
     runs = 3 if quick else 20
