@@ -37,7 +37,7 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 # Table 2 needs adult.data of the UCI Adult data set: make figures ADULT=path/to/adult.data
-figures: .venv/installed-plot ## tables and figures of the documentation, in build/figures
+figures: .venv/installed-learning ## tables and figures of the documentation, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
 	$(BIN)/python -m analysis.random_graphs --output build/figures
 	$(BIN)/python -m analysis.bbgn20_table_1 --output build/figures
@@ -45,6 +45,12 @@ figures: .venv/installed-plot ## tables and figures of the documentation, in bui
 	$(BIN)/python -m analysis.bbgn20_table_3 --output build/figures
 	$(BIN)/python -m analysis.bbgn20_figure_2 --output build/figures
 	$(BIN)/python -m analysis.scalar_robustness --output build/figures
+	$(BIN)/python -m analysis.scm22_figures --output build/figures
+	$(BIN)/python -m analysis.wlqdly21_figures --output build/figures
+	$(BIN)/python -m analysis.afnntz24_rates --output build/figures
+	$(BIN)/python -m analysis.afnntz24_single_message --output build/figures
+	$(BIN)/python -m analysis.afnntz24_attacks --output build/figures
+	$(BIN)/python -m analysis.federated_learning --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

@@ -236,7 +236,7 @@ def dishonest(seed: int) -> Iterator[tuple[str, int, float, float]]:
         for label in (0, grid.points - 1)
     )
     yield f"one message, grid, d = {d}", 1, float(np.linalg.norm(high - low)), grid.influence
-    kashin = KashinCorrelatedNoise(n, d, 1, 1e-6)
+    kashin = KashinCorrelatedNoise(n, Ball(d), 1, 1e-6)
     many = kashin.randomize(x, DeterministicRandom(seed))
     honest, attacked = (
         kashin.analyze(kashin.shuffle(messages)).estimate

@@ -35,18 +35,20 @@ from ikos.cli.errors import Command
 from ikos.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
 from ikos.plots.drawing import Figure
 from ikos.testing import DeterministicRandom
-from ikos.vectors import KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol
+from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol
 
 __all__ = ["PROTOCOLS", "command", "data", "error_figure", "kashin_constants", "slope"]
 
 DELTA = 1e-6
 
 PROTOCOLS: dict[str, Callable[[int, int, float], VectorProtocol]] = {
-    "correlated noise (Algorithms 3, 4)": lambda n, d, e: KashinCorrelatedNoise(n, d, e, DELTA),
-    "correlated noise, sampled": lambda n, d, e: KashinCorrelatedNoise(
-        n, d, e, DELTA, sampling="auto"
+    "correlated noise (Algorithms 3, 4)": lambda n, d, e: KashinCorrelatedNoise(
+        n, Ball(d), e, DELTA
     ),
-    "secure sum of each coefficient": lambda n, d, e: KashinPrivateSum(n, d, e, DELTA),
+    "correlated noise, sampled": lambda n, d, e: KashinCorrelatedNoise(
+        n, Ball(d), e, DELTA, sampling="auto"
+    ),
+    "secure sum of each coefficient": lambda n, d, e: KashinPrivateSum(n, Ball(d), e, DELTA),
 }
 
 Setting = tuple[int, int, float]

@@ -132,8 +132,8 @@ def test_the_grid_of_one_message():
 
 def test_kashin_by_one_shuffler():
     """The protocol of many messages: all that a user may send, about one coefficient."""
-    vectors = pytest.importorskip("ikos.vectors.multi_message_afnntz24")
-    protocol = vectors.KashinCorrelatedNoise(300, 4, 4, 1e-2, flooding="certified")
+    vectors = pytest.importorskip("ikos.vectors")
+    protocol = vectors.KashinCorrelatedNoise(300, vectors.Ball(4), 4, 1e-2, flooding="certified")
     x = np.zeros((300, 4))
     messages = protocol.randomize(x, DeterministicRandom(6))
     label = 2 * protocol.precision  # the largest value of the first coefficient

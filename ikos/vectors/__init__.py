@@ -15,6 +15,12 @@ from ikos.vectors.columns import (
     means,
     variances,
 )
+from ikos.vectors.contenders import (
+    VECTOR_CONTENDERS,
+    VectorContender,
+    VectorRow,
+    vector_comparison,
+)
 from ikos.vectors.domains import Ball, Box, Domain, SparseTernary
 from ikos.vectors.interface import (
     Band,
@@ -24,8 +30,9 @@ from ikos.vectors.interface import (
     VectorResult,
 )
 from ikos.vectors.kashin import KashinFrame
+from ikos.vectors.kashin_correlated_noise_afnntz24 import KashinCorrelatedNoise
+from ikos.vectors.kashin_private_sum_afnntz24 import KashinPrivateSum
 from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
-from ikos.vectors.multi_message_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.vectors.pckv import PCKVGRR, PCKVUE
 from ikos.vectors.private_sum import PrivateVectorSum
 from ikos.vectors.privkv import PrivKV
@@ -37,6 +44,7 @@ from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
 __all__ = [
     "PCKVGRR",
     "PCKVUE",
+    "VECTOR_CONTENDERS",
     "Ball",
     "Band",
     "Box",
@@ -61,13 +69,16 @@ __all__ = [
     "Ternarizer",
     "Variances",
     "VectorBaseline",
+    "VectorContender",
     "VectorError",
     "VectorProtocol",
     "VectorResult",
+    "VectorRow",
     "histograms",
     "linear_statistics",
     "means",
     "project_simplex",
     "projected_frequencies",
     "variances",
+    "vector_comparison",
 ]

@@ -154,7 +154,7 @@ class Ball(Domain):
     >>> Ball(2).vectors([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have a norm of at most 1, got 1.41421; scale it down before (clipping)
+    ValueError: x[0] must have a norm of at most 1, got 1.41421356237; clip it
     """
 
     dimension: int
@@ -190,7 +190,7 @@ class Ball(Domain):
             worst = int(np.argmax(outside))
             raise ValueError(
                 f"x[{first + worst}] must have a norm of at most {self.radius:g}, got "
-                f"{float(norms[worst]) * self.radius:g}; scale it down before (clipping)"
+                f"{float(norms[worst]) * self.radius:.12g}; clip it"
             )
 
 

@@ -138,14 +138,18 @@ CASES: dict[str, Case] = {
         lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, **options)
     ),
     "kashin-correlated-noise": Case(
-        lambda n, **options: KashinCorrelatedNoise(n, 3, 4, 1e-2, **{"precision": 2, **options}),
+        lambda n, **options: KashinCorrelatedNoise(
+            n, Ball(3), 4, 1e-2, **{"precision": 2, **options}
+        ),
         ragged=True,
     ),
     "kashin-correlated-noise-sampled": Case(
         lambda n, **options: KashinCorrelatedNoise(
-            n, 3, 4, 1e-2, **{"precision": 1, "sampling": 0.5, **options}
+            n, Ball(3), 4, 1e-2, **{"precision": 1, "sampling": 0.5, **options}
         ),
         ragged=True,
     ),
-    "kashin-private-sum": Case(lambda n, **options: KashinPrivateSum(n, 3, 4, 1e-2, **options)),
+    "kashin-private-sum": Case(
+        lambda n, **options: KashinPrivateSum(n, Ball(3), 4, 1e-2, **options)
+    ),
 }

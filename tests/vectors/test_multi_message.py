@@ -19,8 +19,8 @@ from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
 from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
-from ikos.vectors import KashinCorrelatedNoise, KashinPrivateSum
-from ikos.vectors import multi_message_afnntz24 as module
+from ikos.vectors import Ball, KashinCorrelatedNoise, KashinPrivateSum
+from ikos.vectors.coefficients_afnntz24 import noise_sums, user_variance
 
 Law = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def divergence(p: Law, q: Law, epsilon: float) -> float:
 
 def tiny(precision: int, sampling: Fraction) -> KashinCorrelatedNoise:
     return KashinCorrelatedNoise(
-        5, 1, 5, 0.2, precision=precision, sampling=sampling, central_share=0.6
+        5, Ball(1), 5, 0.2, precision=precision, sampling=sampling, central_share=0.6
     )
 
 
@@ -129,10 +129,10 @@ def test_amplification_is_no_stronger_than_this() -> None:
 
 def test_the_guarantee_is_composed_from_what_is_certified() -> None:
     for protocol in (
-        KashinCorrelatedNoise(1000, 20, 1, 1e-6),
-        KashinCorrelatedNoise(1000, 20, 1, 1e-6, sampling=Fraction(1, 8)),
-        KashinCorrelatedNoise(1000, 20, 0.3, 1e-9, sampling="auto", min_honest=500),
-        KashinCorrelatedNoise(1000, 3, 1, 1e-6, flooding="paper"),
+        KashinCorrelatedNoise(1000, Ball(20), 1, 1e-6),
+        KashinCorrelatedNoise(1000, Ball(20), 1, 1e-6, sampling=Fraction(1, 8)),
+        KashinCorrelatedNoise(1000, Ball(20), 0.3, 1e-9, sampling="auto", min_honest=500),
+        KashinCorrelatedNoise(1000, Ball(3), 1, 1e-6, flooding="paper"),
     ):
         g = float(protocol.sampling)
         amplified = math.log1p(g * math.expm1(protocol.local_epsilon))
@@ -157,15 +157,15 @@ def unit_vectors(users: int, dimension: int, seed: int = 0) -> NDArray[np.float6
 
 
 def correlated(users: int = 40, **options: Any) -> KashinCorrelatedNoise:
-    return KashinCorrelatedNoise(users, 3, 4, 0.05, **{"precision": 2, **options})
+    return KashinCorrelatedNoise(users, Ball(3), 4, 0.05, **{"precision": 2, **options})
 
 
 MAKERS = {
     "all": lambda: correlated(),
     "sampled": lambda: correlated(sampling=0.5, precision=1),
     "fewer honest": lambda: correlated(min_honest=25),
-    "secure": lambda: KashinPrivateSum(40, 3, 4, 0.01),
-    "secure, fewer honest": lambda: KashinPrivateSum(40, 3, 4, 0.01, min_honest=25, radius=2),
+    "secure": lambda: KashinPrivateSum(40, Ball(3), 4, 0.01),
+    "secure, fewer honest": lambda: KashinPrivateSum(40, Ball(3, 2), 4, 0.01, min_honest=25),
 }
 
 
@@ -204,7 +204,7 @@ def test_the_variance_of_the_worst_vectors_is_reached() -> None:
                 f = u * p - k
                 square = ((1 - f) * Fraction(k, p) ** 2 + f * Fraction(k + 1, p) ** 2) / g
                 worst = max(worst, square - u**2)
-            found = module._user_variance(p, float(g))
+            found = user_variance(p, float(g))
             assert float(worst) <= found * (1 + 1e-12)
             assert found <= float(worst) * 1.001 + 1e-5
 
@@ -274,15 +274,15 @@ def test_sums_have_discrete_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> No
     )
     seen = [sums(protocol.shuffle(protocol.randomize(x, rng))) for _ in range(200)]
     assert law.p_value(np.concatenate(seen)) > FALSE_ALARM
-    simulated = module._noise_sums(protocol.noise.central, 6, 6, 2000, rng)
+    simulated = noise_sums(protocol.noise.central, 6, 6, 2000, rng)
     assert law.p_value(simulated) > FALSE_ALARM
-    twice = module._noise_sums(protocol.noise.central, 15, 6, 2000, rng)
+    twice = noise_sums(protocol.noise.central, 15, 6, 2000, rng)
     assert law.p_value(twice) < FALSE_ALARM
 
 
 def test_number_of_messages_is_the_cost() -> None:
     protocol = KashinCorrelatedNoise(
-        2000, 4, 2, 1e-3, precision=1, sampling=Fraction(1, 2), min_honest=1500
+        2000, Ball(4), 2, 1e-3, precision=1, sampling=Fraction(1, 2), min_honest=1500
     )
     rng, x = DeterministicRandom(6), np.zeros((2000, 4))
     sent = [protocol.sent(x, rng)[0].size / 2000 for _ in range(20)]
@@ -306,21 +306,37 @@ def test_secure_sums_send_a_fixed_number() -> None:
     hidden = (1 + math.exp(protocol.epsilon)) * 2.0**-protocol.sigma
     assert noisy + hidden <= protocol.proved_delta * (1 + 1e-12)
     assert hidden <= float(protocol.delta) / 100
-    lonely = KashinPrivateSum(3, 2, 1, 1e-3, min_honest=1)
+    lonely = KashinPrivateSum(3, Ball(2), 1, 1e-3, min_honest=1)
     assert lonely.proved_delta <= 1e-3
 
 
 def test_sampling_saves_messages_at_a_bounded_price() -> None:
     for n, epsilon in ((10**4, 1.0), (10**5, 0.5)):
-        plain = KashinCorrelatedNoise(n, 500, epsilon, 1e-6)
+        plain = KashinCorrelatedNoise(n, Ball(500), epsilon, 1e-6)
         for slack in (1.5, 2, 4):
-            found = KashinCorrelatedNoise(n, 500, epsilon, 1e-6, sampling="auto", slack=slack)
+            found = KashinCorrelatedNoise(n, Ball(500), epsilon, 1e-6, sampling="auto", slack=slack)
             assert found.mse <= 1.01 * slack * plain.mse
             assert 0 < found.error(n).sampling < found.mse
             assert found.cost().messages_per_user < plain.cost().messages_per_user
         assert plain.error(n).sampling == 0
-    none = KashinCorrelatedNoise(1000, 4, 1, 1e-6, sampling="auto", slack=1)
-    assert none.mse == pytest.approx(KashinCorrelatedNoise(1000, 4, 1, 1e-6).mse, rel=0.02)
+    none = KashinCorrelatedNoise(1000, Ball(4), 1, 1e-6, sampling="auto", slack=1)
+    assert none.mse == pytest.approx(KashinCorrelatedNoise(1000, Ball(4), 1, 1e-6).mse, rel=0.02)
+
+
+def test_several_releases_are_as_many_more_coefficients() -> None:
+    for make in (KashinCorrelatedNoise, KashinPrivateSum):
+        once, often = make(1000, Ball(8), 2, 1e-6), make(1000, Ball(8), 2, 1e-6, releases=9)
+        wide = make(1000, Ball(64), 2, 1e-6)  # eight times as many coefficients
+        assert often.proved_delta <= 1e-6
+        assert once.mse < often.mse
+        # noise grows by no more than for nine splits of the budget by advanced composition
+        assert often.error(1000).mean_square < 40 * once.error(1000).mean_square
+        assert "9 reports per user" in " ".join(often.guarantee.conditions)
+        assert "9 reports" not in " ".join(wide.guarantee.conditions)
+    local = KashinCorrelatedNoise(1000, Ball(8), 2, 1e-6, releases=9)
+    spent = local.epsilon, 9 * local.coefficients, local.local_epsilon * (1 - 1e-9)
+    assert optimal_delta(*spent, local.noise.delta) <= 1e-6
+    assert optimal_delta(spent[0], spent[1] * 2, spent[2], local.noise.delta) > 1e-6
 
 
 # What is refused
@@ -339,15 +355,15 @@ def test_bad_arguments() -> None:
         ({"central_share": 1}, "central_share must be at most 0.999"),
         ({"bound": 0.5}, "bound must be at least 1"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"radius": 0}, "radius must be at least"),
+        ({"releases": 0}, "releases must be at least 1"),
     ):
         with pytest.raises(ValueError, match=said):
             correlated(**change)  # type: ignore[arg-type]
     for make in (KashinCorrelatedNoise, KashinPrivateSum):
         with pytest.raises(ValueError, match="delta must be"):
-            make(40, 3, 1, 0)
-        with pytest.raises(ValueError, match="dimension must be at least 1"):
-            make(40, 0, 1, 1e-3)
+            make(40, Ball(3), 1, 0)
+        with pytest.raises(TypeError, match="domain must be a Ball, got int"):
+            make(40, 3, 1, 1e-3)  # type: ignore[arg-type]
 
 
 def test_bad_vectors(protocol: Any) -> None:
@@ -387,12 +403,12 @@ def test_what_is_no_view() -> None:
 
 
 def test_a_vector_without_even_coefficients_is_not_sent() -> None:
-    protocol = KashinCorrelatedNoise(10, 64, 1, 1e-3, bound=1.2)
+    protocol = KashinCorrelatedNoise(10, Ball(64), 1, 1e-3, bound=1.2)
     x = np.random.default_rng(0).normal(size=(10, 64))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     with pytest.raises(ValueError, match=r"x\[0\] has no coefficients within 1.2"):
         protocol.run(x)
-    too_many = KashinCorrelatedNoise(10**6, 64, 1, 1e-6)
+    too_many = KashinCorrelatedNoise(10**6, Ball(64), 1, 1e-6)
     with pytest.raises(ValueError, match="use run, which simulates their sums"):
         too_many.sent(np.zeros((10**6, 64), dtype=np.float32))
 

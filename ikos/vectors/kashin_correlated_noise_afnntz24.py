@@ -1,17 +1,8 @@
-"""Vectors of bounded norm, a few messages for each of their coefficients (AFNNTZ24).
+"""Vectors of bounded norm: correlated noise in each of their coefficients (AFNNTZ24).
 
 Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024, Sections 1.3.1 and 2.2.
-
-A user writes its vector as D coefficients of Kashin's representation, each within [-B, B], with
-B = K R / sqrt(D) for vectors of norm at most R; each coefficient goes through a private sum of
-numbers, and what the D sums say about one user is accounted for together. With an error of variance
-v in each sum of coefficients, that of the sum of vectors has mean square (d / D) D v = d v: the
-rows of the frame have a squared norm of d / D each.
-
-*What is composed.* The view is D views, one for each coefficient: messages carry its number. Fix
-all inputs, and change one user's vector. The views are independent of each other, each of them
-(e0, d0)-private, and `ikos.accounting.optimal_composition` says what D of them are together.
+Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Section 2.2; see
+`ikos.vectors.coefficients_afnntz24`.
 
 *Sampling.* A user reports each coefficient with probability g alone, independently, as the value u
 in {0..p}, and else sends the value 0, which is no message. With M(u) for the law of the view of one
@@ -28,13 +19,11 @@ Subsampling*, NeurIPS 2018, Theorem 2). So M' is (e', g d0)-private, and so many
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,211 +37,30 @@ from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
-from ikos.accuracy import NoiseLaw, default_modulus
-from ikos.counts import MessageCount, least, proved
-from ikos.counts.directed import UP, exact, float_up, rounding
-from ikos.counts.private import lemma_5_2
-from ikos.counts.secure import smallest
-from ikos.counts.vectors import level_of_sums
-from ikos.encoding import decode, encode
-from ikos.modular import Zq
-from ikos.noise import geometric, polya, polya_population
+from ikos.accuracy import NoiseLaw
+from ikos.encoding import encode
 from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED, _Kind, _view
-from ikos.protocols.error_laws import chernoff
 from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
-from ikos.sharing import split
+from ikos.results import Cost, Guarantee
 from ikos.shuffling import View, release
+from ikos.vectors.coefficients_afnntz24 import (
+    MAX_MADE,
+    ROUNDING_SHARE,
+    CoefficientSums,
+    checked_ball,
+    noise_sums,
+    user_variance,
+)
 from ikos.vectors.domains import Ball
-from ikos.vectors.interface import MAX_ENTRIES, VectorBaseline, VectorError, VectorResult
+from ikos.vectors.hidden_noise import MAX_RELEASES, reports
+from ikos.vectors.interface import MAX_ENTRIES, VectorError, VectorResult
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
-__all__ = ["KashinCorrelatedNoise", "KashinPrivateSum"]
-
-ROUNDING_SHARE = 0.25
-"""What rounding may add to the variance of the noise, by default."""
-
-SECRECY_SHARE = Fraction(1, 100)
-"""The part of delta for what shares of secure sums give away."""
+__all__ = ["KashinCorrelatedNoise"]
 
 _GRID = 1 << 20
 """Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
-
-
-MAX_MADE = 2 * 10**6
-"""Expected messages in all, with those that cancel, beyond which a run simulates sums."""
-
-
-# The error
-
-
-@dataclass(frozen=True)
-class SpreadError:
-    """The error of one coordinate: all coefficients' errors, each with weight +-1/sqrt(D).
-
-    Attributes
-    ----------
-    law : NoiseLaw
-        Of the noise in each coefficient, in steps.
-    coefficients : int
-        D.
-    step : float
-        A step of a coefficient in the data's units, over sqrt(D).
-    variance : float
-        Bound on what the users' rounding and sampling add to the variance, data units.
-    largest : float
-        Bound on the error of one user's coefficient, over sqrt(D).
-    wraps : float
-        Bound on the probability that some sum wraps around.
-    wrapped : float
-        Bound on what this adds to the mean square.
-    """
-
-    law: NoiseLaw
-    coefficients: int
-    step: float
-    variance: float
-    largest: float
-    wraps: float = 0.0
-    wrapped: float = 0.0
-
-    @property
-    def mean_square(self) -> float:
-        """Bound on the mean square."""
-        noise = self.coefficients * self.law.variance * self.step**2
-        return noise + self.variance + self.wrapped
-
-    def half_width(self, miss: float) -> float:
-        """Return t such that the error exceeds t in absolute value with probability <= miss.
-
-        By Chernoff's bound, with Bennett's for the users' errors. Terms are symmetric or bounded on
-        both sides, so that the signs of the weights do not matter.
-        """
-        if miss <= 2 * self.wraps:
-            return math.sqrt(self.mean_square / miss)
-        b = self.largest
-
-        def log_mgf(h: float) -> float:
-            x = h * b
-            above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
-            noise = self.law._log_mgf(h * self.step)
-            return self.coefficients * noise + self.variance * above / b**2
-
-        return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)
-
-
-def _user_variance(steps: int, g: float) -> float:
-    """Return the largest variance of a sampled and rounded value in [0, 1], divided by g.
-
-    A value (k + f) / p with 0 <= f <= 1 becomes k or k + 1 steps, so that the variance is
-    (1 - g) (k + f)^2 + f (1 - f) over g p^2: largest in the last cell, k = p - 1.
-    """
-    k = steps - 1
-    f = min(1.0, (2 * k * (1 - g) + 1) / (2 * g))
-    return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
-
-
-# What both protocols share
-
-
-class _Coefficients(VectorBaseline):
-    """Sums of the coefficients of Kashin's representation."""
-
-    domain: Ball
-    frame: KashinFrame
-    precision: int
-
-    @property
-    def coefficients(self) -> int:
-        """How many coefficients a vector has: D."""
-        return self.frame.rows
-
-    @property
-    def half(self) -> float:
-        """Bound B on the coefficients, in the data's units."""
-        return self.frame.largest * self.domain.reach
-
-    def _units(self, rows: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
-        """Return coefficients mapped from [-B, B] to [0, 1], (k, D)."""
-        units = self.frame.coefficients(rows, self.domain.reach, first=first)
-        units *= 0.5 / self.half
-        units += 0.5
-        np.clip(units, 0.0, 1.0, out=units)  # what rounding of doubles left outside
-        return units
-
-    def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
-        """Return the sum of vectors, (d,), from the sums of units, (D,)."""
-        centred = self.half * (2 * units - users)
-        found: NDArray[np.float64] = self.frame.vectors(centred[np.newaxis])[0]
-        return found
-
-    def _error(
-        self, law: NoiseLaw, users: int, g: float, wraps: float = 0.0, wrapped: float = 0.0
-    ) -> VectorError:
-        width = 2 * self.half
-        each = width / math.sqrt(self.coefficients)
-        coordinate = SpreadError(
-            law,
-            self.coefficients,
-            each / (self.precision * g),
-            users * width**2 * _user_variance(self.precision, g),
-            each / g,
-            wraps,
-            wrapped,
-        )
-        sampled = _user_variance(self.precision, g) - _user_variance(self.precision, 1.0)
-        return VectorError(
-            coordinate,
-            self.dimension * coordinate.mean_square,
-            self.dimension * users * width**2 * sampled,
-        )
-
-    def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
-        users = values.shape[0]
-        if self._few(users):
-            return self._play_all(values, rng)
-        totals = np.zeros(self.coefficients, dtype=np.int64)
-        first = 0
-        for rows in self._rows(values):
-            totals += self._encoded(self._units(rows, first), rng).sum(axis=0)
-            first += rows.shape[0]
-        return self._result(self._noisy(totals, users, rng), users)
-
-    @abstractmethod
-    def _few(self, users: int) -> bool:
-        """Whether a run makes all messages of so many users."""
-
-    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
-        return super()._play(values, rng)
-
-    @abstractmethod
-    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        """Return what of each coefficient is sent, (k, D), in {0..p}."""
-
-    @abstractmethod
-    def _noisy(
-        self, totals: NDArray[np.int64], users: int, rng: RandomSource
-    ) -> NDArray[np.float64]:
-        """Return an estimate from the sums of what is encoded, by sums of all noise."""
-
-
-def _noise_sums(
-    rate: Fraction, users: int, honest: int, many: int, rng: RandomSource
-) -> NDArray[np.int64]:
-    """Return sums of all users' noise: differences of Polya(users / honest) variables."""
-    whole, part = divmod(Fraction(users, honest), 1)
-    result = np.zeros(many, dtype=np.int64)
-    for sign in (1, -1):
-        if whole:
-            drawn = geometric(rate, many * whole, rng).astype(np.int64)
-            result += sign * drawn.reshape(many, whole).sum(axis=1)
-        if part:
-            result += sign * polya(part, rate, many, rng).astype(np.int64)
-    return result
-
-
-# Correlated noise
 
 
 @dataclass(frozen=True)
@@ -268,7 +76,7 @@ class _Plan:
         """Return about the variance of a sum, in units of one coefficient's range."""
         g = float(self.sampling)
         noise = 2 / (share * self.epsilon * g) ** 2
-        return noise + users * _user_variance(self.steps, g)
+        return noise + users * user_variance(self.steps, g)
 
 
 def _plan(
@@ -281,7 +89,7 @@ def _plan(
     noise = 2 / (share * local) ** 2
 
     def rounds_little(p: int) -> bool:
-        added = _user_variance(p, float(g)) - (1 - float(g)) / float(g)
+        added = user_variance(p, float(g)) - (1 - float(g)) / float(g)
         return users * added * float(g) ** 2 <= ROUNDING_SHARE * noise
 
     low, high = 0, 1
@@ -294,7 +102,7 @@ def _plan(
 
 
 @dataclass(frozen=True, init=False)
-class KashinCorrelatedNoise(_Coefficients):
+class KashinCorrelatedNoise(CoefficientSums):
     """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
 
     Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them. Each
@@ -306,12 +114,10 @@ class KashinCorrelatedNoise(_Coefficients):
     ----------
     n : int
         Users; public.
-    dimension : int
-        Coordinates d.
+    domain : Ball
+        Where the vectors lie.
     epsilon, delta : float
         The guarantee, under replacement of one user's vector.
-    radius : float
-        Largest Euclidean norm of a vector.
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
         default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
@@ -330,6 +136,8 @@ class KashinCorrelatedNoise(_Coefficients):
     central_share : float
         The part of each coefficient's epsilon for the noise that remains in the estimate; the
         rest is for the messages that cancel.
+    releases : int
+        How many runs about the same users the guarantee is for, all of them together.
     seed : int
         Public: of the frame. Not to be chosen for the data.
     bound : float
@@ -360,7 +168,8 @@ class KashinCorrelatedNoise(_Coefficients):
     --------
     >>> import numpy as np
     >>> from ikos.testing import DeterministicRandom
-    >>> protocol = KashinCorrelatedNoise(10**5, 8, 1, 1e-6)
+    >>> from ikos.vectors import Ball
+    >>> protocol = KashinCorrelatedNoise(10**5, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.precision
     (16, 11)
     >>> x = np.full((10**5, 8), 0.3)
@@ -381,14 +190,14 @@ class KashinCorrelatedNoise(_Coefficients):
     proved_delta: float
     frame: KashinFrame
     domain: Ball
+    releases: int
 
     def __init__(
         self,
         n: int,
-        dimension: int,
+        domain: Ball,
         epsilon: float | Fraction,
         delta: float | Fraction,
-        radius: float = 1.0,
         *,
         sampling: float | Fraction | str | None = None,
         slack: float | Fraction = 2,
@@ -396,20 +205,22 @@ class KashinCorrelatedNoise(_Coefficients):
         flooding: str = "certified",
         min_honest: int | None = None,
         central_share: float | Fraction = Fraction(3, 4),
+        releases: int = 1,
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
         users, honest = self._checked_users(n, min_honest)
         eps, allowed = budget(epsilon, delta)
         choice("flooding", flooding, FLOODINGS)
-        domain = Ball(dimension, radius)
+        checked_ball(domain)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
         frame = KashinFrame(domain.dimension, seed, bound)
         share = number("central_share", central_share, low=0.001, high=0.999)
         factor = float(number("slack", slack, low=1))
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
 
         def plan(g: Fraction) -> _Plan:
-            return _plan(eps, allowed, frame.rows, g, float(share), users, steps)
+            return _plan(eps, allowed, frame.rows * times, g, float(share), users, steps)
 
         chosen = plan(Fraction(1))
         if sampling == "auto":
@@ -439,7 +250,7 @@ class KashinCorrelatedNoise(_Coefficients):
         g = chosen.sampling
         amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
         proved_delta = optimal_delta(
-            down(eps), frame.rows, amplified, float(g) * noise.delta * (1 + 1e-15)
+            down(eps), frame.rows * times, amplified, float(g) * noise.delta * (1 + 1e-15)
         )
         if proved_delta > allowed:
             raise ValueError(
@@ -459,11 +270,12 @@ class KashinCorrelatedNoise(_Coefficients):
             proved_delta=proved_delta,
             frame=frame,
             domain=domain,
+            releases=times,
         )
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
+        """What is guaranteed to each user, for one run or all ``releases`` of them together."""
         how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         sampled = "BBG18, Theorem 2; " if self.sampling < 1 else ""
         return Guarantee(
@@ -475,7 +287,7 @@ class KashinCorrelatedNoise(_Coefficients):
                 f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
                 "while the shuffler does not collude with the analyzer",
                 "who sends how many messages is not seen",
-                ONE_REPORT,
+                reports(self.releases),
                 "the number of users is public; noise is pseudorandom (AES-256)",
             ),
         )
@@ -532,7 +344,7 @@ class KashinCorrelatedNoise(_Coefficients):
         Parameters
         ----------
         x : (d,) array_like of float
-            A vector of norm at most the radius.
+            A vector of the domain.
         rng : RandomSource, optional
             Secure randomness by default.
         """
@@ -548,7 +360,7 @@ class KashinCorrelatedNoise(_Coefficients):
         Parameters
         ----------
         x : (k, d) array_like of float
-            Vectors of norm at most the radius, ``min_honest <= k <= n``.
+            Vectors of the domain, ``min_honest <= k <= n``.
         rng : RandomSource, optional
             Secure randomness by default.
 
@@ -606,7 +418,7 @@ class KashinCorrelatedNoise(_Coefficients):
         Parameters
         ----------
         x : (k, d) array_like of float
-            Vectors of norm at most the radius, ``min_honest <= k <= n``.
+            Vectors of the domain, ``min_honest <= k <= n``.
         rng : RandomSource, optional
             Secure randomness by default.
 
@@ -685,238 +497,5 @@ class KashinCorrelatedNoise(_Coefficients):
     def _noisy(
         self, totals: NDArray[np.int64], users: int, rng: RandomSource
     ) -> NDArray[np.float64]:
-        noise = _noise_sums(self.noise.central, users, self.min_honest, totals.size, rng)
+        noise = noise_sums(self.noise.central, users, self.min_honest, totals.size, rng)
         return self._estimate(totals + noise, users)
-
-
-# Secure sums
-
-
-@dataclass(frozen=True, init=False)
-class KashinPrivateSum(_Coefficients):
-    """Vectors of bounded norm by a private secure sum of each coefficient.
-
-    As `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
-    discrete Laplace noise: what somebody would do who has it. The D noisy sums are accounted for
-    together, as D purely private mechanisms at their exact composition.
-
-    Parameters
-    ----------
-    n : int
-        Users; public.
-    dimension : int
-        Coordinates d.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector.
-    radius : float
-        Largest Euclidean norm of a vector.
-    precision : int, optional
-        Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
-        to the variance of the noise: the size of messages alone grows with it, and slowly.
-    min_honest : int, optional
-        The guarantee holds while at least this many users are honest and present; ``n`` by
-        default.
-    seed, bound
-        As of `KashinCorrelatedNoise`.
-
-    Attributes
-    ----------
-    messages : MessageCount
-        Of each coefficient's sum.
-    modulus : int
-        Order of its group.
-    rate : Fraction
-        Of the discrete Laplace noise in each coefficient, in steps.
-    sigma : float
-        Security of all secure sums together, in bits.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for it.
-
-    Notes
-    -----
-    By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta,
-    and (1 + e^epsilon) 2^-sigma the rest. Each row of messages has a shuffler of its own. `run`
-    makes the shares if 2 10^6 or fewer are needed, and otherwise adds up what they share: shares
-    add up to it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
-    >>> protocol = KashinPrivateSum(1000, 8, 1, 1e-6)
-    >>> protocol.coefficients, protocol.messages.total
-    (16, 10)
-    >>> result = protocol.run(np.full((1000, 8), 0.3), DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 300) < 3 * protocol.mse**0.5)
-    True
-    """
-
-    n: int
-    epsilon: Fraction
-    delta: Fraction
-    precision: int
-    modulus: int
-    rate: Fraction
-    messages: MessageCount
-    sigma: float
-    proved_delta: float
-    min_honest: int
-    frame: KashinFrame
-    domain: Ball
-
-    def __init__(
-        self,
-        n: int,
-        dimension: int,
-        epsilon: float | Fraction,
-        delta: float | Fraction,
-        radius: float = 1.0,
-        *,
-        precision: int | None = None,
-        min_honest: int | None = None,
-        seed: int = 0,
-        bound: float = KASHIN,
-    ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, allowed = budget(epsilon, delta)
-        domain = Ball(dimension, radius)
-        frame = KashinFrame(domain.dimension, seed, bound)
-        many = frame.rows
-        for_noise = down(allowed * (1 - SECRECY_SHARE))
-        local = optimal_local_epsilon(down(eps), for_noise, many)
-        if precision is None:
-            # rounding users / 4 at most a hundredth of about 2 / rate^2
-            p = max(1, math.ceil(local * math.sqrt(12.5 * honest)))
-        else:
-            p = integer("precision", precision, low=1, high=1 << 20)
-        rate = rate_down(Fraction(local) / p)
-        law = NoiseLaw(rate, Fraction(users, honest))
-        q = default_modulus(users, p, law)
-        with rounding(UP):
-            spare = exact(allowed * SECRECY_SHARE, UP)
-            wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
-        # as for all coalitions: honest users' shares hide, whatever else is sent
-        count, sigma = _separate(honest, q, wanted, many)
-        # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
-        revealed = 0.0
-        if not math.isinf(sigma):
-            revealed = lemma_5_2(replace(count, sigma=sigma), eps).delta or 0.0
-        noisy = optimal_delta(down(eps), many, up(rate * p))
-        proved_delta = (noisy + revealed) * (1 + 1e-15)
-        if proved_delta > allowed:
-            raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=allowed,
-            precision=p,
-            modulus=q,
-            rate=rate,
-            messages=count,
-            sigma=sigma,
-            proved_delta=proved_delta,
-            min_honest=honest,
-            frame=frame,
-            domain=domain,
-        )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
-            f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
-            f"BBGN20, Lemma 5.2, with {self.messages.theorem}",
-            (
-                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
-                "while no shuffler colludes with the analyzer",
-                ONE_REPORT,
-                "the number of users is public; noise and shares are pseudorandom (AES-256)",
-            ),
-        )
-
-    @property
-    def group(self) -> Zq:
-        """The group of each coefficient's sum."""
-        return Zq(self.modulus)
-
-    @property
-    def influence(self) -> float:
-        """What moves every sum from one end of the group to the other, at most."""
-        return math.sqrt(self.coefficients) * 2 * self.half * (self.modulus - 1) / self.precision
-
-    def error(self, users: int) -> VectorError:
-        """Return what is known of noise, rounding and wrapping around together."""
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        chance = law.reach((self.modulus - users * self.precision) / 2)
-        step = 2 * self.half / self.precision
-        # an estimate of a coefficient that wrapped is wrong by at most q steps
-        wrapped = (self.modulus * step) ** 2 * chance
-        return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        present = self.n if users is None else users
-        return Cost(present, self.coefficients * self.messages.total, self.group.bits)
-
-    # Share i of coefficient j is row i D + j.
-
-    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
-
-    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        users, many, m = rows.shape[0], self.coefficients, self.messages.total
-        values = self._encoded(self._units(rows), rng).reshape(-1)
-        values += polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
-        shares = split(self.group.reduce(values), self.group, m, rng)
-        return shares.reshape(m, users, many).transpose(0, 2, 1).reshape(m * many, users)
-
-    def _users_of(self, view: View) -> int:
-        rows = self.coefficients * self.messages.total
-        if len(view.columns) != rows or view.clear is not None:
-            raise ValueError(f"view must hold the output of {rows} shufflers, got {view!r}")
-        sizes = {column.size for column in view.columns}
-        if len(sizes) != 1 or not all(self.group.contains(column) for column in view.columns):
-            raise ValueError(f"view must hold equally many messages in [0, {self.modulus}) each")
-        return sizes.pop()
-
-    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
-        sums = [self.group.sum(column) for column in view.columns]
-        many = self.coefficients
-        return self._decoded([sum(sums[j::many]) for j in range(many)], users)
-
-    def _decoded(self, totals: list[int], users: int) -> NDArray[np.float64]:
-        p, q = self.precision, self.modulus
-        found = [decode(total % q, users, p, q) for total in totals]
-        return self._sum(np.array(found, dtype=np.float64) / p, users)
-
-    def _few(self, users: int) -> bool:
-        return users * self.cost().messages_per_user <= MAX_MADE
-
-    def _noisy(
-        self, totals: NDArray[np.int64], users: int, rng: RandomSource
-    ) -> NDArray[np.float64]:
-        noise = _noise_sums(self.rate, users, self.min_honest, totals.size, rng)
-        return self._decoded((totals + noise).tolist(), users)
-
-
-def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCount, float]:
-    """Return the fewest messages for so many separate sums at a level, and what is proved."""
-
-    def each(m: int) -> MessageCount:
-        return proved(
-            (honest, honest), q, m, analysis="exact", shuffler="parallel", clear_share=False
-        )
-
-    def together(m: int) -> float:
-        return level_of_sums(each(m).sigma, sums, analysis="exact")
-
-    near = least(
-        (honest, honest), q, wanted, analysis="exact", shuffler="parallel", clear_share=False
-    )
-    m = smallest(lambda m: together(m) >= wanted, near.shuffled)
-    return each(m), together(m)
