@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import binom
 
-from ikos._validation import integer, number
+from ikos._validation import down, integer, number, up
 
 __all__ = ["MAX_COPIES", "optimal_delta", "optimal_local_epsilon"]
 
@@ -75,10 +75,10 @@ def optimal_delta(
     >>> f"{delta:.3g}", round(advanced_composition([(0.0053, 0.0)] * 1000, delta)[0], 2)
     ('4.77e-11', 1.17)
     """
-    eps = float(number("epsilon", epsilon, low=0))
+    eps = down(number("epsilon", epsilon, low=0))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
-    local = float(number("local_epsilon", local_epsilon, low=0, high=_MAX_LOCAL))
-    d0 = float(number("local_delta", local_delta, low=0, high=1))
+    local = up(number("local_epsilon", local_epsilon, low=0, high=_MAX_LOCAL))
+    d0 = up(number("local_delta", local_delta, low=0, high=1))
     return _delta(eps, k, local, d0)
 
 
@@ -92,8 +92,10 @@ def _delta(eps: float, k: int, local: float, d0: float) -> float:
 
 def _response(eps: float, k: int, local: float) -> float:
     """Return R(eps) before it is rounded up."""
-    if eps >= k * local:
+    if Fraction(eps) >= k * Fraction(local):  # exactly: no loss is above epsilon
         return 0.0
+    # Larger by more than the rounding below, where losses close to epsilon cancel.
+    local *= 1 + 2.0**-50
     # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2. From the last of them down, where
     # the terms are largest, or the whole range where that is beyond the middle of the law.
     last = min(k, math.ceil((k - eps / local) / 2))
@@ -144,10 +146,10 @@ def optimal_local_epsilon(
     >>> round(optimal_local_epsilon(1.0, 1e-9, 1000), 5)
     0.00577
     """
-    eps = float(number("epsilon", epsilon, above=0, high=_MAX_LOCAL))
-    allowed = float(number("delta", delta, above=0, below=1))
+    eps = down(number("epsilon", epsilon, above=0, high=_MAX_LOCAL))
+    allowed = down(number("delta", delta, above=0, below=1))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
-    d0 = float(number("local_delta", local_delta, low=0, high=1))
+    d0 = up(number("local_delta", local_delta, low=0, high=1))
     low, high = eps / k * (1 - 1e-15), _MAX_LOCAL
     if _delta(eps, k, low, d0) > allowed:
         raise ValueError(

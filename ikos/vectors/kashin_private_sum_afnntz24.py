@@ -165,7 +165,9 @@ class KashinPrivateSum(CoefficientSums):
         # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
         revealed = 0.0
         if not math.isinf(sigma):
-            revealed = times * (lemma_5_2(replace(count, sigma=sigma), eps).delta or 0.0)
+            one = lemma_5_2(replace(count, sigma=sigma), eps).delta
+            assert one is not None
+            revealed = times * one
         noisy = optimal_delta(down(eps), many * times, up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:

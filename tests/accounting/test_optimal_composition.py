@@ -156,6 +156,15 @@ def test_the_budgets_of_afnntz24_are_enough_unless_epsilon_is_large() -> None:
     assert spent + 2 * d * printed * math.expm1(printed) > epsilon
 
 
+def test_budgets_that_differ_by_less_than_doubles_do() -> None:
+    above = Fraction(1) + Fraction(1, 1 << 80)
+    true = math.expm1(2.0**-80) * math.e / (1 + math.e)
+    assert optimal_delta(1, 1, above) >= true
+    assert optimal_delta(1, 1, 1) == optimal_delta(1, 4, 0.25) == 0.0
+    close = math.nextafter(1.0, 2.0)
+    assert true < math.expm1(2.0**-52) * math.e / (1 + math.e) <= optimal_delta(1, 1, close) < 1e-14
+
+
 def test_many_mechanisms_that_may_fail_are_too_much() -> None:
     with pytest.raises(ValueError, match="local_delta must be smaller"):
         optimal_local_epsilon(1.0, 1e-6, 1000, 2e-9)
