@@ -179,9 +179,12 @@ class ResponseBlanket:
         outside = 4 * tail
         s = np.arange(max(low, 1), high + 1, dtype=np.float64)  # S = 0 has no A
         weight = binom.pmf(s, n, 2 * gamma / k)
-        # The event is B < edge = kappa S - slope C. Both are exact but for one rounding each, and
-        # e^eps is rounded down, which can only enlarge the divergence.
-        odds = Fraction(_exp_down(epsilon))
+        # The event is B < edge = kappa S - slope C. Both are exact but for one rounding each. These
+        # are relative errors of edge's parts, and the difference of edge and an integer may be
+        # small beside them: near the local guarantee it is all that there is. So e^eps is lowered
+        # by a part of 1e-13, which enlarges the divergence, and kappa by at least half that part:
+        # -d ln kappa / d ln odds = odds / (1 + odds) (truth + 2 gamma) / (truth - gamma (odds - 1)).
+        odds = max(Fraction(1), Fraction(_exp_down(epsilon)) * _LOWERED)
         truth = (1 - self.gamma) * k
         kappa = (truth - self.gamma * (odds - 1)) / (truth * (1 + odds))
         slope = float(self.gamma * (odds - 1) / (truth * (1 + odds)))
@@ -237,6 +240,7 @@ class ResponseBlanket:
 
 
 _HALF = Fraction(1, 2)
+_LOWERED = 1 - Fraction(1, 10**13)
 _FEW = 64
 _LARGE = 4.0
 """Up to so many values of B, or from this epsilon on, sums over B are taken term by term.

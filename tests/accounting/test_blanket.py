@@ -434,6 +434,37 @@ def test_a_coordinate_drawn_at_random_does_not_enlarge_the_domain(d, k, gamma):
     assert bound / 4 <= worst <= bound  # the bound's adversary knows who answered at random
 
 
+@pytest.mark.parametrize(
+    ("n", "k", "gamma"),
+    [(5, 100, Fraction(1, 3)), (5, 3, Fraction(1, 100)), (4, 6, Fraction(1, 2))],
+)
+def test_near_the_local_guarantee_it_is_still_an_upper_bound(n, k, gamma):
+    """Against rationals, where the edge of the event is within rounding of an integer."""
+    blanket = ResponseBlanket(n, k, gamma)
+    top = math.log1p(float(k * (1 - gamma) / gamma))
+    for part in (0, 1e-16, 3e-16, 1e-15, 1e-14, 5e-13, 1e-12, 1e-9, 1e-3):
+        epsilon = top * (1 - part)
+        if epsilon >= blanket.local_epsilon:
+            continue
+        with gmpy2.context(precision=400, round=gmpy2.RoundDown):
+            odds = Fraction(*gmpy2.exp(mpfr(epsilon)).as_integer_ratio())
+        assert divergence_by_terms(n, k, gamma, odds) <= Fraction(blanket.divergence(epsilon))
+
+
+def divergence_by_terms(n, k, gamma, odds):
+    """Return E[(L_1 + ... + L_M)_+] / (gamma n) term by term, in rationals."""
+    total = Fraction(0)
+    for m in range(1, n + 1):
+        of_m = math.comb(n, m) * gamma**m * (1 - gamma) ** (n - m)
+        for a in range(m + 1):
+            for b in range(m - a + 1):
+                ways = math.comb(m, a) * math.comb(m - a, b)
+                chance = ways * Fraction(1, k) ** (a + b) * (1 - Fraction(2, k)) ** (m - a - b)
+                excess = m * gamma * (1 - odds) + (1 - gamma) * k * (a - odds * b)
+                total += of_m * chance * max(excess, Fraction(0))
+    return total / (gamma * n)
+
+
 def test_rational_k_lies_between_integers():
     gammas = [response_gamma(1, 1e-6, 10**5, k) for k in (3, Fraction(13, 4), 4)]
     assert gammas == sorted(gammas)
