@@ -183,7 +183,8 @@ class ResponseBlanket:
         # are relative errors of edge's parts, and the difference of edge and an integer may be
         # small beside them: near the local guarantee it is all that there is. So e^eps is lowered
         # by a part of 1e-13, which enlarges the divergence, and kappa by at least half that part:
-        # -d ln kappa / d ln odds = odds / (1 + odds) (truth + 2 gamma) / (truth - gamma (odds - 1)).
+        # for each part of odds it rises by odds / (1 + odds) (truth + 2 gamma) / (truth - gamma
+        # (odds - 1)), at least odds / (1 + odds), of itself.
         odds = max(Fraction(1), Fraction(_exp_down(epsilon)) * _LOWERED)
         truth = (1 - self.gamma) * k
         kappa = (truth - self.gamma * (odds - 1)) / (truth * (1 + odds))
