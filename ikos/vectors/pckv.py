@@ -264,7 +264,8 @@ class PCKVUE(KeyValueBaseline):
     @property
     def local_epsilon(self) -> float:
         """What each message guarantees by itself, ln(1/q - 1), rounded up."""
-        return math.log(float(1 / self.q - 1)) * (1 + 1e-12)
+        # near q = 1/2 the odds are near 1: a rational difference, so that nothing is lost there
+        return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
 
     @property
     def _theorem(self) -> str:

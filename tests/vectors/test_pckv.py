@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import gmpy2
 import numpy as np
 import pytest
 from statistical import FALSE_ALARM, outcome_p_value
@@ -118,6 +119,15 @@ def test_the_probability_of_shuffled_bits_is_enough():
     assert capped.local_epsilon == pytest.approx(1)
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 2e-6, 1e-3, 1.0, 40.0])
+def test_what_a_message_of_bits_guarantees_is_rounded_up(epsilon):
+    """Near q = 1/2 too, where the logarithm of a rounded ratio is mostly rounding."""
+    protocol = PCKVUE(5, SparseTernary(4, 2), epsilon=epsilon)
+    with gmpy2.context(precision=300):
+        exact = gmpy2.log(gmpy2.mpq(1 / protocol.q - 1))
+        assert exact <= protocol.local_epsilon <= exact * (1 + 1e-11)
+
+
 def unpacked(message, events):
     packed = np.frombuffer(message.tobytes(), dtype=np.uint8)
     return tuple(np.unpackbits(packed, count=events).tolist())
@@ -186,6 +196,16 @@ def test_other_bits_are_refused():
 
 
 # Both
+
+
+@pytest.mark.parametrize(("kind", "name"), [(PCKVGRR, "gamma"), (PCKVUE, "q")])
+def test_dishonest_users_do_not_hide_anybody(kind, name):
+    domain, budget = SparseTernary(8, 2), {"epsilon": 0.5, "delta": 1e-6}
+    some, few, all_ = (
+        getattr(kind(n, domain, **budget, **options), name)
+        for n, options in ((5000, {"min_honest": 1000}), (1000, {}), (5000, {}))
+    )
+    assert some == few > all_
 
 
 CASES = {
