@@ -13,9 +13,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import number
+from ikos._validation import integer, number, unmasked
 
 __all__ = ["project_simplex", "projected_frequencies"]
+
+
+def _checked(name: str, y: ArrayLike) -> NDArray[np.float64]:
+    """Return real, finite numbers as doubles."""
+    given = np.asarray(unmasked(name, y))
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
+    with np.errstate(over="ignore"):  # what is too large for a double is refused below
+        values = given.astype(np.float64)
+    if (wrong := ~np.isfinite(values)).any():
+        raise ValueError(f"{name} must be finite, got {float(values[wrong][0])!r}")
+    return values
 
 
 def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
@@ -26,26 +38,32 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
     y : (..., m) array_like of float
         Vectors, the last axis of each; finite.
     total : float
-        Positive.
+        Positive, from 1e-300 to 1e300.
 
     Returns
     -------
     (..., m) ndarray of float
         In Euclidean distance; unique.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``y`` does not hold real and finite numbers, or is masked or empty, or the total is out
+        of range.
+
     Examples
     --------
     >>> project_simplex([0.5, 0.9, -0.2]).round(6).tolist()
     [0.3, 0.7, 0.0]
     """
-    values = np.asarray(y, dtype=np.float64)
-    whole = float(number("total", total, above=0))
+    values = _checked("y", y)
+    whole = float(number("total", total, above=0, low=1e-300, high=1e300))
     if values.ndim < 1 or values.shape[-1] < 1:
         raise ValueError(f"y must hold at least one number in its last axis, got {values.shape}")
-    if not np.isfinite(values).all():
-        raise ValueError("y must be finite; it holds other values")
-    # Distances do not change when all are moved: around the largest nothing cancels.
-    values = values - values.max(axis=-1, keepdims=True)
+    # Distances do not change when all are moved: around the largest nothing cancels. What is
+    # further below it than the total becomes 0, however far it is.
+    with np.errstate(over="ignore"):
+        values = np.maximum(values - values.max(axis=-1, keepdims=True), -2 * whole)
     falling = -np.sort(-values, axis=-1)
     count = np.arange(1, values.shape[-1] + 1)
     excess = (np.cumsum(falling, axis=-1) - whole) / count
@@ -65,17 +83,25 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     frequencies : (d, 2) array_like of float
         Estimates, as of `KeyValueResult.frequencies`.
     sparsity : int
-        Events of each user, s: the frequencies over s are in the simplex.
+        Events of each user, s, from 1 to d: the frequencies over s are in the simplex.
 
     Returns
     -------
     (d, 2) ndarray of float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the frequencies do not hold real and finite numbers in two columns, or the sparsity is
+        out of range.
 
     Examples
     --------
     >>> projected_frequencies([[0.9, -0.1], [1.3, 0.2]], 2).round(6).tolist()
     [[0.766667, 0.0], [1.166667, 0.066667]]
     """
-    given = np.asarray(frequencies, dtype=np.float64)
-    flat = given.reshape(-1) / sparsity
-    return sparsity * project_simplex(flat).reshape(given.shape)
+    given = _checked("frequencies", frequencies)
+    if given.ndim != 2 or given.shape[1] != 2 or not given.size:
+        raise ValueError(f"frequencies must have shape (d, 2), got {given.shape}")
+    s = integer("sparsity", sparsity, low=1, high=given.shape[0])
+    return s * project_simplex(given.reshape(-1) / s).reshape(given.shape)

@@ -73,13 +73,60 @@ def test_frequencies_keep_their_shape_and_sum():
     np.testing.assert_allclose(found.reshape(-1), project_simplex(given_.reshape(-1), 4))
 
 
-@pytest.mark.parametrize("y", [[], 0.5, [math.nan, 0.0], [math.inf, 0.0]])
+@pytest.mark.filterwarnings("error")
+def test_numbers_at_the_ends_of_the_doubles():
+    assert project_simplex([1e308, -1e308]).tolist() == [1.0, 0.0]
+    assert project_simplex([-1.7e308, 1.7e308, 1.7e308], 1e300).tolist() == [0, 5e299, 5e299]
+    assert project_simplex([-1e308, -1e308], 1e-300).tolist() == [5e-301, 5e-301]
+    found = projected_frequencies([[1e308, -1e308], [0.0, 0.0]], 2)
+    assert found.tolist() == [[2.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [],
+        0.5,
+        [math.nan, 0.0],
+        [math.inf, 0.0],
+        np.ma.array([0.5, 9.0], mask=[False, True]),
+    ],
+)
 def test_what_cannot_be_projected_is_refused(y):
     with pytest.raises(ValueError, match="y must"):
         project_simplex(y)
 
 
-@pytest.mark.parametrize("total", [0, -1, math.nan])
+@pytest.mark.parametrize("y", [["0.5", "1"], [True, False], [1j, 0.5], [None, 0.5]])
+def test_what_is_no_number_is_refused(y):
+    with pytest.raises(TypeError, match="y must hold real numbers, got an array of"):
+        project_simplex(y)
+    with pytest.raises(TypeError, match="frequencies must hold real numbers"):
+        projected_frequencies([y], 1)
+
+
+@pytest.mark.parametrize("sparsity", [-1, 0, 4])
+def test_a_sparsity_is_a_number_of_keys(sparsity):
+    with pytest.raises(ValueError, match=f"sparsity must be at .*, got {sparsity}"):
+        projected_frequencies(np.full((3, 2), 0.25), sparsity)
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "words"),
+    [
+        ([0.5, 0.5], r"frequencies must have shape \(d, 2\), got \(2,\)"),
+        (np.zeros((3, 3)), "frequencies must have shape"),
+        (np.zeros((0, 2)), "frequencies must have shape"),
+        ([[math.nan, 0.5]], "frequencies must be finite, got nan"),
+        (np.ma.array([[0.5, 9.0]], mask=[[False, True]]), "frequencies must not hold masked"),
+    ],
+)
+def test_frequencies_are_checked(frequencies, words):
+    with pytest.raises(ValueError, match=words):
+        projected_frequencies(frequencies, 1)
+
+
+@pytest.mark.parametrize("total", [0, -1, math.nan, 1e-301, 1e301])
 def test_a_total_is_positive(total):
     with pytest.raises(ValueError, match="total"):
         project_simplex([0.5], total)
