@@ -50,7 +50,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
-from ikos._validation import integer, number, quote
+from ikos._validation import floating, integer, number, quote
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
 from ikos.accounting.shuffled_response import response_gamma
 from ikos.randomized_response import grid_up
@@ -78,6 +78,10 @@ __all__ = [
 MAX_VALUES = 1 << 16
 """Most values of a hash function: the seed and the value share 64 bits."""
 
+_MOST = 1 << 53
+"""Of sizes and numbers that the paper's formulas take."""
+
+_MAX_EPSILON = 100
 _PRECISION = 256
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
@@ -104,12 +108,24 @@ def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
     gamma : Fraction
         Probability of a uniform message, in (0, 1].
 
+    Returns
+    -------
+    float
+        Infinite where the likelihood ratio is above 2^1000.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
     Examples
     --------
     >>> round(local_epsilon(3, Fraction(1, 2)), 6) == round(math.log(4), 6)
     True
     """
-    return math.log1p(float(k * (1 - gamma) / gamma)) * (1 + 1e-12)
+    chance = number("gamma", gamma, above=0, high=1)
+    odds = number("k", k, low=1) * (1 - chance) / chance
+    return math.log1p(floating(odds)) * (1 + 1e-12)
 
 
 def set_response_gamma(
@@ -129,9 +145,15 @@ def set_response_gamma(
     n : int
         Users who answer at random as they should.
     k : int or Fraction
-        One over the share of a user's own messages among all; at least 2 if delta is positive.
+        One over the share of a user's own messages among all, at least 1; at least 2 if delta is
+        positive.
     most_local : Fraction, optional
         What each message must guarantee by itself, beside that.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
 
     Examples
     --------
@@ -140,11 +162,25 @@ def set_response_gamma(
     >>> round(float(alone), 4), round(float(shuffled), 4)
     (0.6358, 0.0125)
     """
-    alone = _local_gamma(epsilon, k)
-    if delta == 0:
+    eps, small, cap = _checked_guarantee(epsilon, delta, most_local)
+    alone = _local_gamma(eps, number("k", k, low=1))
+    if small == 0:
         return alone
-    gamma = min(alone, response_gamma(epsilon, delta, n, k))
-    return gamma if most_local is None else max(gamma, _local_gamma(most_local, k))
+    gamma = min(alone, response_gamma(eps, small, n, k))
+    return gamma if cap is None else max(gamma, _local_gamma(cap, k))
+
+
+def _checked_guarantee(
+    epsilon: object, delta: object, most_local: object
+) -> tuple[Fraction, Fraction, Fraction | None]:
+    cap = None
+    if most_local is not None:
+        cap = number("most_local", most_local, above=0, high=_MAX_EPSILON)
+    return (
+        number("epsilon", epsilon, above=0, high=_MAX_EPSILON),
+        number("delta", delta, low=0, below=1),
+        cap,
+    )
 
 
 def _local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
@@ -169,12 +205,18 @@ def raised(
     -------
     Fraction
         A multiple of 2^-53.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
     """
-    local = epsilon
-    if delta > 0 and epsilon < _CLONES_MAX:
-        local = max(local, Fraction(clones_local_epsilon(epsilon, delta, n)))
-    if most_local is not None:
-        local = min(local, most_local)
+    eps, small, cap = _checked_guarantee(epsilon, delta, most_local)
+    local = eps
+    if small > 0 and eps < _CLONES_MAX:
+        local = max(local, Fraction(clones_local_epsilon(eps, small, n)))
+    if cap is not None:
+        local = min(local, cap)
     return min(Fraction(1, 2), grid_up(1 / (exp_down(local) + 1)))
 
 
@@ -463,8 +505,23 @@ def _parameters(
 
 
 def published_values(sparsity: int, epsilon: float) -> float:
-    """Return the paper's t for a local guarantee, 2s - 1 + s e^eps (Theorem 2's proof)."""
-    return 2 * sparsity - 1 + sparsity * math.exp(epsilon)
+    """Return the paper's t for a local guarantee, 2s - 1 + s e^eps (Theorem 2's proof).
+
+    Parameters
+    ----------
+    sparsity : int
+        s.
+    epsilon : float
+        Positive, at most 100.
+
+    Examples
+    --------
+    >>> round(published_values(16, 1.0), 2)
+    74.49
+    """
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    eps = float(number("epsilon", epsilon, above=0, high=_MAX_EPSILON))
+    return 2 * s - 1 + s * math.exp(eps)
 
 
 def published_shuffled_values(sparsity: int, omega: float) -> float:
@@ -477,8 +534,8 @@ def published_shuffled_values(sparsity: int, omega: float) -> float:
     omega : float
         By Theorem 3, eps^2 (n - 1) / (14 ln(2/delta)).
     """
-    s = integer("sparsity", sparsity, low=1)
-    number("omega", omega, above=s)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = float(number("omega", omega, above=s, high=1e100))
     root = math.sqrt(omega**2 + 2 * omega * (7 * s - 8) + s * s - 16 * s + 16)
     return (4 + omega + s + root) / 6
 
@@ -516,13 +573,12 @@ def published_amplification(local: float, delta: float, n: int, sparsity: int, t
     >>> round(published_amplification(1.8, 1e-5, 10**5, 16, 66), 2)
     0.5
     """
-    number("local", local, above=0, high=100)
-    number("delta", delta, above=0, below=1)
-    integer("n", n, low=2)
-    integer("sparsity", sparsity, low=1)
-    number("t", t, above=sparsity)
-    omega = sparsity * math.exp(local) + t - sparsity
-    found = math.sqrt(14 * math.log(2 / delta) * omega / (n - 1))
+    each = float(number("local", local, above=0, high=_MAX_EPSILON))
+    small = float(number("delta", delta, above=0, low=1e-300, below=1))
+    integer("n", n, low=2, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = s * math.exp(each) + float(number("t", t, above=s, high=_MOST)) - s
+    found = math.sqrt(14 * math.log(2 / small) * omega / (n - 1))
     if found > 1:
         raise ValueError(f"local must be smaller for an epsilon up to 1, got {quote(local)}")
     if n < 27 * omega / found + 1:
@@ -553,14 +609,16 @@ def published_local_epsilon(
     >>> round(local, 2), round(t, 1)
     (1.8, 65.7)
     """
-    number("epsilon", epsilon, above=0, high=1)
-    number("delta", delta, above=0, below=1)
-    integer("n", n, low=2)
-    integer("sparsity", sparsity, low=1)
-    omega = min(epsilon**2 * (n - 1) / (14 * math.log(2 / delta)), epsilon * (n - 1) / 27)
-    if t is None and omega > sparsity:
-        t = published_shuffled_values(sparsity, omega)
-    if t is None or (odds := (omega - t + sparsity) / sparsity) <= 1:
+    eps = float(number("epsilon", epsilon, above=0, high=1))
+    small = float(number("delta", delta, above=0, low=1e-300, below=1))
+    integer("n", n, low=2, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = min(eps**2 * (n - 1) / (14 * math.log(2 / small)), eps * (n - 1) / 27)
+    if t is not None:
+        t = float(number("t", t, above=s, high=_MOST))
+    elif omega > s:
+        t = published_shuffled_values(s, omega)
+    if t is None or (odds := (omega - t + s) / s) <= 1:
         raise ValueError(f"n must be larger for any local epsilon, got {n}")
     return math.log(odds), t
 
@@ -576,6 +634,8 @@ def published_lower_bound(n: int, dimension: int, sparsity: int, epsilon: float)
     >>> published_lower_bound(10**5, 256, 16, 1.0)
     0.04096
     """
-    number("epsilon", epsilon, above=0, high=1)
-    integer("n", n, low=1)
-    return min(sparsity**2 / dimension, dimension * sparsity / (n * epsilon**2))
+    eps = float(number("epsilon", epsilon, above=0, low=1e-100, high=1))
+    users = integer("n", n, low=1, high=_MOST)
+    d = integer("dimension", dimension, low=1, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=d)
+    return min(s**2 / d, d * s / (users * eps**2))
