@@ -86,6 +86,9 @@ COMPOSITIONS = {
 MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
 
+_MOST = 1 << 53
+"""Of sizes that are counted in doubles."""
+
 _SLACK = 1e-6
 """What composed divergences are enlarged by beside `ikos.accounting.blanket.SLACK`.
 
@@ -100,13 +103,22 @@ a few thousand losses by is below 1e-8 of its deviation.
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
     """Return how many runs of t have the smaller size, that size, and how many have one more.
 
+    Parameters
+    ----------
+    d : int
+        Coordinates.
+    t : int
+        Runs, from 1 to d.
+
     Examples
     --------
     >>> stratum_sizes(10, 4)  # 2, 2, 3, 3
     (2, 2, 2)
     """
-    size, longer = divmod(d, t)
-    return t - longer, size, longer
+    coordinates = integer("d", d, low=1)
+    runs = integer("t", t, low=1, high=coordinates)
+    size, longer = divmod(coordinates, runs)
+    return runs - longer, size, longer
 
 
 def _trimmed(losses: LossLattice, negligible: float) -> LossLattice:
@@ -496,12 +508,41 @@ def sampled_answers(
 def sampled_delta(
     answers: SampledAnswers, epsilon: float | Fraction, n: int, d: int, delta: float
 ) -> Delta:
-    """Return the delta that is proved for answers, and which of `COMPOSITIONS` proves it."""
+    """Return the delta that is proved for answers, and which of `COMPOSITIONS` proves it.
+
+    Parameters
+    ----------
+    answers : SampledAnswers
+        How coordinates are drawn and answered.
+    epsilon : float
+        Of all of a user's messages together.
+    n : int
+        Users who answer at random as they should.
+    d : int
+        Coordinates, at least ``answers.messages``.
+    delta : float
+        About what is expected, in (0, 1); as of `repeated_delta`.
+
+    Returns
+    -------
+    tuple of float and str
+        An upper bound, rounded up, and a key of `COMPOSITIONS`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+    """
     eps = down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
-    k, t = answers.precision + 1, answers.messages
-    if answers.sampling == "uniform":
-        return _uniform_delta(eps, n, d, k, answers.gamma, t, delta)
-    return _repeated_delta(eps, n, k, answers.gamma, t, delta)
+    users = integer("n", n, low=1, high=MAX_USERS)
+    coordinates = integer("d", d, low=1)
+    k = integer("answers.precision", answers.precision, low=1, high=MAX_VALUES - 1) + 1
+    t = integer("answers.messages", answers.messages, low=1, high=min(coordinates, MAX_MESSAGES))
+    gamma = grid_down(number("answers.gamma", answers.gamma, above=0, high=1))
+    expected = float(number("delta", delta, above=0, low=1e-300, below=1))
+    if choice("answers.sampling", answers.sampling, SAMPLINGS) == "uniform":
+        return _uniform_delta(eps, users, coordinates, k, gamma, t, expected)
+    return _repeated_delta(eps, users, k, gamma, t, expected)
 
 
 # Errors
@@ -523,6 +564,12 @@ class CoordinateError:
     sampling: float
 
 
+def _shares(gamma: object) -> tuple[float, float]:
+    """Return a probability of random answers below 1, and that of the others, both as doubles."""
+    random = number("gamma", gamma, low=0, below=1)
+    return float(random), float(number("1 - gamma", 1 - random, low=1 / GRID))
+
+
 def coordinate_error(
     precision: int, gamma: float | Fraction, weight: float | Fraction, centre: float | Fraction = 0
 ) -> CoordinateError:
@@ -536,7 +583,7 @@ def coordinate_error(
     precision : int
         Steps k of the rounding.
     gamma : float
-        Probability of a uniform answer, below 1.
+        Probability of a uniform answer, at most 1 - 2^-53.
     weight : float
         w >= 1: d / t, or the length of a run.
     centre : float
@@ -548,6 +595,11 @@ def coordinate_error(
         Exact, up to the rounding of doubles: w E[(v - c)^2] is linear in u between two steps, so
         that w E[(v - c)^2] - (u - c)^2 has its maximum where it can be read off.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
     Examples
     --------
     >>> coordinate_error(3, 0.0, 1)  # rounding alone, 1 / (4 k^2)
@@ -555,11 +607,13 @@ def coordinate_error(
     >>> coordinate_error(3, 0.0, 100).sampling, coordinate_error(3, 0.0, 100, 0.5).sampling
     (99.0, 24.75)
     """
-    k = precision
-    g, w, c = float(gamma), float(weight), float(centre)
-    values = (np.arange(k + 1) / k - g / 2) / (1 - g)
+    k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+    g, share = _shares(gamma)
+    w = float(number("weight", weight, low=1, high=_MOST))
+    c = float(number("centre", centre, low=0, high=1))
+    values = (np.arange(k + 1) / k - g / 2) / share
     squares = (values - c) ** 2
-    at = w * ((1 - g) * squares + g * squares.mean())
+    at = w * (share * squares + g * squares.mean())
     steps = np.arange(k) / k
     slope = (at[1:] - at[:-1]) * k
     worst = np.clip(c + slope / 2, steps, np.arange(1, k + 1) / k)
@@ -572,18 +626,20 @@ def total_error(
     n: int, d: int, answers: SampledAnswers, centre: float | Fraction = Fraction(1, 2)
 ) -> CoordinateError:
     """Return the error of the sum over n users and d coordinates, in units of the width."""
+    users = integer("n", n, low=0, high=_MOST)
+    coordinates = integer("d", d, low=1, high=_MOST)
     found = np.zeros(2)
-    for weight, count in weights(d, answers.messages, answers.sampling):
+    for weight, count in weights(coordinates, answers.messages, answers.sampling):
         one = coordinate_error(answers.precision, answers.gamma, weight, centre)
-        found += n * count * np.array((one.mean_square, one.sampling))
+        found += float(users * count) * np.array((one.mean_square, one.sampling))
     return CoordinateError(float(found[0]), float(found[1]))
 
 
 def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
     """Return each weight, one over the chance that a coordinate is drawn, and of how many."""
-    if sampling == "uniform":
-        return [(Fraction(d, t), d)]
     fewer, size, longer = stratum_sizes(d, t)
+    if choice("sampling", sampling, SAMPLINGS) == "uniform":
+        return [(Fraction(d, t), d)]
     runs = [(Fraction(size), fewer * size), (Fraction(size + 1), longer * (size + 1))]
     return [(weight, count) for weight, count in runs if count]
 
@@ -690,16 +746,16 @@ def optimized_answers(
 
 
 def _budget(epsilon: object, delta: object) -> tuple[float, float]:
-    eps = number("epsilon", epsilon, above=0, high=6)
-    return down(eps), down(number("delta", delta, above=0, high=1))
+    eps = number("epsilon", epsilon, above=0, low=1e-100, high=6)
+    return down(eps), down(number("delta", delta, above=0, low=1e-300, below=1))
 
 
 def _sizes(n: object, d: object, k: object, t: object = 1) -> tuple[int, int, int, int]:
-    coordinates = integer("d", d, low=1)
+    coordinates = integer("d", d, low=1, high=_MOST)
     return (
         integer("n", n, low=2, high=MAX_USERS),
         coordinates,
-        integer("k", k, low=1),
+        integer("k", k, low=1, high=_MOST),
         integer("t", t, low=1, high=coordinates),
     )
 
@@ -760,7 +816,7 @@ def dimension_free_gamma(
     epsilon : float
         Positive, at most 6.
     delta : float
-        Positive.
+        In (0, 1).
     n : int
         Users, at least 2.
     k : int
@@ -801,7 +857,7 @@ def repaired_gamma(
     epsilon : float
         Positive, at most 1.
     delta : float
-        Positive.
+        In (0, 1).
     n : int
         Users; (n - 1) t must be at least 8 d ln(3t/delta).
     d, k, t : int
@@ -877,7 +933,7 @@ def published_error(
     epsilon, delta, n, d, t
         As of `published_precision`.
     gamma : float
-        The probability at that k; it enters as (1 - gamma)^-2.
+        The probability at that k, below 1; it enters as (1 - gamma)^-2.
 
     Examples
     --------
@@ -886,7 +942,8 @@ def published_error(
     """
     eps, small = _budget(epsilon, delta)
     users, coordinates, _, count = _sizes(n, d, 1, t)
-    scale = coordinates ** (8 / 3) / ((1 - gamma) ** 2 * users ** (5 / 3))
+    _, share = _shares(gamma)
+    scale = coordinates ** (8 / 3) / (share**2 * users ** (5 / 3))
     if count > 1:
         logs = math.log(1 / small) * math.log(2 * count / small)
         first, inner = (2, 14) if eps <= 1 else (8, 63)
