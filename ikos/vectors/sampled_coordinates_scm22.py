@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -77,7 +77,7 @@ class SampledCoordinates(VectorBaseline):
         The guarantee, under replacement of one user's vector.
     messages : int, optional
         Coordinates t that each user reports, one in each message; None for the number of the
-        smallest error.
+        smallest error, or for 1, the paper's choice, where ``parameters`` is "published".
     precision : int, optional
         Steps k of the encoding; by default those of the smallest error that a search finds.
     sampling : {"stratified", "uniform"}
@@ -168,7 +168,8 @@ class SampledCoordinates(VectorBaseline):
             k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
         if kind == "published":
             answers = _published(eps, small, honest, d, t, k, draw)
-            proved = sampled_delta(answers, eps, honest, d, float(small))[0]
+            proved, method = sampled_delta(answers, eps, honest, d, float(small))
+            answers = replace(answers, composition=method)
         else:
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
@@ -547,7 +548,10 @@ def _published(
     k: int | None,
     sampling: str,
 ) -> SampledAnswers:
-    """Return SCM22's parameters, which may be refused: a probability is at most 1."""
+    """Return SCM22's parameters, which may be refused: a probability is at most 1.
+
+    What composes the messages is not the paper's, and comes with the delta that is proved.
+    """
     t = 1 if t is None else t
     users = integer("n", honest, low=2)
     if k is None:
@@ -562,4 +566,4 @@ def _published(
             f"is {gamma:.3g} for {users} honest users, {d} coordinates, {t} of them reported, and "
             f"precision = {k}; parameters='exact' needs less"
         )
-    return SampledAnswers(t, k, grid_up(gamma), sampling, "numerical" if t > 1 else "single")
+    return SampledAnswers(t, k, grid_up(gamma), sampling, "published")
