@@ -16,6 +16,7 @@ from ikos._validation import integer, up
 from ikos.accounting.shuffled_response import THEOREMS, response_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
+from ikos.protocols.central_laplace import exact_sum
 from ikos.protocols.error_laws import Bounded
 from ikos.protocols.interface import budget
 from ikos.randomized_response import debias, respond
@@ -325,7 +326,7 @@ class SingleMessageGrid(VectorBaseline):
         ball = isinstance(self.domain, Ball)
         total = users * width**2 * _worst_total(self.levels, g, self.dimension, ball=ball)
         # One user's debiased answer is at most this far from what it stands for.
-        largest = width * (1 - g / 2) / (1 - g)
+        largest = width * (1 - g / 2) / (1 - g) * (1 + 1e-12)
         return VectorError(Bounded(each, largest), total)
 
     def expected_square(self, x: ArrayLike) -> float:
@@ -380,11 +381,12 @@ class SingleMessageGrid(VectorBaseline):
         return int(column.size)
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
-        base, left = self.levels + 1, view.columns[0]
+        # Points are below 2^40, so that they fit; 10^9 steps of 2^40 would not add up in int64.
+        base, left = self.levels + 1, view.columns[0].astype(np.int64, copy=False)
         totals = []
         for _ in range(self.dimension):
             left, digit = np.divmod(left, base)
-            steps = debias(int(digit.sum()), users, base, self.gamma)
+            steps = debias(exact_sum(digit), users, base, self.gamma)
             totals.append(self.box.total(steps / self.levels, users))
         return np.array(totals)
 
