@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from ikos._validation import integer
+from ikos._validation import integer, unmasked
 from ikos.randomness import RandomSource, secure
 
 __all__ = ["Randomizer", "Rotation", "SignedPermutation", "Symmetry", "symmetrized"]
@@ -40,6 +40,25 @@ MAX_DIMENSION = 1 << 12
 """Of a rotation: its matrix is kept."""
 
 _UNIT = 1 << 53
+
+_STRETCH = 1e-10
+"""What a rotation may add to a squared norm: far below the tolerance that a ball has for norms."""
+
+
+def _checked(x: NDArray[Any], d: int) -> NDArray[Any]:
+    """Return vectors, refusing those of another length: their coordinates would get lost."""
+    given = np.asarray(x)
+    if not given.ndim or given.shape[-1] != d:
+        raise ValueError(f"x must hold vectors of {d} coordinates, got shape {given.shape}")
+    return given
+
+
+def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Return integers that fit into int64, as a new array."""
+    given = np.array(unmasked(name, values))
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, got an array of {given.dtype}")
+    return given.astype(np.int64)
 
 
 class Symmetry(ABC):
@@ -61,7 +80,8 @@ class Rotation(Symmetry):
     Parameters
     ----------
     matrix : (d, d) ndarray of float
-        Its rows are orthonormal, to a millionth.
+        Its rows are orthonormal, to the precision of doubles: no vector becomes longer by more than
+        a part of 1e-10, which a ball's tolerance for norms covers.
 
     Examples
     --------
@@ -75,11 +95,15 @@ class Rotation(Symmetry):
     matrix: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        given = np.array(self.matrix, dtype=np.float64)
+        given = np.array(unmasked("matrix", self.matrix), dtype=np.float64)
         if given.ndim != 2 or given.shape[0] != given.shape[1]:
             raise ValueError(f"matrix must be square, got shape {given.shape}")
-        if not np.allclose(given @ given.T, np.eye(len(given)), rtol=0, atol=1e-6):
-            raise ValueError("matrix must have orthonormal rows")
+        # The Frobenius norm bounds the spectral one, and so what any squared norm changes by.
+        excess = float(np.linalg.norm(given @ given.T - np.eye(len(given))))
+        if not excess <= _STRETCH:
+            raise ValueError(
+                f"matrix must have orthonormal rows, got M M^T off the identity by {excess:.3g}"
+            )
         given.setflags(write=False)
         object.__setattr__(self, "matrix", given)
 
@@ -108,11 +132,11 @@ class Rotation(Symmetry):
 
     def apply(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return vectors, (..., d), rotated."""
-        return np.asarray(x @ self.matrix.T)
+        return np.asarray(_checked(x, len(self.matrix)) @ self.matrix.T)
 
     def undo(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return vectors, (..., d), rotated back."""
-        return np.asarray(x @ self.matrix)
+        return np.asarray(_checked(x, len(self.matrix)) @ self.matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +165,7 @@ class SignedPermutation(Symmetry):
     signs: NDArray[np.int64]
 
     def __init__(self, order: ArrayLike, signs: ArrayLike) -> None:
-        places, signed = np.array(order), np.array(signs)
+        places, signed = _whole("order", order), _whole("signs", signs)
         if places.ndim != 1 or (np.sort(places) != np.arange(places.size)).any():
             raise ValueError("order must be a permutation of range(d)")
         if signed.shape != places.shape or (np.abs(signed) != 1).any():
@@ -160,12 +184,13 @@ class SignedPermutation(Symmetry):
 
     def apply(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return vectors, (..., d), in the other order and with the other signs."""
-        return np.asarray(x[..., self.order] * self.signs)
+        return np.asarray(_checked(x, self.order.size)[..., self.order] * self.signs)
 
     def undo(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return vectors, (..., d), mapped back."""
-        result = np.empty_like(x)
-        result[..., self.order] = x * self.signs
+        signed = np.asarray(_checked(x, self.order.size) * self.signs)
+        result = np.empty_like(signed)
+        result[..., self.order] = signed
         return result
 
 

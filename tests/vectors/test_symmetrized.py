@@ -13,6 +13,7 @@ from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos.confidence import mean_interval
 from ikos.testing import DeterministicRandom
+from ikos.vectors import Ball
 from ikos.vectors.symmetrized_afnntz24 import Rotation, SignedPermutation, symmetrized
 
 CUBE = [
@@ -160,11 +161,52 @@ def test_coordinates_have_at_most_the_even_part_of_the_error():
     assert uneven_pairs > 0  # Lemma A.2 says that there is none
 
 
+def test_unsigned_vectors_are_mapped_back():
+    symmetry = SignedPermutation([1, 2, 0], [1, -1, 1])
+    assert symmetry.undo(np.array([1, 2, 3], np.uint8)).tolist() == [3, 1, -2]
+
+
+def test_rotated_vectors_stay_in_the_ball():
+    """What is accepted makes nothing longer by more than the tolerance of a ball."""
+    for d in (1, 3, 64):
+        accepted = np.eye(d) * (1 + 1e-12)
+        Ball(d).vectors(Rotation(accepted).apply(np.eye(d)))
+        for excess in (4e-7, 1e-9, -1e-9):
+            with pytest.raises(ValueError, match="orthonormal rows"):
+                Rotation(np.eye(d) * (1 + excess))
+    one = np.ones((64, 64)) / 64  # small in every entry, and along one vector not at all
+    with pytest.raises(ValueError, match="orthonormal rows"):
+        Rotation(np.eye(64) + 1e-9 * one)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SignedPermutation([1.0, 0.0], [1, 1]),
+        lambda: SignedPermutation([1, 0], [1.0, 1.0]),
+        lambda: SignedPermutation([True, False], [1, 1]),
+        lambda: SignedPermutation([], []),
+    ],
+)
+def test_what_is_no_integer(make):
+    with pytest.raises(TypeError, match="must hold integers"):
+        make()
+
+
+@pytest.mark.parametrize("symmetry", [CUBE[5], Rotation(np.eye(3))])
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (2, 2), (3, 1), ()])
+def test_vectors_of_another_length(symmetry, shape):
+    for way in (symmetry.apply, symmetry.undo):
+        with pytest.raises(ValueError, match="3 coordinates"):
+            way(np.ones(shape))
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: Rotation(np.ones((2, 2))),
         lambda: Rotation(np.ones((2, 3))),
+        lambda: Rotation(np.full((2, 2), math.nan)),
         lambda: Rotation.random(0),
         lambda: Rotation.random(5000),
         lambda: SignedPermutation([0, 0], [1, 1]),
