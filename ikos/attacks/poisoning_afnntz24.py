@@ -6,8 +6,9 @@ about D coefficients: a dishonest user sends all D about one, each with the larg
 shuffler for each coefficient a user has one message in each, and with s of them D/s in each
 (Theorem 1.5, Lemma 4.2). `CoefficientSum` is the arithmetic of such protocols, as far as the attack
 needs it: labels, sums, and the way back to vectors; `CoefficientSum.forged` is what the attacker
-sends. By how much it moves the estimate at most is
-`ikos.accounting.bounds_afnntz24.coefficient_influence`.
+sends. That adds `ikos.accounting.bounds_afnntz24.coefficient_influence`, compared with sending
+nothing. Two such attacks, about different coefficients, are further apart: by how much one user's
+messages can move the estimate at most is `CoefficientSum.influence`.
 
 Privacy noise is no part of it: as messages it would raise the limit on how many a user may send,
 and the attacker could use the whole of that limit. `flooded` does that to a protocol's messages.
@@ -15,6 +16,7 @@ and the attacker could use the whole of that limit. `flooded` does that to a pro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number
-from ikos.accounting.bounds_afnntz24 import coefficient_influence, group_sizes
+from ikos._validation import integer, number, unmasked
+from ikos.accounting.bounds_afnntz24 import group_sizes
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource, secure
@@ -93,7 +95,7 @@ class CoefficientSum:
 
         A label is ``coefficient (steps + 1) + value``.
         """
-        given = np.asarray(a, dtype=np.float64)
+        given = np.asarray(unmasked("a", a), dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != self.coefficients:
             raise ValueError(f"a must have shape (n, {self.coefficients}), got {given.shape}")
         if not (np.abs(given) <= self.bound * (1 + 1e-9)).all():
@@ -105,9 +107,12 @@ class CoefficientSum:
     def allowed(self, labels: NDArray[np.int64]) -> bool:
         """Return whether the shufflers let one user's labels pass: they count, and look no further.
 
-        Each can tell that a label is one of its own, and how many of them the user sent.
+        Each can tell that a label is one of its own, and how many of them the user sent. What is
+        nobody's does not pass.
         """
         coefficient = labels // (self.steps + 1)
+        if ((coefficient < 0) | (coefficient >= self.coefficients)).any():
+            return False
         return all(
             np.count_nonzero((coefficient >= group.start) & (coefficient < group.stop))
             <= self.limit * len(group)
@@ -124,17 +129,33 @@ class CoefficientSum:
         )
 
     def totals(self, labels: NDArray[np.int64], *, users: int) -> NDArray[np.float64]:
-        """Return the estimated sums of the coefficients, (D,), for everybody's labels, (m,)."""
-        coefficient, value = np.divmod(labels, self.steps + 1)
+        """Return the estimated sums of the coefficients, (D,), for everybody's labels, (m,).
+
+        ValueError for a label that is about none of them.
+        """
+        count, given = integer("users", users, low=0), np.asarray(unmasked("labels", labels))
+        if given.ndim != 1 or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"labels must be integers of shape (m,), got {given.dtype} of shape {given.shape}"
+            )
+        most = self.coefficients * (self.steps + 1)
+        if given.size and not 0 <= int(given.min()) <= int(given.max()) < most:
+            raise ValueError(f"labels must be from 0 to {most - 1}; there are others")
+        coefficient, value = np.divmod(given.astype(np.int64), self.steps + 1)
         sums = np.bincount(coefficient, weights=value, minlength=self.coefficients)
-        return np.asarray((2 * sums / self.steps - users) * self.bound)
+        return np.asarray((2 * sums / self.steps - count) * self.bound)
 
     @property
     def influence(self) -> float:
-        """By how much one user's messages can move the sum of coefficients, at most."""
-        return coefficient_influence(
-            self.coefficients, 2 * self.bound, shufflers=self.shufflers, limit=self.limit
-        )
+        """Greatest distance of two sums of coefficients that differ in one user's messages.
+
+        All that a shuffler of m coefficients lets pass adds a vector of at most ``2 bound limit m``
+        in one direction, none of it negative. Two of them are furthest apart if they are about
+        different coefficients, sqrt(2) times that; a shuffler of one coefficient has no other. The
+        distance of two estimates is no larger if `inverse` makes nothing longer.
+        """
+        squares = sum(size**2 * min(size, 2) for size in map(len, self.groups))
+        return 2 * self.bound * self.limit * math.sqrt(squares)
 
 
 @dataclass(frozen=True)
@@ -149,7 +170,8 @@ class Poisoned:
         If some send forged messages, from the sum of the vectors of all: their own are in it, and
         an honest user of norm 1 would be too.
     limit : float
-        The square of what they can move the estimate by, at most.
+        The square of what they can move the estimate by, at most, if the protocol's ``inverse``
+        makes nothing longer. Others' rounding and the noise add their own errors to ``attacked``.
     """
 
     honest: float
@@ -192,10 +214,10 @@ def poison(
     >>> protocol = CoefficientSum(coefficients=64, bound=1 / 8, steps=2)
     >>> found = poison(protocol, np.zeros((100, 64)), 1, rng=DeterministicRandom(0))
     >>> round(found.honest), round(found.attacked), round(found.limit)
-    (0, 253, 256)
+    (0, 253, 512)
     """
     source = secure(rng)
-    given = np.asarray(coefficients, dtype=np.float64)
+    given = np.asarray(unmasked("coefficients", coefficients), dtype=np.float64)
     labels = protocol.randomize(given, source)
     users = len(labels)
     liars = integer("malicious", malicious, low=0, high=users)
