@@ -95,7 +95,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, down, integer, number
+from ikos._validation import choice, down, integer, number, quote
 from ikos.accounting.bbgn19 import closed_form_gamma
 
 __all__ = [
@@ -113,6 +113,10 @@ __all__ = [
 
 MAX_DIMENSION = 1 << 40
 MAX_USERS = 10**12
+MAX_MESSAGES = 1 << 60
+
+_LEAST, _MOST = 1e-100, 1e100
+"""Of errors and steps: their squares are doubles."""
 
 _SAFE = 1e-9
 """What logarithms and bounds are moved by to the safe side: far above the errors of doubles."""
@@ -121,7 +125,15 @@ _SAFE = 1e-9
 def _budget(epsilon: object, delta: object) -> tuple[float, float]:
     """Check and return a budget; a delta of 0 is allowed."""
     eps = number("epsilon", epsilon, above=0, high=100)
-    return float(eps), float(number("delta", delta, low=0, below=1))
+    small = float(number("delta", delta, low=0, below=1))
+    if small == 1:
+        raise ValueError(f"delta must be below 1 by a double, got {quote(delta)}")
+    return float(eps), small
+
+
+def _error(mse: object) -> float:
+    """Check and return a mean squared error; the bounds fall with it, so that it is rounded up."""
+    return max(_LEAST, float(number("mse", mse, above=0, high=_MOST)))
 
 
 def _users_and_dimension(n: object, d: object) -> tuple[int, int]:
@@ -204,7 +216,7 @@ def least_messages(
     users, dimension = _users_and_dimension(n, d)
     integer("n", n, low=2)
     eps, small = _budget(epsilon, delta)
-    error = float(number("mse", mse, above=0))
+    error = _error(mse)
     name = choice("protocol", protocol, ("unbiased", "summation"))
     bound = _unbiased_log_need if name == "unbiased" else _sum_log_need
     need = bound(dimension, eps, small, error / users)
@@ -325,9 +337,15 @@ def group_sizes(count: int, groups: int) -> list[int]:
     >>> group_sizes(8, 3)
     [3, 3, 2]
     """
-    total = integer("count", count, low=1)
+    total = integer("count", count, low=1, high=MAX_DIMENSION)
     parts = integer("groups", groups, low=1, high=total)
     return [total // parts + (j < total % parts) for j in range(parts)]
+
+
+def _group_counts(count: int, groups: int) -> list[tuple[int, int]]:
+    """Return the sizes of `group_sizes`, and how many groups have each."""
+    size, longer = divmod(count, groups)
+    return [(size + 1, longer), (size, groups - longer)] if longer else [(size, groups)]
 
 
 def poisoning_floor(
@@ -378,17 +396,17 @@ def poisoning_floor(
     """
     users, dimension = _users_and_dimension(n, d)
     eps, small = _budget(epsilon, delta)
-    error = float(number("mse", mse, above=0))
-    sizes = group_sizes(dimension, shufflers)
-    sent = integer("messages", messages, low=1)
-    if sent % len(sizes):
-        raise ValueError(f"messages must be a multiple of {len(sizes)} shufflers, got {sent}")
-    liars = integer("malicious", malicious, low=0)
-    each = {
-        size: _pushed(users, size, sent // len(sizes), eps, small, error / users)
-        for size in set(sizes)
-    }
-    return liars * math.sqrt(math.fsum(each[size] ** 2 for size in sizes))
+    error = _error(mse)
+    parts = integer("shufflers", shufflers, low=1, high=dimension)
+    sent = integer("messages", messages, low=1, high=MAX_MESSAGES)
+    if sent % parts:
+        raise ValueError(f"messages must be a multiple of {parts} shufflers, got {sent}")
+    liars = integer("malicious", malicious, low=0, high=MAX_USERS)
+    squares = (
+        many * _pushed(users, size, sent // parts, eps, small, error / users) ** 2
+        for size, many in _group_counts(dimension, parts)
+    )
+    return liars * math.sqrt(math.fsum(squares))
 
 
 def coefficient_influence(
@@ -437,11 +455,12 @@ def coefficient_influence(
     >>> [coefficient_influence(64, 2 / 8, shufflers=s) for s in (1, 4, 16, 64)]
     [16.0, 8.0, 4.0, 2.0]
     """
-    total = integer("coefficients", coefficients, low=1)
-    width = float(number("step", step, above=0))
-    each = integer("limit", limit, low=1)
-    liars = integer("malicious", malicious, low=0)
-    squares = sum(size * size for size in group_sizes(total, shufflers))
+    total = integer("coefficients", coefficients, low=1, high=MAX_DIMENSION)
+    parts = integer("shufflers", shufflers, low=1, high=total)
+    width = float(number("step", step, above=0, high=_MOST))
+    each = integer("limit", limit, low=1, high=MAX_MESSAGES)
+    liars = integer("malicious", malicious, low=0, high=MAX_USERS)
+    squares = sum(many * size * size for size, many in _group_counts(total, parts))
     return liars * each * width * math.sqrt(squares)
 
 
@@ -508,6 +527,9 @@ def token_bits(n: int, shufflers: int) -> int:
 
 # The published rules of the single-message protocol
 
+_MANY = 1 << 12
+"""Logarithm of so many points that the rule asks for more than a double holds."""
+
 
 def published_gamma(
     n: int, d: int, epsilon: float | Fraction, delta: float | Fraction, levels: int
@@ -515,16 +537,19 @@ def published_gamma(
     """Return the probability of a random point that AFNNTZ24's Lemma 3.1 asks for; may exceed 1.
 
     ``max(14 k ln(2/delta)/((n-1) epsilon^2), 27 k/((n-1) epsilon))`` for k = (levels + 1)^d points,
-    BBGN19's Theorem 3.1, which needs epsilon at most 1.
+    BBGN19's Theorem 3.1, which needs epsilon at most 1. Infinite where k is far beyond doubles.
 
     Examples
     --------
     >>> round(published_gamma(10**6, 2, 1, 1e-10, 5), 4)
     0.012
     """
-    dimension = integer("d", d, low=1, high=MAX_DIMENSION)
-    points = (integer("levels", levels, low=1) + 1) ** dimension
-    return closed_form_gamma(epsilon, delta, n, points)
+    users, dimension = _users_and_dimension(n, d)
+    base = integer("levels", levels, low=1) + 1
+    if dimension * (base.bit_length() - 1) > _MANY:
+        closed_form_gamma(epsilon, delta, users, 2)  # its checks
+        return math.inf
+    return closed_form_gamma(epsilon, delta, users, base**dimension)
 
 
 def published_levels(n: int, d: int, epsilon: float | Fraction, delta: float | Fraction) -> int:

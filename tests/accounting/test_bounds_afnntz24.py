@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 from scipy.special import betainc
+from statistical import FALSE_ALARM
 
 from ikos.accounting.bbgn19 import closed_form_gamma
 from ikos.accounting.bounds_afnntz24 import (
@@ -31,6 +32,7 @@ from ikos.accounting.bounds_afnntz24 import (
     single_message_floor,
     token_bits,
 )
+from ikos.confidence import mean_interval
 from ikos.vectors import Ball, Box, SingleMessageGrid
 
 # Steps of the proofs
@@ -58,10 +60,11 @@ def test_moments_of_the_distance_to_the_middle(d):
         assert _ball_moment(np.array([r]), d)[0] == pytest.approx(ball, abs=1e-9)
         scale = r * math.sqrt(d) / 2
         drawn = np.linalg.norm(draw.uniform(-0.5, 0.5, (20_000, d)), axis=1)
-        box = (np.maximum(drawn - scale, 0) ** 2).mean()
-        # a bound from below; seven standard errors
-        slack = 7 * (np.maximum(drawn - scale, 0) ** 2).std() / math.sqrt(20_000)
-        assert _box_moment(np.array([scale]), d)[0] <= box + slack
+        # a bound from below; squares of at most that of the distance to a corner
+        most = max(math.sqrt(d) / 2 - scale, 1e-9) ** 2
+        parts = np.minimum(np.maximum(drawn - scale, 0) ** 2 / most, 1)
+        high = mean_interval(float(parts.sum()), 20_000, 1 - Fraction(FALSE_ALARM)).high
+        assert _box_moment(np.array([scale]), d)[0] <= most * high
         assert _box_moment(np.array([0.0]), d)[0] >= 0.55 * d / 12
 
 
@@ -247,6 +250,27 @@ def test_coefficients():
         assert coefficient_influence(2 * d, step) == pytest.approx(5 * math.sqrt(2 * d))
 
 
+def test_sizes_at_the_ends():
+    """In closed form, without a list of 2^40 shufflers; and tiny errors are no error of ours."""
+    assert coefficient_influence(2**40, 1, shufflers=2**40) == 2**20
+    most = poisoning_floor(10**12, 2**40, 1, 0, 1, messages=2**40, shufflers=2**40)
+    assert 0 < most < math.inf
+    for protocol in ("unbiased", "summation"):
+        tiny = least_messages(10, 3, 1, 0, Fraction(1, 10**400), protocol=protocol)
+        assert tiny >= least_messages(10, 3, 1, 0, 1e-90, protocol=protocol) > 1
+    assert poisoning_floor(10, 4, 1, 0, Fraction(1, 10**400), messages=4) > 0
+    assert published_gamma(10**6, 2**40, 1, 1e-10, 5) == math.inf
+    assert published_gamma(10**6, 5000, 1, 1e-10, 1) == math.inf
+    assert 1e200 < published_gamma(10**6, 800, 1, 1e-10, 1) < math.inf
+
+
+@given(st.integers(1, 60), st.data())
+def test_the_influence_counts_every_shuffler(coefficients, data):
+    parts = data.draw(st.integers(1, coefficients))
+    squares = sum(size**2 for size in group_sizes(coefficients, parts))
+    assert coefficient_influence(coefficients, 1, shufflers=parts) == math.sqrt(squares)
+
+
 # Storage
 
 
@@ -300,6 +324,16 @@ def test_the_published_bound_on_the_error_holds():
         lambda: poisoning_floor(10, 4, 1, 0, 1, messages=3, shufflers=2),
         lambda: poisoning_floor(10, 4, 1, 0, 1, messages=0),
         lambda: poisoning_floor(10, 4, 1, 0, 1, messages=4, malicious=-1),
+        lambda: least_messages(10, 2, 1, 1 - Fraction(1, 10**30), 1),
+        lambda: least_messages(10, 2, 1, 0, 10**400),
+        lambda: poisoning_floor(10, 4, 1, 0, 10**400, messages=4),
+        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=10**400),
+        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=4, malicious=10**400),
+        lambda: coefficient_influence(10**400, 1),
+        lambda: coefficient_influence(4, 10**400),
+        lambda: coefficient_influence(4, 1, limit=10**400),
+        lambda: coefficient_influence(4, 1, malicious=10**400),
+        lambda: group_sizes(10**400, 1),
         lambda: coefficient_influence(4, 0),
         lambda: coefficient_influence(4, 1, shufflers=5),
         lambda: coefficient_influence(4, 1, limit=0),
