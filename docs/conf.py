@@ -40,9 +40,14 @@ add_module_names = False
 # that share a line, the law of the noise), and two internals that docstrings name.
 nitpick_ignore_regex = [
     ("py:class", r"ndarray|mapping|callable|NoiseLaw|ErrorLaw|Flooding|Fraction|mpfr|mpq"),
-    ("py:class", r"n|m|q|k|lower|precision|epsilon|first|difference|shuffler|correct"),
+    ("py:class", r"n|m|q|k|d|2|sets|lower|precision|epsilon|first|difference|shuffler|correct"),
+    (
+        "py:class",
+        r".* .*|Coefficients|numpy\..*",
+    ),  # the words before a colon in a property's docstring
     ("py:class", r".*\".*"),  # a choice of strings
-    ("py:obj", r"ikos\.modular\.Zq|release"),
+    ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
+    ("py:obj", r"run|report|randomize|sent|hash_values"),  # of the class that says so
 ]
 suppress_warnings: list[str] = []
 
@@ -75,12 +80,22 @@ def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
         return None
     python = env.get_domain("py")
     document = node.get("refdoc")
-    for package in ("ikos", "ikos.results", "ikos.protocols", "ikos.accounting"):
+    for package in ("ikos", "ikos.results", "ikos.protocols", "ikos.accounting", "ikos.vectors"):
         target = f"{package}.{node['reftarget']}"
         found = python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
         if found is not None:
             return found
     return None
+
+
+BAR = re.compile(r"`[^`]*`|(?<!\\)\|")
+
+
+def bars(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Keep the bars of norms and absolute values, which are marks of substitutions otherwise."""
+    for i, line in enumerate(lines):
+        if "|" in line and not line.lstrip().startswith((">>>", "...")):
+            lines[i] = BAR.sub(lambda found: found[0] if "`" in found[0] else "\\|", line)
 
 
 GROUP = re.compile(r"(?P<names>\w+(?:, \w+)+)(?P<kind> : .*)?")
@@ -127,4 +142,5 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
     app.connect("source-read", add_help)
     app.connect("autodoc-process-docstring", one_by_one, priority=100)
+    app.connect("autodoc-process-docstring", bars)
     app.connect("missing-reference", from_the_top)

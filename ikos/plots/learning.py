@@ -8,7 +8,7 @@ from itertools import cycle
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ikos.plots.style import COLOURS, GREY, MARKERS, plain
+from ikos.plots.style import BLACK, COLOURS, GREY, MARKERS, plain
 
 try:
     from matplotlib.figure import Figure
@@ -25,6 +25,7 @@ def learning_figure(
     title: str,
     *,
     shown: float,
+    reference: str | None = None,
 ) -> Figure:
     """Draw the accuracy after each round, and after the last one for several budgets.
 
@@ -38,6 +39,8 @@ def learning_figure(
         Above the figure.
     shown : float
         The epsilon of the first panel.
+    reference : str, optional
+        What the protocols are measured against, drawn in black.
 
     Returns
     -------
@@ -59,7 +62,10 @@ def learning_figure(
     names = list(dict.fromkeys([*by_round, *by_epsilon]))
     if not names:
         raise ValueError("by_round must hold at least one protocol's accuracies, got none")
-    looks = dict(zip(names, zip(cycle(COLOURS), cycle(MARKERS), strict=False), strict=False))
+    others = [name for name in names if name != reference]
+    looks = dict(zip(others, zip(cycle(COLOURS), cycle(MARKERS), strict=False), strict=False))
+    if reference is not None:
+        looks[reference] = BLACK, "x"
     figure = Figure(figsize=(11.5, 4.6), dpi=150)
     grid = figure.add_gridspec(1, 2, left=0.07, right=0.77, top=0.85, bottom=0.13, wspace=0.08)
     left = figure.add_subplot(grid[0])

@@ -63,6 +63,14 @@ class Compared(Generic[C, P]):
     protocol: P | None
     reason: str | None = None
 
+    def __str__(self) -> str:
+        if self.protocol is None:
+            return f"{self.key}: none, {self.reason}"
+        return (
+            f"{self.key}: error {self.rmse:.4g}, {self.protocol.cost()}; "
+            f"one user can move it by {self.influence:.4g}"
+        )
+
     @property
     def key(self) -> str:
         """What it is called in programs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +11,7 @@ from ikos._validation import integer
 from ikos.protocols.compared import Compared, Progress, chosen, made, ranked
 from ikos.protocols.interface import budget
 from ikos.protocols.reports import MAX_USERS
+from ikos.vectors.categories import Categories
 from ikos.vectors.central_gaussian import CentralGaussian
 from ikos.vectors.collision_wlqdly21 import Collision
 from ikos.vectors.domains import Ball, Box, Domain, SparseTernary
@@ -53,7 +54,7 @@ class VectorContender:
     source: str
     model: str
     domains: tuple[type[Domain], ...]
-    made_by: Maker
+    made_by: Maker = field(repr=False)
     note: str | None = None
 
     def make(
@@ -108,7 +109,7 @@ VECTOR_CONTENDERS: tuple[VectorContender, ...] = (
         "central discrete Gaussian noise",
         "Canonne, Kamath, Steinke 2020",
         "central",
-        (Box, Ball),
+        (Box, Ball, SparseTernary, Categories),
         lambda n, domain, eps, delta, _: CentralGaussian(n, domain, eps, delta),
         _CURATOR,
     ),
@@ -117,7 +118,7 @@ VECTOR_CONTENDERS: tuple[VectorContender, ...] = (
         "noise of all users, over secure summation",
         "BBGN20, Section 5, accounts of this library",
         "shuffle",
-        (Box, Ball, SparseTernary),
+        (Box, Ball, SparseTernary, Categories),
         lambda n, domain, eps, delta, more: PrivateVectorSum(n, domain, eps, delta, **more),
     ),
     VectorContender(
@@ -271,6 +272,8 @@ def vector_comparison(
 
     Examples
     --------
+    ``print(row)`` shows a row in a line.
+
     >>> from ikos.vectors import Box
     >>> for row in vector_comparison(
     ...     10**5, Box(64), 1, 1e-8, protocols=["one-coordinate", "single-message-grid"]

@@ -94,7 +94,7 @@ class Box(Domain):
     dimension : int
         Coordinates.
     lower, upper : float
-        Of each coordinate, as of `ikos.Bounds`.
+        Of each coordinate, as of `ikos.bounds.Bounds`.
 
     Examples
     --------

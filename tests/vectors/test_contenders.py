@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from ikos.vectors import (
     VECTOR_CONTENDERS,
     Ball,
     Box,
+    Categories,
     CentralGaussian,
     Collision,
     Domain,
@@ -121,6 +123,20 @@ def test_what_is_impossible_says_why() -> None:
     (row,) = vector_comparison(1000, Box(64), 1, DELTA, protocols=["collision"])
     assert row.reason == "domain must be a SparseTernary, got Box"
     assert (row.messages, row.mse, row.guarantee) == (None, None, None)
+
+
+def test_rows_print_in_a_line() -> None:
+    found, none = vector_comparison(
+        1000, Box(64), 1, DELTA, protocols=["one-coordinate", "single-message-grid"]
+    )
+    assert re.fullmatch(r"one-coordinate: error \d+(\.\d)?, 1 message .*", str(found))
+    assert str(none).startswith("single-message-grid: none, domain must have at most")
+
+
+def test_categories_are_compared() -> None:
+    rows = vector_comparison(1000, Categories([3, 4]), 1, DELTA)
+    assert [row.key for row in rows] == ["central-gaussian", "private-vector-sum"]
+    assert all(row.reason is None for row in rows)
 
 
 def test_progress_counts_all() -> None:
