@@ -12,11 +12,18 @@ rows of the frame have a squared norm of d / D each.
 *What is composed.* The view is D views, one for each coefficient: messages carry its number. Fix
 all inputs, and change one user's vector. The views are independent of each other, each of them
 (e0, d0)-private, and `ikos.accounting.optimal_composition` says what D of them are together.
+
+*Every vector of the ball is protected.* What a user sends is about D numbers in [-B, B], whatever
+its vector is: coefficients are cut off there. This changes nothing but rounding errors where even
+coefficients are found. A vector for which none are is sent as the nearest ones that were found, cut
+off, and nobody but the user learns of it; refusing it would be seen. What estimates promise, that
+they are unbiased and how far off they are, is for vectors whose coefficients were found.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -143,12 +150,27 @@ class CoefficientSums(VectorBaseline):
         return self.frame.largest * self.domain.reach
 
     def _units(self, rows: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
-        """Return coefficients mapped from [-B, B] to [0, 1], (k, D)."""
-        units = self.frame.coefficients(rows, self.domain.reach, first=first)
-        units *= 0.5 / self.half
+        """Return coefficients mapped from [-B, B] to [0, 1], (k, D); ``first`` is for warnings."""
+        units = np.empty((rows.shape[0], self.coefficients))
+        largest = self.frame.largest
+        for part, found, failed in self.frame._searched(rows, self.domain.reach):
+            if failed.size:
+                self._warn(first + part.start + failed)
+            np.multiply(found, 0.5 / largest, out=units[part])
         units += 0.5
-        np.clip(units, 0.0, 1.0, out=units)  # what rounding of doubles left outside
+        # Privacy rests on this: not on the search, which leaves some vectors outside.
+        np.clip(units, 0.0, 1.0, out=units)
         return units
+
+    def _warn(self, failed: NDArray[np.int64]) -> None:
+        more = f" and {failed.size - 1:,} more" if failed.size > 1 else ""
+        warnings.warn(
+            f"x[{failed[0]}]{more}: no coefficients within {self.frame.bound:g}/"
+            f"sqrt({self.coefficients}) were found; they are cut off there, which is private, but "
+            "this part of the estimate is biased. Use another public seed, or a larger bound",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sum of vectors, (d,), from the sums of units, (D,)."""
@@ -194,6 +216,19 @@ class CoefficientSums(VectorBaseline):
 
     def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
         return super()._play(values, rng)
+
+    @abstractmethod
+    def _messages(
+        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
+    ) -> NDArray[Any]:
+        """Return the messages of some users, of whom ``first`` is the number of the first."""
+
+    def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        parts, first = [], 0
+        for rows in self._rows(values):
+            parts.append(self._messages(rows, rng, first))
+            first += rows.shape[0]
+        return np.concatenate(parts, axis=1)
 
     @abstractmethod
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:

@@ -25,25 +25,29 @@ smaller coefficients in as many transforms.
 probability for some K; what is measured here is how K = 2.5 serves vectors that were chosen
 without looking at the seed. Whoever knows the frame finds vectors that need more: the columns of
 some frame hold a subspace of 32 of the Hadamard matrix's columns, with all coefficients on one
-coset. Such a vector is refused: a coefficient beyond the bound would not be protected. Up to d = 6
-nothing is refused, since coefficients of U x are at most sqrt(d / D).
+coset. `KashinFrame.coefficients` refuses such a vector. A private sum must not, since a user who
+sends nothing is seen: it sends what was found, cut off at the bound. Up to d = 6 there are none,
+since coefficients of U x are at most sqrt(d / D).
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import hadamard
 
 from ikos._validation import integer, number
 from ikos.modular import blocks
 from ikos.randomness import Expanded
-from ikos.vectors.domains import MAX_DIMENSION
+from ikos.vectors.domains import MAX_DIMENSION, Ball
 
 __all__ = ["KASHIN", "KashinFrame", "walsh_hadamard"]
 
@@ -176,19 +180,15 @@ class KashinFrame:
         found: NDArray[np.float64] = work[:, columns] * signs
         return found
 
-    def coefficients(
-        self, x: NDArray[np.float64], radius: float = 1.0, *, first: int = 0
-    ) -> NDArray[np.float64]:
+    def coefficients(self, x: ArrayLike, radius: float | Fraction = 1.0) -> NDArray[np.float64]:
         """Return even coefficients of vectors of bounded norm.
 
         Parameters
         ----------
-        x : (k, d) ndarray of float
+        x : (k, d) array_like of float
             Vectors of norm at most ``radius``.
         radius : float
-            Positive.
-        first : int
-            The number of the first vector, for error messages.
+            From 1e-100 to 1e100.
 
         Returns
         -------
@@ -198,23 +198,36 @@ class KashinFrame:
 
         Raises
         ------
+        TypeError
+            If they are not real numbers.
         ValueError
-            If a vector has no such coefficients, or none that were found.
+            If a vector has no such coefficients, or none that were found; if the shape is another,
+            or a vector is not finite or longer than ``radius``.
         """
-        result = np.empty((x.shape[0], self.rows))
-        for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
-            scaled = x[part] / radius
-            found, failed = self._even(scaled)
+        ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
+        given = ball.vectors(x)
+        result = np.empty((given.shape[0], self.rows))
+        for part, found, failed in self._searched(given, ball.radius):
             if failed.size:
                 worst = float(np.abs(found[failed[0]]).max()) * math.sqrt(self.rows)
                 raise ValueError(
-                    f"x[{first + part.start + int(failed[0])}] has no coefficients within "
+                    f"x[{part.start + int(failed[0])}] has no coefficients within "
                     f"{self.bound:g}/sqrt({self.rows}) that were found, the best are {worst:.4g}/"
-                    f"sqrt({self.rows}): it must not be sent; use another public seed, or a larger "
-                    "bound"
+                    f"sqrt({self.rows}); use another public seed, or a larger bound"
                 )
-            np.multiply(found, radius, out=result[part])
+            np.multiply(found, ball.radius, out=result[part])
         return result
+
+    def _searched(
+        self, x: NDArray[Any], radius: float
+    ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
+        """Yield rows of checked vectors, their coefficients over the radius, and which failed.
+
+        Those are the numbers, within the part, of the rows that have a coefficient above
+        ``largest`` after all steps. Nothing is cut off.
+        """
+        for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
+            yield part, *self._even(x[part].astype(np.float64) / radius)
 
     def _even(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return coefficients of vectors of norm 1, and for which of them they are too large."""

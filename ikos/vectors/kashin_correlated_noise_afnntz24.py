@@ -141,8 +141,8 @@ class KashinCorrelatedNoise(CoefficientSums):
     seed : int
         Public: of the frame. Not to be chosen for the data.
     bound : float
-        Kashin's constant K: see `ikos.vectors.kashin`. The error grows as its square, and a vector
-        that has no such coefficients is refused. At most sqrt(d) is used.
+        Kashin's constant K: see `ikos.vectors.kashin`. The error grows as its square. At most
+        sqrt(d) is used.
 
     Attributes
     ----------
@@ -157,6 +157,13 @@ class KashinCorrelatedNoise(CoefficientSums):
     ------
     TypeError, ValueError
         If an argument is of the wrong kind or out of range, or nothing is proved for it.
+
+    Warns
+    -----
+    RuntimeWarning
+        From `report`, `randomize`, `sent` and `run`, if a vector has no coefficients within K that
+        are found. The guarantee covers every vector of the ball: this one's coefficients are cut
+        off. But its part of the estimate is biased, so that ``mse`` and intervals do not hold.
 
     Notes
     -----
@@ -377,7 +384,7 @@ class KashinCorrelatedNoise(CoefficientSums):
         return self._sent(self._vectors(x).astype(np.float64), secure(rng))
 
     def _sent(
-        self, rows: NDArray[np.float64], rng: RandomSource
+        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         users, many = rows.shape[0], self.coefficients
         expected = users * self.cost().messages_per_user
@@ -386,7 +393,7 @@ class KashinCorrelatedNoise(CoefficientSums):
                 f"x has {users:,} users who send about {expected:,.0f} messages, more than "
                 f"{MAX_SIMULATED:,} at a time; use run, which simulates their sums, or fewer users"
             )
-        encoded = self._encoded(self._units(rows), rng).reshape(-1)
+        encoded = self._encoded(self._units(rows, first), rng).reshape(-1)
         places = [np.flatnonzero(encoded)]
         messages = [encoded[places[0]]]
         for kind in self._kinds:  # each pair of a user and a coefficient has noise of its own
@@ -398,8 +405,10 @@ class KashinCorrelatedNoise(CoefficientSums):
         order = np.lexsort((labels, sender))
         return sender[order], labels[order]
 
-    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        sender, labels = self._sent(rows, rng)
+    def _messages(
+        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
+    ) -> NDArray[Any]:
+        sender, labels = self._sent(rows, rng, first)
         counts = np.bincount(sender, minlength=rows.shape[0])
         most = int(counts.max(initial=1))
         if most * rows.shape[0] > MAX_ENTRIES:

@@ -93,6 +93,12 @@ class KashinPrivateSum(CoefficientSums):
     TypeError, ValueError
         If an argument is of the wrong kind or out of range, or nothing is proved for it.
 
+    Warns
+    -----
+    RuntimeWarning
+        As of `KashinCorrelatedNoise`: a vector without even coefficients is protected like any
+        other, but its part of the estimate is biased.
+
     Notes
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta,
@@ -233,9 +239,11 @@ class KashinPrivateSum(CoefficientSums):
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
 
-    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+    def _messages(
+        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
+    ) -> NDArray[Any]:
         users, many, m = rows.shape[0], self.coefficients, self.messages.total
-        values = self._encoded(self._units(rows), rng).reshape(-1)
+        values = self._encoded(self._units(rows, first), rng).reshape(-1)
         values += polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
         shares = split(self.group.reduce(values), self.group, m, rng)
         return shares.reshape(m, users, many).transpose(0, 2, 1).reshape(m * many, users)

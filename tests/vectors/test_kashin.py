@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,7 @@ def test_a_vector_that_has_no_even_coefficients_is_refused() -> None:
     assert 1 / np.abs(frame.apply(x)).sum() * math.sqrt(frame.rows) == pytest.approx(math.sqrt(8))
     good = np.zeros((3, 64))
     with pytest.raises(ValueError, match=r"x\[5\] has no coefficients within 2.5/sqrt\(128\)"):
-        frame.coefficients(np.concatenate((good, x)), first=2)
+        frame.coefficients(np.concatenate((good, good[:2], x)))
     # with another public seed it has
     for seed in (1, 2, 3):
         KashinFrame(64, seed).coefficients(x)
@@ -190,3 +191,27 @@ def test_a_seed_is_a_frame() -> None:
 def test_what_it_refuses(change: dict[str, object], said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):
         KashinFrame(**{"dimension": 4, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (([[0.1, math.nan, 0.0]],), r"x\[0, 1\] must be finite, got nan"),
+        (([0.1, 0.2, 0.3],), r"x must have shape \(users, 3\)"),
+        (([[0.1, 0.2]],), r"x must have shape \(users, 3\)"),
+        (([[0.1, 1.2, 0.0]],), r"x\[0\] must have a norm of at most 1"),
+        (([["a", "b", "c"]],), "x must hold real numbers"),
+        (([[0.1, 0.2, 0.3]], -1), "radius must be at least 1e-100, got -1"),
+        (([[0.1, 0.2, 0.3]], 0), "radius must be at least 1e-100, got 0"),
+        (([[0.1, 0.2, 0.3]], math.inf), "radius must be finite"),
+    ],
+)
+def test_which_vectors_it_refuses(arguments: tuple[Any, ...], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        KashinFrame(3).coefficients(*arguments)
+
+
+def test_lists_and_integers_are_vectors() -> None:
+    frame = KashinFrame(3)
+    assert np.allclose(frame.vectors(frame.coefficients([[0, -1, 0]])), [[0, -1, 0]], atol=1e-12)
+    assert np.allclose(frame.vectors(frame.coefficients([[3, 0, -4]], 5)), [[3, 0, -4]], atol=1e-12)

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from protocols.suite import bias_allowed, clipped_mean, mean_square
 from scipy import stats
 from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound
+from vectors.test_kashin import structured
 
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
+from ikos.randomness import RandomSource
 from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, KashinCorrelatedNoise, KashinPrivateSum
+from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, interface
 from ikos.vectors.coefficients_afnntz24 import noise_sums, user_variance
 
 Law = NDArray[np.float64]
@@ -402,12 +404,80 @@ def test_what_is_no_view() -> None:
         secure.analyze(View((*view.columns[1:], view.columns[0][1:]), None))
 
 
-def test_a_vector_without_even_coefficients_is_not_sent() -> None:
-    protocol = KashinCorrelatedNoise(10, Ball(64), 1, 1e-3, bound=1.2)
-    x = np.random.default_rng(0).normal(size=(10, 64))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    with pytest.raises(ValueError, match=r"x\[0\] has no coefficients within 1.2"):
-        protocol.run(x)
+def uneven(frame: KashinFrame) -> NDArray[np.float64]:
+    """Return a unit vector without coefficients within 2.5: see the tests of `KashinFrame`."""
+    x = structured(frame, 8)
+    assert x is not None
+    with pytest.raises(ValueError, match="has no coefficients within"):
+        frame.coefficients(x)
+    return x
+
+
+def seen_encodings(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> list[NDArray[np.int64]]:
+    """Return a list which all that is encoded is added to."""
+    seen: list[NDArray[np.int64]] = []
+    encoded = type(protocol)._encoded
+
+    def kept(self: Any, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        found = encoded(self, units, rng)
+        seen.append(found.copy())  # noise is added in place
+        return found
+
+    monkeypatch.setattr(type(protocol), "_encoded", kept)
+    return seen
+
+
+@pytest.mark.parametrize("make", [KashinCorrelatedNoise, KashinPrivateSum])
+def test_vectors_without_even_coefficients_are_protected_as_well(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are sent, by encodings that the guarantee covers; an error would be seen."""
+    protocol = make(6, Ball(64, 3.0), 20, 1e-2, precision=3, min_honest=5)
+    x = np.zeros((6, 64))
+    x[4:] = 3 * uneven(protocol.frame)
+    seen = seen_encodings(protocol, monkeypatch)
+    rng = DeterministicRandom(8)
+    with pytest.warns(RuntimeWarning, match=r"x\[4\] and 1 more: .* private, but .* biased"):
+        protocol.randomize(x, rng)
+    with pytest.warns(RuntimeWarning, match=r"x\[0\]: no coefficients within 2.5/sqrt\(128\)"):
+        assert protocol.report(x[4], rng).size
+    with pytest.warns(RuntimeWarning, match=r"x\[4\] and 1 more"):
+        result = protocol.run(x, rng)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(protocol), "_few", lambda self, users: False)
+        with pytest.warns(RuntimeWarning, match=r"x\[4\] and 1 more"):
+            protocol.run(x, rng)
+    assert len(seen) == 4
+    assert all(0 <= encoded.min() <= encoded.max() <= 3 for encoded in seen)
+    assert len(np.unique(np.concatenate(seen))) == 4
+    assert np.isfinite(result.estimate).all()
+
+
+def test_what_is_cut_off_is_close() -> None:
+    """The nearest coefficients within the bound: a vector that points the same way."""
+    protocol = KashinPrivateSum(2, Ball(64), 1, 1e-3)
+    x = uneven(protocol.frame)
+    with pytest.warns(RuntimeWarning):
+        units = protocol._units(x)
+    assert (units.min(), units.max()) == (0, 1)
+    (sent,) = protocol.frame.vectors(protocol.half * (2 * units - 1))
+    assert 0.8 < sent @ x[0] < 1
+    assert np.linalg.norm(sent - x[0]) < 0.2
+
+
+def test_warnings_number_users_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interface, "BLOCK", 2 * 64)
+    for make in (KashinCorrelatedNoise, KashinPrivateSum):
+        protocol = make(5, Ball(64), 20, 1e-2, precision=3)
+        x = np.zeros((5, 64))
+        x[3] = uneven(protocol.frame)
+        for few in (True, False):
+            monkeypatch.setattr(make, "_few", lambda self, users, few=few: few)
+            with pytest.warns(RuntimeWarning, match=r"x\[3\]: no coefficients"):
+                protocol.run(x, DeterministicRandom(9))
+
+
+def test_too_many_messages_are_refused() -> None:
     too_many = KashinCorrelatedNoise(10**6, Ball(64), 1, 1e-6)
     with pytest.raises(ValueError, match="use run, which simulates their sums"):
         too_many.sent(np.zeros((10**6, 64), dtype=np.float32))
