@@ -41,10 +41,7 @@ add_module_names = False
 nitpick_ignore_regex = [
     ("py:class", r"ndarray|mapping|callable|NoiseLaw|ErrorLaw|Flooding|Fraction|mpfr|mpq"),
     ("py:class", r"n|m|q|k|d|2|sets|lower|precision|epsilon|first|difference|shuffler|correct"),
-    (
-        "py:class",
-        r".* .*|Coefficients|numpy\..*",
-    ),  # the words before a colon in a property's docstring
+    ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
     ("py:obj", r"run|report|randomize|sent|hash_values"),  # of the class that says so
