@@ -12,11 +12,13 @@ import operator
 from collections.abc import Collection
 from fractions import Fraction
 from numbers import Rational
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
+    "array",
     "choice",
     "down",
     "enough",
@@ -128,8 +130,19 @@ def flag(name: str, value: object) -> bool:
 def unmasked(name: str, x: _T) -> _T:
     """Return ``x``, refusing a masked array with masked values: they would be used as they are."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        raise ValueError(f"{name} must not hold masked values; use {name}.compressed()")
+        hint = f"use {name}.compressed()" if x.ndim < 2 else "leave out the rows that hold them"
+        raise ValueError(f"{name} must not hold masked values; {hint}")
     return x
+
+
+def array(name: str, x: object) -> NDArray[Any]:
+    """Return ``x`` as an array, refusing masked values and rows of different lengths."""
+    try:
+        return np.asarray(unmasked(name, x))
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
 
 
 def enough(name: str, users: int, min_honest: int, n: int) -> None:

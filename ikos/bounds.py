@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import number, unmasked
+from ikos._validation import array, number
 
 __all__ = ["MAX_BOUND", "MAX_INTEGER", "Bounds", "whole"]
 
@@ -106,7 +106,7 @@ class Bounds:
         ValueError
             If one is outside the bounds (NaN is), masked, or the shape is another.
         """
-        given = np.asarray(unmasked("x", x))
+        given = array("x", x)
         if given.dtype.kind not in "iuf":
             hint = "; use x.astype(float)" if given.dtype.kind == "b" else ""
             raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")

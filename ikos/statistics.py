@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import number, quote, unmasked, up
+from ikos._validation import array, number, quote, up
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, SumResult
 from ikos.summation import PrivateSum
@@ -326,7 +326,7 @@ def histogram(
 
 
 def _vector(x: ArrayLike) -> NDArray[Any]:
-    values = np.asarray(unmasked("x", x))
+    values = array("x", x)
     if values.ndim != 1:
         raise ValueError(f"x must be one-dimensional, got shape {values.shape}")
     if not values.size:

@@ -175,3 +175,8 @@ def test_whole_values_are_returned_and_the_first_other_is_named(x: list[int], ha
     broken = np.array([*x, half + 0.5, half + 0.25])
     with pytest.raises(ValueError, match=rf"x\[{len(x)}\] must be an integer .*got {half + 0.5}$"):
         whole(broken)
+
+
+def test_ragged_values_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"^x must be an array, got rows of different lengths$"):
+        Bounds(0, 1).values([0.5, [0.5, 0.5], 0.5])

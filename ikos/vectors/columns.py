@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, number, quote, unmasked
+from ikos._validation import array, flag, number, quote
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.bounds import MAX_BOUND
 from ikos.modular import blocks
@@ -259,7 +259,7 @@ def histograms(
 
 def _cells(name: Hashable, x: ArrayLike, labels: tuple[Hashable, ...]) -> NDArray[np.int64]:
     """Return the place of each value among the labels; compared as Python objects, one by one."""
-    values = np.asarray(unmasked(f"columns[{name!r}]", x))
+    values = array(f"columns[{name!r}]", x)
     if values.ndim != 1 or not values.size:
         raise ValueError(
             f"columns[{name!r}] must be one-dimensional and not empty, got shape {values.shape}"
@@ -281,7 +281,7 @@ def _cells(name: Hashable, x: ArrayLike, labels: tuple[Hashable, ...]) -> NDArra
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Return a bound for each column."""
-    given = np.asarray(unmasked(name, value))
+    given = array(name, value)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
     if given.ndim > 1 or given.size not in (1, columns):
@@ -303,7 +303,7 @@ class _Columns:
     @classmethod
     def checked(cls, x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> _Columns:
         """Check and return them; the values are read block by block."""
-        values = np.asarray(unmasked("x", x))
+        values = array("x", x)
         if values.dtype.kind not in "iuf":
             hint = "; use x.astype(float)" if values.dtype.kind == "b" else ""
             raise TypeError(f"x must hold real numbers, got an array of {values.dtype}{hint}")
@@ -614,7 +614,7 @@ def linear_statistics(
     >>> bool(np.abs(result.means() - [1.5, 0]).max() < 0.1)
     True
     """
-    matrix = np.asarray(unmasked("weights", weights))
+    matrix = array("weights", weights)
     if matrix.dtype.kind not in "iuf":
         raise TypeError(f"weights must hold real numbers, got an array of {matrix.dtype}")
     if not isinstance(domain, (Box, Ball)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number, unmasked
+from ikos._validation import array, integer, number
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.modular import blocks
 
@@ -60,7 +60,7 @@ class Domain(ABC):
         ValueError
             If one is outside the domain (NaN is), masked, or the shape is another.
         """
-        given = np.asarray(unmasked("x", x))
+        given = array("x", x)
         if given.dtype.kind not in "iuf":
             hint = "; use x.astype(float)" if given.dtype.kind == "b" else ""
             raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")
@@ -75,7 +75,7 @@ class Domain(ABC):
 
     def vector(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's vector, checked, as an array of one row."""
-        given = np.asarray(unmasked("x", x))
+        given = array("x", x)
         if given.ndim != 1:
             raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
         return self.vectors(given[np.newaxis])

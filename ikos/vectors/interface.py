@@ -156,7 +156,7 @@ class VectorResult:
             (
                 f"sum       ({shown}{', ...' if d > 4 else ''}), {d:,} coordinates",
                 f"error     {self.standard_error:.4g} (Euclidean norm, root mean square, at most); "
-                f"{each:.4g} for each coordinate",
+                f"{each:.4g} at most for any one coordinate",
                 f"guarantee {self.guarantee}",
                 *(f"          {condition}" for condition in self.guarantee.conditions),
                 f"sent      {self.cost}",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, integer, number, unmasked, up
+from ikos._validation import array, choice, enough, integer, number, up
 from ikos.accounting.scm22 import (
     COMPOSITIONS,
     MAX_VALUES,
@@ -469,7 +469,7 @@ class SampledCoordinates(VectorBaseline):
     def _vectors(self, x: ArrayLike) -> NDArray[Any]:
         if self.shape is None:
             return super()._vectors(x)
-        given = np.asarray(unmasked("x", x))
+        given = array("x", x)
         if given.shape[1:] != self.shape:
             raise ValueError(f"x must have shape (users, *{self.shape}), got shape {given.shape}")
         values = self.domain.vectors(given.reshape(given.shape[0], self.dimension))
@@ -479,7 +479,7 @@ class SampledCoordinates(VectorBaseline):
     def _vector(self, x: ArrayLike) -> NDArray[Any]:
         if self.shape is None:
             return super()._vector(x)
-        given = np.asarray(unmasked("x", x))
+        given = array("x", x)
         if given.shape != self.shape:
             raise ValueError(f"x must have shape {self.shape}, got shape {given.shape}")
         return super()._vector(given.reshape(-1))

@@ -13,14 +13,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number, unmasked
+from ikos._validation import array, integer, number
 
 __all__ = ["project_simplex", "projected_frequencies"]
 
 
 def _checked(name: str, y: ArrayLike) -> NDArray[np.float64]:
     """Return real, finite numbers as doubles."""
-    given = np.asarray(unmasked(name, y))
+    given = array(name, y)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
     with np.errstate(over="ignore"):  # what is too large for a double is refused below

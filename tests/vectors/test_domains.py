@@ -55,6 +55,14 @@ def test_vectors_come_back_as_they_were(domain: Domain) -> None:
         domain.vector(x)
 
 
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
+def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
+    with pytest.raises(ValueError, match=r"^x must be an array, got rows of different lengths$"):
+        domain.vectors([[0, 0, 0], [0, 0]])
+    with pytest.raises(ValueError, match="leave out the rows that hold them"):
+        domain.vectors(np.ma.masked_array(np.zeros((2, 3)), np.eye(2, 3)))
+
+
 def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
     users = (1 << 20) + 5
     x = np.zeros((users, 3), dtype=np.float32)
