@@ -76,7 +76,7 @@ SAMPLINGS = ("stratified", "uniform")
 """How t of d coordinates are drawn: one of each of t runs, or t without replacement."""
 
 COMPOSITIONS = {
-    "single": "with one coordinate of each user drawn at random the dimension does not enter",
+    "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
     "numerical": "numerical composition of {t} messages' exact losses",
     "advanced": "advanced composition of {t} messages (Kairouz, Oh, Viswanath 2015)",
     "basic": "basic composition of {t} messages",
