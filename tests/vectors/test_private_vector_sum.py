@@ -19,6 +19,7 @@ from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum
 from ikos.accounting.vector_noise import Sensitivity, laplace_delta, laplace_rate
+from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
 from ikos.counts import private_vector_layouts, proved
 from ikos.counts.hockey_stick import Noise, divergences
@@ -33,6 +34,7 @@ from ikos.vectors import (
     SparseTernary,
     VectorProtocol,
 )
+from ikos.vectors.encoding import Encoding
 from ikos.vectors.hidden_noise import Hiding
 from ikos.vectors.secure_sum import LAYOUTS
 
@@ -548,6 +550,25 @@ def test_rounded_vectors_of_promised_sensitivity_stay_within_the_shift() -> None
         worst = np.maximum(worst, [k.sum(), (k * k).sum(), k.max()])
     assert (worst <= [shift.l1, shift.l2_squared, shift.linf]).all()
     assert shift.l1 <= 3 + 6
+
+
+def test_two_roundings_of_close_vectors_are_two_steps_apart() -> None:
+    """0.34 and 0.32 are 0.06 steps apart: with an error of one step in all, no two would be."""
+    protocol = PrivateVectorSum(5, Box(1), 1, 1e-3, precision=3, sensitivity=Sensitivity(l1=0.02))
+    rng = DeterministicRandom(14)
+    high, low = (
+        set(protocol.encoding.encode(np.full((1, 2000), value), rng)[0].tolist())
+        for value in (0.34, 0.32)
+    )
+    assert (high, low) == ({1, 2}, {0, 1})
+    assert protocol.encoding.shift(1).l1 == max(high) - min(low) == 2
+
+
+def test_the_shift_counts_with_the_rounding_of_doubles() -> None:
+    """Scaling at 2^45 steps is off by a part of 2^-50 of them: below a step, but not nothing."""
+    encoding = Encoding(Bounds(0, 1), 1 << 45, False, Sensitivity(l1=Fraction(1, 2)), True)
+    shift = encoding.shift(1000)
+    assert shift.l1 == (1 << 44) + 1000 * 2 + math.floor(1000 * Fraction(1, 1 << 5))
 
 
 # What is refused
