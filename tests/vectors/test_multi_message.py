@@ -13,11 +13,18 @@ import pytest
 from numpy.typing import NDArray
 from protocols.suite import bias_allowed, clipped_mean, mean_square
 from scipy import stats
-from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound
+from statistical import (
+    FALSE_ALARM,
+    IntegerLaw,
+    discrete_laplace_law,
+    p_value_bound,
+    polya_law,
+)
 from vectors.test_kashin import structured
 
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
+from ikos.counts.vectors import level_of_sums
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
@@ -282,6 +289,85 @@ def test_sums_have_discrete_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> No
     assert law.p_value(twice) < FALSE_ALARM
 
 
+def of_no_values(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a protocol all of whose values are encoded as 0: noise and floods are left."""
+    monkeypatch.setattr(
+        type(protocol), "_encoded", lambda self, units, rng: np.zeros(units.shape, dtype=np.int64)
+    )
+    return protocol
+
+
+@pytest.mark.parametrize("present", [10, 20])
+def test_the_noise_of_secure_sums_is_that_of_the_honest(
+    present: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many of 20 users as are counted on add discrete Laplace noise; all of them, twice it."""
+    protocol = of_no_values(KashinPrivateSum(20, Ball(64), 40, 1e-3, min_honest=10), monkeypatch)
+    x, rng, q = np.zeros((present, 64)), DeterministicRandom(10), protocol.modulus
+    seen = []
+    for _ in range(12):
+        shares = protocol.randomize(x, rng).reshape(-1, protocol.coefficients, present)
+        total = shares.sum(axis=(0, 2), dtype=np.int64) % q
+        seen.append(np.where(total < q // 2, total, total - q))
+    law = discrete_laplace_law(float(protocol.rate))
+    if present == 20:
+        assert law.p_value(np.concatenate(seen)) < FALSE_ALARM
+        law = law.minus(law)  # symmetric: the law of the sum
+    assert law.p_value(np.concatenate(seen)) > FALSE_ALARM
+
+
+def copies(protocol: KashinCorrelatedNoise, present: int, rng: RandomSource) -> NDArray[np.int64]:
+    """Return how often each message is sent for each coefficient: -p, ..., -1, 1, ..., p."""
+    labels = protocol.sent(np.zeros((present, protocol.dimension)), rng)[1].astype(np.int64) - 1
+    kinds = 2 * protocol.precision
+    size = kinds * protocol.coefficients
+    return np.bincount(labels, minlength=size).reshape(protocol.coefficients, kinds)
+
+
+def plus(one: IntegerLaw, other: IntegerLaw) -> IntegerLaw:
+    """Return the law of a sum of independent variables from 0 on."""
+    return one.minus(IntegerLaw(1 - other.pmf.size, other.pmf[::-1]))
+
+
+@pytest.mark.parametrize("present", [10, 20])
+def test_correlated_noise_and_floods_are_those_of_the_honest(
+    present: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many of 20 users as are counted on add all that is proved to suffice; 20, twice it."""
+    protocol = KashinCorrelatedNoise(20, Ball(33), 40, 0.05, min_honest=10, precision=1)
+    of_no_values(protocol, monkeypatch)
+    (pairs,) = protocol.noise.floods
+    assert pairs.shape.denominator == 1  # so that no user is given more than a tenth of it
+    rng = DeterministicRandom(11)
+    seen = np.concatenate([copies(protocol, present, rng) for _ in range(12)])
+    central = discrete_laplace_law(float(protocol.noise.central))
+    if present == 20:
+        central = central.minus(central)
+    assert central.p_value(seen[:, 1] - seen[:, 0]) > FALSE_ALARM
+
+    def of_ones(share: int) -> IntegerLaw:
+        """Return the law of the messages 1 of so many tenths of the noise and of the pairs."""
+        alone = polya_law(share / 10, float(protocol.noise.central))
+        return plus(alone, polya_law(float(pairs.shape) * share / 10, float(pairs.rate)))
+
+    for column in seen.T:
+        assert of_ones(present).p_value(column) > FALSE_ALARM
+        assert of_ones(present // 2).p_value(column) < FALSE_ALARM
+
+
+def test_every_flood_is_that_of_the_honest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of precision 2: messages 2 are of one flood, or of the noise of the values alone."""
+    protocol = KashinCorrelatedNoise(20, Ball(33), 40, 0.05, min_honest=10, precision=2)
+    of_no_values(protocol, monkeypatch)
+    (triples,) = (flood for flood in protocol.noise.floods if 2 in flood.atoms)
+    rng = DeterministicRandom(12)
+    seen = np.concatenate([copies(protocol, 15, rng)[:, 3] for _ in range(12)])
+    law = polya_law(float(triples.shape * Fraction(15, 10)), float(triples.rate))
+    assert law.p_value(seen) > FALSE_ALARM
+    fewer = polya_law(float(triples.shape * Fraction(15, 20)), float(triples.rate))
+    assert fewer.p_value(seen) < FALSE_ALARM
+
+
 def test_number_of_messages_is_the_cost() -> None:
     protocol = KashinCorrelatedNoise(
         2000, Ball(4), 2, 1e-3, precision=1, sampling=Fraction(1, 2), min_honest=1500
@@ -308,6 +394,10 @@ def test_secure_sums_send_a_fixed_number() -> None:
     hidden = (1 + math.exp(protocol.epsilon)) * 2.0**-protocol.sigma
     assert noisy + hidden <= protocol.proved_delta * (1 + 1e-12)
     assert hidden <= float(protocol.delta) / 100
+    # all sums together, by a union bound at worst and by the root of their number at best
+    one, many = protocol.messages.sigma, protocol.coefficients
+    assert protocol.sigma == level_of_sums(one, many, analysis="exact")
+    assert one - math.log2(many) <= protocol.sigma <= one - math.log2(many) / 2
     lonely = KashinPrivateSum(3, Ball(2), 1, 1e-3, min_honest=1)
     assert lonely.proved_delta <= 1e-3
 
