@@ -23,7 +23,12 @@ class Categories(Domain):
     Parameters
     ----------
     sizes : sequence of int
-        How many categories each question has.
+        How many categories each question has, at least one question.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no sequence (a set is none), or empty, or one is no positive integer.
 
     Examples
     --------
@@ -38,7 +43,12 @@ class Categories(Domain):
     sizes: Sequence[int]
 
     def __post_init__(self) -> None:
-        if isinstance(self.sizes, (str, bytes)) or not len(self.sizes):
+        # a set has no order, and forgets sizes that are equal
+        given: object = self.sizes
+        if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
+            kind = type(given).__name__
+            raise TypeError(f"sizes must be a sequence of integers, got {kind} {quote(given)}")
+        if not len(self.sizes):
             raise ValueError(f"sizes must hold at least one number, got {quote(self.sizes)}")
         sizes = tuple(integer("sizes", size, low=1) for size in self.sizes)
         integer("sizes in all", sum(sizes), high=MAX_DIMENSION)

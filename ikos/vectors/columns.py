@@ -9,7 +9,7 @@ that a function does not name go to `ikos.vectors.PrivateVectorSum` (``min_hones
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -217,6 +217,8 @@ def histograms(
 
     Raises
     ------
+    TypeError
+        If categories are no sequence (a set has no order), text, or not hashable.
     ValueError
         If a value is not among its categories, these are empty or repeat, or names or lengths
         differ.
@@ -236,12 +238,7 @@ def histograms(
             f"categories must have the names of the columns {quote(list(columns))}, got "
             f"{quote(list(categories))}"
         )
-    labels = {name: tuple(categories[name]) for name in columns}
-    for name, given in labels.items():
-        if not given or len(set(given)) != len(given):
-            raise ValueError(
-                f"categories[{name!r}] must be distinct and not empty, got {quote(given)}"
-            )
+    labels = {name: _labels(name, categories[name]) for name in columns}
     domain = Categories([len(given) for given in labels.values()])
     cells = {name: _cells(name, columns[name], labels[name]) for name in columns}
     users = next(iter(cells.values())).size
@@ -257,6 +254,32 @@ def histograms(
     return Histograms(labels, private)
 
 
+def _labels(name: Hashable, given: object) -> tuple[Hashable, ...]:
+    """Return the categories of a column; sets have no order, and text is not many of them."""
+    if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"categories[{name!r}] must be a sequence of categories, got {type(given).__name__} "
+            f"{quote(given)}"
+        )
+    labels = tuple(given)
+    for label in labels:
+        if not _hashable(label):
+            raise TypeError(f"categories[{name!r}] must be hashable, got {quote(label)}")
+    if not labels or len(set(labels)) != len(labels):
+        raise ValueError(
+            f"categories[{name!r}] must be distinct and not empty, got {quote(labels)}"
+        )
+    return labels
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _cells(name: Hashable, x: ArrayLike, labels: tuple[Hashable, ...]) -> NDArray[np.int64]:
     """Return the place of each value among the labels; compared as Python objects, one by one."""
     values = array(f"columns[{name!r}]", x)
@@ -267,7 +290,13 @@ def _cells(name: Hashable, x: ArrayLike, labels: tuple[Hashable, ...]) -> NDArra
     places = {label: place for place, label in enumerate(labels)}
     # As Python objects, but for dates and times, which tolist() would turn into other types.
     items = list(values) if values.dtype.kind in "mM" else values.tolist()
-    cell = np.array([places.get(item, -1) for item in items], dtype=np.int64)
+    try:
+        cell = np.array([places.get(item, -1) for item in items], dtype=np.int64)
+    except TypeError:  # what has no hash is no category
+        first = next(place for place, item in enumerate(items) if not _hashable(item))
+        raise ValueError(
+            f"columns[{name!r}][{first}] must be one of the categories, got {quote(items[first])}"
+        ) from None
     if (cell < 0).any():
         first = int(np.argmax(cell < 0))
         raise ValueError(
@@ -341,8 +370,12 @@ class _Columns:
 
     @property
     def half(self) -> NDArray[np.float64]:
-        """Half of the distance of the bounds."""
-        return np.asarray(self.upper / 2 - self.lower / 2)
+        """The distance of the middle to the bound that is further from it.
+
+        Where bounds are a few roundings apart the middle is not halfway. It is subtracted from them
+        exactly then, so that no value is cut off and none is off by more than a rounding.
+        """
+        return np.asarray(np.maximum(self.upper - self.centre, self.centre - self.lower))
 
     def parts(self) -> list[slice]:
         """Return runs of users."""
@@ -412,7 +445,7 @@ class Variances:
     private : VectorResult
         The private sum of u, and then of w (u^2 - 1/2), for distances u from the middle in [-1, 1].
     centre, half : (d,) ndarray
-        The middle of the bounds of each column, and half of their distance.
+        The middle of the bounds of each column, and how far they are from it at most.
     """
 
     private: VectorResult
@@ -629,6 +662,11 @@ def linear_statistics(
         raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
     values = domain.vectors(x)
     reach, apart = _moved(matrix, domain)
+    if not 1 / MAX_BOUND <= reach <= MAX_BOUND:
+        raise ValueError(
+            f"weights must be such that results in {domain} are at most {MAX_BOUND:g} from the "
+            f"middle, and not all within {1 / MAX_BOUND:g} of it, got {reach:.3g}"
+        )
     centre = np.zeros(domain.dimension)
     if isinstance(domain, Box):
         centre += domain.lower / 2 + domain.upper / 2

@@ -27,6 +27,9 @@ TOLERANCE = 1e-9
 Protocols for a ball count with a radius that is larger by it.
 """
 
+MAX_RADIUS = 1e99
+"""Largest radius of a ball: the tolerance on top is then still within what `ikos.Bounds` takes."""
+
 _BLOCK = 1 << 21
 """Entries that are checked at a time."""
 
@@ -145,7 +148,7 @@ class Ball(Domain):
     dimension : int
         Coordinates.
     radius : float
-        Largest norm, at most 1e100. A norm that is larger by a part of 1e-9 is taken for rounding.
+        Largest norm, at most 1e99. A norm that is larger by a part of 1e-9 is taken for rounding.
 
     Examples
     --------
@@ -162,7 +165,7 @@ class Ball(Domain):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", _dimension(self.dimension))
-        radius = number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_BOUND)
+        radius = number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_RADIUS)
         object.__setattr__(self, "radius", float(radius))
 
     @property

@@ -318,3 +318,13 @@ def test_other_bad_arguments() -> None:
         gaussian_variance(1, 0, 1)
     with pytest.raises(ValueError, match="l2 must be greater"):
         gaussian_delta(1, 1, 0)
+    with pytest.raises(TypeError, match="sensitivity must be a Sensitivity, got int"):
+        laplace_delta(1, 0.1, 3, 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="sensitivity must be a Sensitivity, got float"):
+        laplace_rate(1, 0.1, 3, 5.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rate", [1e200, 1e300])
+def test_huge_rates_hide_nothing(rate: float, method: str) -> None:
+    assert laplace_delta(1, rate, 3, ONES, method=method) == 1

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ikos.accounting.vector_noise import Sensitivity
 from ikos.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, PrivateVectorSum
@@ -115,6 +116,30 @@ def test_labels_are_compared_as_python_objects() -> None:
 )
 def test_histograms_that_are_refused(columns: Any, categories: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
+        histograms(columns, categories, **BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("columns", "categories", "error", "message"),
+    [
+        ({"a": [[1], [1, 2]]}, {"a": [1, 2]}, ValueError, r"columns\['a'\]\[0\] must be one of"),
+        (
+            {"a": [1]},
+            {"a": [[1], [2]]},
+            TypeError,
+            r"categories\['a'\] must be hashable, got \[1\]",
+        ),
+        ({"a": [1]}, {"a": {1, 2}}, TypeError, r"categories\['a'\] must be a sequence"),
+        ({"a": ["x"]}, {"a": "xy"}, TypeError, r"categories\['a'\] must be a sequence"),
+        ({"a": [1]}, {"a": 5}, TypeError, r"categories\['a'\] must be a sequence"),
+    ],
+    ids=str,
+)
+def test_categories_of_the_wrong_kind(
+    columns: Any, categories: Any, error: type[Exception], message: str
+) -> None:
+    columns = {name: np.array([*given, None], dtype=object)[:-1] for name, given in columns.items()}
+    with pytest.raises(error, match=message):
         histograms(columns, categories, **BUDGET)
 
 
@@ -217,6 +242,51 @@ def test_variances_take_hardly_more_noise_than_means(table: NDArray[np.float64])
     both = variances(wide, lower=0, upper=100, **BUDGET)
     ratio = both.private.error.coordinate.mean_square / alone.private.error.coordinate.mean_square
     assert 0.99 < ratio < 1.25  # by l2 in place of optimal composition, for the most part
+
+
+@pytest.mark.parametrize("apart", [2, 4, 6, 1 << 20])
+def test_bounds_that_are_few_roundings_apart(apart: int) -> None:
+    """Their middle may not be a double: nothing is lost by that."""
+    lower, upper = 2.0**53, 2.0**53 + apart
+    x = np.array([[lower], [upper]] * 5000)
+    result = variances(
+        x, lower=lower, upper=upper, epsilon=50, delta=1e-2, rng=DeterministicRandom(12)
+    )
+    (low,), (high,) = result.interval(1 - FALSE_ALARM)
+    assert low <= apart**2 / 4 <= high
+    assert high - low < apart**2 / 10
+    (low,), (high,) = means(
+        x, lower=lower, upper=upper, **BUDGET, rng=DeterministicRandom(13)
+    ).mean_interval(1 - FALSE_ALARM)
+    assert low <= lower + apart // 2 <= high
+
+
+def test_the_law_of_the_numbers_behind_an_interval_of_variances() -> None:
+    """Half of the risk for each of the two sums, and of that a part for each column."""
+    x = np.array([[0.0, 1.0, 0.3], [1.0, 0.5, 0.2]] * 50)
+    result = variances(x, lower=0, upper=1, **BUDGET, rng=DeterministicRandom(14))
+    for simultaneous, parts in ((False, 2), (True, 6)):
+        each = 1 - 0.2 / parts
+        u = result.private.interval(each)
+        first = u.low[:3] / 100, u.high[:3] / 100
+        second = (u.low[3:] / W / 100 + 0.5, u.high[3:] / W / 100 + 0.5)
+        largest = np.maximum(first[0] ** 2, first[1] ** 2)
+        smallest = np.where(first[0] * first[1] > 0, np.minimum(first[0] ** 2, first[1] ** 2), 0)
+        band = result.interval(0.8, simultaneous=simultaneous)
+        assert band.low == pytest.approx((second[0] - largest) / 4, rel=1e-9)
+        assert band.high == pytest.approx((second[1] - smallest) / 4, rel=1e-9)
+
+
+def test_variances_promise_more_than_their_numbers_are_apart() -> None:
+    """By more than the roundings of the largest of them."""
+    x = np.array([[0.0], [1.0]] * 50)
+    result = variances(x, lower=0, upper=1, **BUDGET, precision=1 << 40)
+    protocol = PrivateVectorSum(
+        100, Box(2, -1, 1), 1, 1e-6, precision=1 << 40,
+        sensitivity=Sensitivity(l1=(1 + 2 * W) ** 2 / (4 * W), l2=2, linf=2),
+    )  # fmt: skip
+    ratio = result.private.error.coordinate.mean_square / protocol.error(100).coordinate.mean_square
+    assert 1 + 1e-9 < ratio < 1 + 1e-6
 
 
 @pytest.mark.parametrize("release", [means, variances])
@@ -322,6 +392,7 @@ def test_linear_statistics_are_unbiased_and_covered(domain: Any) -> None:
         ([["a", "b", "c"]], Box(3), TypeError, "real numbers"),
         ([[1, 2, 3]], 3, TypeError, "domain must be a Box or a Ball"),
         ([[1, 2, 3]], Ball(3, 0.1), ValueError, "norm of at most"),
+        ([[1e50, 0, 0]], Box(3, -1e60, 1e60), ValueError, "weights must be such that"),
     ],
 )
 def test_linear_statistics_that_are_refused(

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos.vectors import Ball, Box, Domain, SparseTernary
-from ikos.vectors.domains import MAX_DIMENSION, TOLERANCE
+from ikos.bounds import Bounds
+from ikos.vectors import Ball, Box, Categories, Domain, SparseTernary
+from ikos.vectors.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
 
@@ -87,7 +88,7 @@ def test_box() -> None:
 
 @given(
     st.lists(st.floats(-1, 1), min_size=1, max_size=6).filter(any),
-    st.sampled_from([1e-100, 1e-3, 1.0, 7.5, 1e100]),
+    st.sampled_from([1e-100, 1e-3, 1.0, 7.5, MAX_RADIUS]),
 )
 def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(
     x: list[float], radius: float
@@ -136,7 +137,12 @@ def test_sparse_ternary_vectors_exhaustively() -> None:
         (lambda: Box(2, math.nan, 1), ValueError, "lower must be finite"),
         (lambda: Ball(2, 0), ValueError, "radius must be at least"),
         (lambda: Ball(2, math.inf), ValueError, "radius must be finite"),
+        (lambda: Ball(2, 1e100), ValueError, "radius must be at most 1e.99, got 1e.100"),
         (lambda: Ball(2, "1"), TypeError, "radius must be"),
+        (lambda: Categories(5), TypeError, "sizes must be a sequence of integers, got int 5"),
+        (lambda: Categories({2, 3}), TypeError, "sizes must be a sequence of integers, got set"),
+        (lambda: Categories("23"), TypeError, "sizes must be a sequence of integers, got str"),
+        (lambda: Categories([]), ValueError, "sizes must hold at least one"),
         (lambda: SparseTernary(2, 3), ValueError, "sparsity must be at most 2, got 3"),
         (lambda: SparseTernary(2, 0), ValueError, "sparsity must be at least 1, got 0"),
     ],
@@ -144,3 +150,9 @@ def test_sparse_ternary_vectors_exhaustively() -> None:
 def test_wrong_domains_are_refused(make: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+def test_the_largest_ball_has_coordinates_within_bounds() -> None:
+    ball = Ball(2, MAX_RADIUS)
+    assert Bounds(-ball.reach, ball.reach).upper == ball.reach
+    assert Categories(np.array([2, 3])) == Categories([2, 3])
