@@ -60,8 +60,8 @@ def optimal_delta(
     Returns
     -------
     float
-        Rounded up, by a relative 1e-9 and 1e-290. No smaller one holds for all such mechanisms
-        (KOV15, Theorem 3.3).
+        Rounded up, by a relative 1e-9 and 1e-290; 0.0 only where it is 0. No smaller
+        one holds for all such mechanisms (KOV15, Theorem 3.3).
 
     Raises
     ------
@@ -83,17 +83,18 @@ def optimal_delta(
 
 
 def _delta(eps: float, k: int, local: float, d0: float) -> float:
-    response = _response(eps, k, local)
+    covered = Fraction(eps) >= k * Fraction(local)  # exactly: no loss is above epsilon
+    if covered and not d0:
+        return 0.0
+    response = 0.0 if covered else _response(eps, k, local)
     if d0 >= 1 or response >= 1:
         return 1.0
     together = -math.expm1(k * math.log1p(-d0) + math.log1p(-response))
-    return min(1.0, together * (1 + _SLACK) + (_LEAST if response or d0 else 0.0))
+    return min(1.0, together * (1 + _SLACK) + _LEAST)  # also of a response that came out as 0
 
 
 def _response(eps: float, k: int, local: float) -> float:
-    """Return R(eps) before it is rounded up."""
-    if Fraction(eps) >= k * Fraction(local):  # exactly: no loss is above epsilon
-        return 0.0
+    """Return R(eps) before it is rounded up, where some loss is above epsilon."""
     # Larger by more than the rounding below, where losses close to epsilon cancel.
     local *= 1 + 2.0**-50
     # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2. From the last of them down, where

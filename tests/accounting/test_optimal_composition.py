@@ -93,6 +93,28 @@ def test_it_is_rounded_up_and_by_little(epsilon: float, copies: int, local: floa
     assert exact <= found <= exact * (1 + 2e-9)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "copies", "local"),
+    [(1.0, 10**6, 0.01), (1.0, 10**5, 0.03), (0.0, 10**5, 0.02), (3.0, 10**5, 1e-3)],
+)
+def test_nothing_but_the_slack_is_lost_near_1_and_in_the_tail(
+    epsilon: float, copies: int, local: float
+) -> None:
+    """The slack of 1e-9 is for rounding, and must not have to make up for terms left out."""
+    found = optimal_delta(epsilon, copies, local) / (1 + 1e-9)
+    assert found == pytest.approx(float(precise_delta(epsilon, copies, local)), rel=1e-12)
+
+
+def test_a_delta_below_the_range_of_doubles_is_not_0() -> None:
+    """No loss above epsilon means 0, and nothing else does."""
+    for epsilon, copies, local in ((1e5, 1 << 22, 0.024), (59.0, 10**4, 0.0059001)):
+        assert copies * Fraction(local) > epsilon
+        assert precise_delta(epsilon, copies, local) < 1e-300
+        assert 0 < optimal_delta(epsilon, copies, local) < 1e-289
+    assert optimal_delta(1e5, 1 << 22, Fraction(100_000, 1 << 22)) == 0.0
+    assert optimal_delta(59.0, 1 << 13, Fraction(59, 1 << 13)) == 0.0
+
+
 @pytest.mark.parametrize(("local", "d0"), [(0.05, 0.0), (0.1, 1e-4)])
 def test_it_agrees_with_another_library(local: float, d0: float) -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

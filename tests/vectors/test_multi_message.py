@@ -568,9 +568,9 @@ def test_warnings_number_users_across_blocks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_too_many_messages_are_refused() -> None:
-    too_many = KashinCorrelatedNoise(10**6, Ball(64), 1, 1e-6)
+    too_many = KashinCorrelatedNoise(10**5, Ball(64), 1, 1e-6)
     with pytest.raises(ValueError, match="use run, which simulates their sums"):
-        too_many.sent(np.zeros((10**6, 64), dtype=np.float32))
+        too_many.sent(np.zeros((10**5, 64), dtype=np.float32))
 
 
 def test_rates_are_rounded_towards_more_noise() -> None:
