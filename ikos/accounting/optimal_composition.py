@@ -60,8 +60,8 @@ def optimal_delta(
     Returns
     -------
     float
-        Rounded up, by a relative 1e-9 and 1e-290; 0.0 only where it is 0. No smaller
-        one holds for all such mechanisms (KOV15, Theorem 3.3).
+        That of a local epsilon larger by a part of 1e-15, rounded up by a relative 1e-9 and 1e-290;
+        0.0 only where it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
 
     Raises
     ------
