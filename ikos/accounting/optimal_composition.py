@@ -23,12 +23,13 @@ from scipy.stats import binom
 
 from ikos._validation import down, integer, number, up
 
-__all__ = ["MAX_COPIES", "optimal_delta", "optimal_local_epsilon"]
+__all__ = ["MAX_COPIES", "MAX_LOCAL", "optimal_delta", "optimal_local_epsilon"]
 
 MAX_COPIES = 1 << 22
 """Most copies."""
 
-_MAX_LOCAL = 60.0
+MAX_LOCAL = 60.0
+"""Largest epsilon of a copy, and of all together where that of a copy is searched for."""
 
 _SLACK = 1e-9
 """Relative error of a sum of binomial probabilities, generously."""
@@ -77,7 +78,7 @@ def optimal_delta(
     """
     eps = down(number("epsilon", epsilon, low=0))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
-    local = up(number("local_epsilon", local_epsilon, low=0, high=_MAX_LOCAL))
+    local = up(number("local_epsilon", local_epsilon, low=0, high=MAX_LOCAL))
     d0 = up(number("local_delta", local_delta, low=0, high=1))
     return _delta(eps, k, local, d0)
 
@@ -147,11 +148,11 @@ def optimal_local_epsilon(
     >>> round(optimal_local_epsilon(1.0, 1e-9, 1000), 5)
     0.00577
     """
-    eps = down(number("epsilon", epsilon, above=0, high=_MAX_LOCAL))
+    eps = down(number("epsilon", epsilon, above=0, high=MAX_LOCAL))
     allowed = down(number("delta", delta, above=0, below=1))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
     d0 = up(number("local_delta", local_delta, low=0, high=1))
-    low, high = eps / k * (1 - 1e-15), _MAX_LOCAL
+    low, high = eps / k * (1 - 1e-15), MAX_LOCAL
     if _delta(eps, k, low, d0) > allowed:
         raise ValueError(
             f"local_delta must be smaller: {k:,} of {d0:.3g} are more than delta = {allowed:.3g}"

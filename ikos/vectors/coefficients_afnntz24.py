@@ -32,11 +32,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ikos._validation import integer, number
+from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accuracy import NoiseLaw
+from ikos.modular import blocks
 from ikos.noise import geometric, polya
 from ikos.protocols.error_laws import chernoff
+from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource
 from ikos.vectors.domains import Ball
+from ikos.vectors.hidden_noise import MAX_RELEASES
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.kashin import KashinFrame
 
@@ -46,9 +51,14 @@ __all__ = [
     "CoefficientSums",
     "SpreadError",
     "checked_ball",
+    "checked_budget",
+    "checked_releases",
     "noise_sums",
     "user_variance",
 ]
+
+_BLOCK = 1 << 20
+"""Draws of noise that are added up at a time."""
 
 ROUNDING_SHARE = 0.25
 """What rounding may add to the variance of the noise, by default."""
@@ -130,6 +140,23 @@ def checked_ball(domain: object) -> None:
     """Refuse any domain but a ball."""
     if not isinstance(domain, Ball):
         raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
+
+
+def checked_budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
+    """Check and return a budget that can be composed from those of coefficients."""
+    number("epsilon", epsilon, high=MAX_LOCAL)
+    return budget(epsilon, delta)
+
+
+def checked_releases(releases: object, coefficients: int) -> int:
+    """Check and return for how many sums of so many coefficients the budget is."""
+    times = integer("releases", releases, low=1, high=MAX_RELEASES)
+    if times * coefficients > MAX_COPIES:
+        raise ValueError(
+            f"releases must be at most {MAX_COPIES // coefficients:,} for {coefficients:,} "
+            f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+        )
+    return times
 
 
 class CoefficientSums(VectorBaseline):
@@ -248,9 +275,10 @@ def noise_sums(
     whole, part = divmod(Fraction(users, honest), 1)
     result = np.zeros(many, dtype=np.int64)
     for sign in (1, -1):
-        if whole:
-            drawn = geometric(rate, many * whole, rng).astype(np.int64)
-            result += sign * drawn.reshape(many, whole).sum(axis=1)
+        for part_of_them in blocks(whole, max(1, _BLOCK // many)):
+            each = part_of_them.stop - part_of_them.start
+            drawn = geometric(rate, many * each, rng).astype(np.int64)
+            result += sign * drawn.reshape(many, each).sum(axis=1)
         if part:
             result += sign * polya(part, rate, many, rng).astype(np.int64)
     return result

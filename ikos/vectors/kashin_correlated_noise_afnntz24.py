@@ -40,7 +40,6 @@ from ikos.accounting.optimal_composition import optimal_delta, optimal_local_eps
 from ikos.accuracy import NoiseLaw
 from ikos.encoding import encode
 from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED, _Kind, _view
-from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View, release
@@ -49,11 +48,13 @@ from ikos.vectors.coefficients_afnntz24 import (
     ROUNDING_SHARE,
     CoefficientSums,
     checked_ball,
+    checked_budget,
+    checked_releases,
     noise_sums,
     user_variance,
 )
 from ikos.vectors.domains import Ball
-from ikos.vectors.hidden_noise import MAX_RELEASES, reports
+from ikos.vectors.hidden_noise import reports
 from ikos.vectors.interface import MAX_ENTRIES, VectorError, VectorResult
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
@@ -117,7 +118,7 @@ class KashinCorrelatedNoise(CoefficientSums):
     domain : Ball
         Where the vectors lie.
     epsilon, delta : float
-        The guarantee, under replacement of one user's vector.
+        The guarantee, under replacement of one user's vector. Epsilon is at most 60.
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
         default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
@@ -137,7 +138,8 @@ class KashinCorrelatedNoise(CoefficientSums):
         The part of each coefficient's epsilon for the noise that remains in the estimate; the
         rest is for the messages that cancel.
     releases : int
-        How many runs about the same users the guarantee is for, all of them together.
+        How many runs about the same users the guarantee is for, all of them together: at most
+        2^22 / D.
     seed : int
         Public: of the frame. Not to be chosen for the data.
     bound : float
@@ -217,11 +219,11 @@ class KashinCorrelatedNoise(CoefficientSums):
         bound: float = KASHIN,
     ) -> None:
         users, honest = self._checked_users(n, min_honest)
-        eps, allowed = budget(epsilon, delta)
+        eps, allowed = checked_budget(epsilon, delta)
         choice("flooding", flooding, FLOODINGS)
         checked_ball(domain)
-        times = integer("releases", releases, low=1, high=MAX_RELEASES)
         frame = KashinFrame(domain.dimension, seed, bound)
+        times = checked_releases(releases, frame.rows)
         share = number("central_share", central_share, low=0.001, high=0.999)
         factor = float(number("slack", slack, low=1))
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)

@@ -28,7 +28,6 @@ from ikos.counts.vectors import level_of_sums
 from ikos.encoding import decode, encode
 from ikos.modular import Zq
 from ikos.noise import polya_population
-from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee
 from ikos.sharing import split
@@ -37,10 +36,12 @@ from ikos.vectors.coefficients_afnntz24 import (
     MAX_MADE,
     CoefficientSums,
     checked_ball,
+    checked_budget,
+    checked_releases,
     noise_sums,
 )
 from ikos.vectors.domains import Ball
-from ikos.vectors.hidden_noise import MAX_RELEASES, reports
+from ikos.vectors.hidden_noise import reports
 from ikos.vectors.interface import VectorError
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
@@ -65,7 +66,7 @@ class KashinPrivateSum(CoefficientSums):
     domain : Ball
         Where the vectors lie.
     epsilon, delta : float
-        The guarantee, under replacement of one user's vector.
+        The guarantee, under replacement of one user's vector. Epsilon is at most 60.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
         to the variance of the noise: the size of messages alone grows with it, and slowly.
@@ -73,7 +74,8 @@ class KashinPrivateSum(CoefficientSums):
         The guarantee holds while at least this many users are honest and present; ``n`` by
         default.
     releases : int
-        How many runs about the same users the guarantee is for, all of them together.
+        How many runs about the same users the guarantee is for, all of them together: at most
+        2^22 / D.
     seed, bound
         As of `KashinCorrelatedNoise`.
 
@@ -148,10 +150,10 @@ class KashinPrivateSum(CoefficientSums):
         bound: float = KASHIN,
     ) -> None:
         users, honest = self._checked_users(n, min_honest)
-        eps, allowed = budget(epsilon, delta)
+        eps, allowed = checked_budget(epsilon, delta)
         checked_ball(domain)
-        times = integer("releases", releases, low=1, high=MAX_RELEASES)
         frame = KashinFrame(domain.dimension, seed, bound)
+        times = checked_releases(releases, frame.rows)
         many = frame.rows
         for_noise = down(allowed * (1 - SECRECY_SHARE))
         local = optimal_local_epsilon(down(eps), for_noise, many * times)

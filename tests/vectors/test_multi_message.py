@@ -28,7 +28,14 @@ from ikos.counts.vectors import level_of_sums
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, interface
+from ikos.vectors import (
+    Ball,
+    KashinCorrelatedNoise,
+    KashinFrame,
+    KashinPrivateSum,
+    coefficients_afnntz24,
+    interface,
+)
 from ikos.vectors.coefficients_afnntz24 import noise_sums, user_variance
 
 Law = NDArray[np.float64]
@@ -285,8 +292,29 @@ def test_sums_have_discrete_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> No
     assert law.p_value(np.concatenate(seen)) > FALSE_ALARM
     simulated = noise_sums(protocol.noise.central, 6, 6, 2000, rng)
     assert law.p_value(simulated) > FALSE_ALARM
+    monkeypatch.setattr(coefficients_afnntz24, "_BLOCK", 10_000)
+    law_of_two, thrice = law.minus(law), noise_sums(protocol.noise.central, 18, 6, 4000, rng)
+    assert law_of_two.minus(law).p_value(thrice) > FALSE_ALARM
+    assert law_of_two.p_value(thrice) < FALSE_ALARM
     twice = noise_sums(protocol.noise.central, 15, 6, 2000, rng)
     assert law.p_value(twice) < FALSE_ALARM
+
+
+def test_noise_of_many_more_than_are_honest_takes_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is drawn in parts of bounded size, and is as much as it was."""
+    drawn = []
+
+    def counted(rate: Fraction, size: int, rng: RandomSource) -> NDArray[np.int64]:
+        drawn.append(size)
+        return np.ones(size, dtype=np.int64) * (1 if sum(drawn) <= 32 * 10**5 else 2)
+
+    monkeypatch.setattr(coefficients_afnntz24, "geometric", counted)
+    found = noise_sums(Fraction(1), 10**5, 1, 32, DeterministicRandom(13))
+    assert sum(drawn) == 2 * 32 * 10**5
+    assert max(drawn) <= 1 << 20
+    assert (found == -(10**5)).all()
 
 
 def of_no_values(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -456,6 +484,16 @@ def test_bad_arguments() -> None:
             make(40, Ball(3), 1, 0)
         with pytest.raises(TypeError, match="domain must be a Ball, got int"):
             make(40, 3, 1, 1e-3)  # type: ignore[arg-type]
+        for epsilon in (60.5, 100, 101):
+            with pytest.raises(ValueError, match=f"epsilon must be at most 60, got {epsilon}$"):
+                make(40, Ball(3), epsilon, 1e-3)
+        with pytest.raises(ValueError, match="epsilon must be at least 1e-06"):
+            make(40, Ball(3), 0, 1e-3)
+        many = "releases must be at most 2,048 for 2,048 coefficients, of which .*, got 2,049$"
+        with pytest.raises(ValueError, match=many):
+            make(1000, Ball(1024), 1, 1e-6, releases=2049)
+        with pytest.raises(ValueError, match="releases must be at most 1000000"):
+            make(1000, Ball(1024), 1, 1e-6, releases=10**6 + 1)
 
 
 def test_bad_vectors(protocol: Any) -> None:
