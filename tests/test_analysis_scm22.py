@@ -79,6 +79,7 @@ def test_measured_errors_are_below_the_bounds(module):
         assert found.own_error < found.own
 
 
+@pytest.mark.slow
 def test_exponents_and_references(module):
     x = (1.0, 2.0, 5.0)
     assert module.exponent(x, [v**-1.5 for v in x]) == pytest.approx(-1.5)
@@ -93,6 +94,7 @@ def test_exponents_and_references(module):
     assert module.bound(module.Setting(True, n=300)) is None
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_what_it_says(module, tmp_path):
     result = CliRunner().invoke(module.command, ["--output", str(tmp_path), "--quick"])
     assert result.exit_code == 0, result.output

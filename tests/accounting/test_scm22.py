@@ -260,6 +260,7 @@ def test_runs_cover_all_coordinates(d, t):
         assert sum(count / weight for weight, count in found) == t  # reports of a user
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_an_exhaustive_one_does():
     n, d = 500, 2
     found = optimized_answers(1, 1e-5, n, d, messages=None)
@@ -351,6 +352,7 @@ def test_the_dimension_free_formula_is_enough(epsilon, k):
     )
 
 
+@pytest.mark.slow
 def test_the_repaired_formula_is_enough():
     for n, d, k, t in ((10**7, 5, 1, 3), (2 * 10**7, 10, 1, 2)):
         for delta in (0.1, 1e-6):

@@ -87,6 +87,7 @@ def test_the_noise_is_discrete_gaussian() -> None:
     assert gaussian_law(1.3 * float(protocol.variance)).p_value(noise) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [Box(4, -1, 2), Ball(4, 2)], ids=str)
 def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
     users, runs = 50, 1500

@@ -113,6 +113,7 @@ def test_one_coefficients_view_is_as_private_as_it_is_counted(
     )
 
 
+@pytest.mark.slow
 def test_both_coefficients_views_together_are_private() -> None:
     """One coordinate has two coefficients: every pair of their values, sampled or not."""
     for sampling in (Fraction(1), Fraction(1, 2)):
@@ -254,6 +255,7 @@ def test_the_parts_make_the_estimate(protocol: Any) -> None:
     assert np.array_equal(again, messages)
 
 
+@pytest.mark.slow
 def test_one_users_report_has_the_law_of_a_column() -> None:
     """How often nothing is sent for a coefficient: by one user, and by each of many."""
     protocol = correlated(8, precision=1)
@@ -430,6 +432,7 @@ def test_secure_sums_send_a_fixed_number() -> None:
     assert lonely.proved_delta <= 1e-3
 
 
+@pytest.mark.slow
 def test_sampling_saves_messages_at_a_bounded_price() -> None:
     for n, epsilon in ((10**4, 1.0), (10**5, 0.5)):
         plain = KashinCorrelatedNoise(n, Ball(500), epsilon, 1e-6)

@@ -373,6 +373,7 @@ def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
 
 
 @each_domain
+@pytest.mark.slow
 def test_intervals_cover(domain: Domain) -> None:
     users, runs, level = 40, 300, 0.8
     protocol = PrivateVectorSum(users, domain, 2, 1e-3, min_honest=30)
@@ -641,6 +642,7 @@ def test_fractions_are_no_integers() -> None:
 # Several releases
 
 
+@pytest.mark.slow
 def test_several_releases_cost_their_square_root() -> None:
     """And at most as much as basic composition, whatever the method."""
     for domain in (Ball(200), Box(40), Categories([5])):

@@ -431,6 +431,7 @@ def test_published_parameters_for_several(sampling):
     assert SampledCoordinates(10**6, Box(10), 0.95, 0.5, parameters="published").precision == 12
 
 
+@pytest.mark.slow
 def test_more_messages_are_better_than_one():
     """The paper's choice t = 1 is the worst where the sampling is counted."""
     options = {"epsilon": 1, "delta": 1e-3, "precision": 1}

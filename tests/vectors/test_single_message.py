@@ -204,6 +204,7 @@ def test_vectors_of_any_box_are_mapped_exactly():
         assert estimate == pytest.approx(x.sum(axis=0), rel=1e-12, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_best_levels():
     for n, d, epsilon, ball in (
         (10**4, 2, 1, True),

@@ -41,6 +41,7 @@ def mean_error(randomizer_of, v, runs, rng, most):
     return low * most, high * most
 
 
+@pytest.mark.slow
 def test_after_a_rotation_all_vectors_have_the_same_error():
     """Exactly |A - I|_F^2 / 3 and the constant parts; without the rotation they differ."""
     a = np.array([[0.2, 0.3, 0.0], [0.0, 0.9, 0.0], [-0.5, 0.0, 1.0]]) - np.eye(3)
