@@ -116,17 +116,17 @@ def test_secure_randomness_is_the_default_and_nothing_predictable_is_taken(case:
 def test_unbiased_and_as_accurate_as_it_says(case: Case) -> None:
     """By Chebyshev's inequality and a binomial tail, at every number of runs.
 
-    The mean of 16 runs is off by more than 3/4 of the root of the claimed mean square with
-    probability at most 1/9, for each coordinate; of 60 such means no more than a binomial quantile.
-    A bias of one root mean square, or an error whose root is four times as large, fails.
+    The mean of 9 runs is off by more than the root of the claimed mean square with probability at
+    most 1/9, for each coordinate; of 50 such means no more than a binomial quantile. A bias of
+    twice that root, or an error whose root is four times as large, fails.
     """
-    protocol, groups, each = case.small(), 60, 16
+    protocol, groups, each = case.small(), 50, 9
     x, rng = data(case, protocol), DeterministicRandom(5)
     truth = x.sum(axis=0)
     errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(groups * each)])
     scale = math.sqrt(protocol.error(case.few).coordinate.mean_square)
     means = errors.reshape(groups, each, -1).mean(axis=1)
-    outside = (np.abs(means) > 0.75 * scale).sum(axis=0)
+    outside = (np.abs(means) > scale).sum(axis=0)
     allowed = stats.binom.isf(FALSE_ALARM / x.shape[1], groups, 1 / 9)
     assert outside.max() <= allowed
     # the same of the mean square, by Markov's inequality
