@@ -204,8 +204,8 @@ def _poisoning_figure(curves: list[PoisonCurve], d: int) -> Figure:
     }
     note = (
         f"d = {d}, {HONEST:,} users, D = {2 * d} coefficients. Every shuffler takes D/s of them "
-        "and lets D/s messages of each user pass; the dishonest users' are all\nabout one coefficient. "
-        "No privacy noise is in the measured errors. The lines fall as 1/s, and further where each "
+        "and lets D/s messages of each user pass; the dishonest users' are all\nabout one "
+        "coefficient. No privacy noise is in the measured errors. The lines fall as 1/s, and further where each "
         "shuffler has one coefficient."
     )
     return poisoning_figure(
