@@ -204,9 +204,9 @@ def _poisoning_figure(curves: list[PoisonCurve], d: int) -> Figure:
     }
     note = (
         f"d = {d}, {HONEST:,} users, D = {2 * d} coefficients. Every shuffler takes D/s of them "
-        "and lets D/s messages of each user pass; the dishonest users' are all\nabout one "
-        "coefficient. No privacy noise is in the measured errors. The lines fall as 1/s, and further where each "
-        "shuffler has one coefficient."
+        "and lets D/s messages of each user pass; the dishonest users' are all\n"
+        "about one coefficient. No privacy noise is in the measured errors. The lines fall as 1/s, "
+        "and further where each shuffler has one coefficient."
     )
     return poisoning_figure(
         curves, lines, "What dishonest users do to a sum of vectors (AFNNTZ24, Section 4)", note
