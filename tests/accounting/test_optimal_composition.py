@@ -141,6 +141,7 @@ def test_it_agrees_with_another_library(local: float, d0: float) -> None:
     part=st.floats(0.0, 1.2),
     d0=st.sampled_from([0.0, 1e-9, 1e-3]),
 )
+@pytest.mark.slow
 def test_it_is_never_above_other_theorems(
     copies: int, local: float, part: float, d0: float
 ) -> None:

@@ -38,6 +38,7 @@ from ikos.accounting.scm22 import (
 # Composition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "n", "k", "gamma", "times"),
     [(1.0, 10**4, 4, 0.1, 3), (0.5, 2000, 2, 0.3, 5), (2.0, 500, 3, 0.4, 8)],
@@ -118,6 +119,7 @@ def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
         assert uniform_delta(1, 5000, d, 4, 0.25, 1) == response_delta(1, 5000, 4, 0.25)
 
 
+@pytest.mark.slow
 def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
     exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
     monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))

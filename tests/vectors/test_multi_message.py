@@ -226,6 +226,7 @@ def test_the_variance_of_the_worst_vectors_is_reached() -> None:
             assert found <= float(worst) * 1.001 + 1e-5
 
 
+@pytest.mark.slow
 def test_intervals_cover(protocol: Any) -> None:
     runs, rng, x = 150, DeterministicRandom(2), unit_vectors(40, 3)
     truth = x.sum(axis=0)

@@ -354,6 +354,7 @@ def test_the_noise_of_different_coordinates_is_independent() -> None:
 
 
 @each_domain
+@pytest.mark.slow
 def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
     users, runs = 60, 400
     protocol = PrivateVectorSum(users, domain, 2, 1e-3)

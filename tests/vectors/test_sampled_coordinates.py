@@ -288,6 +288,7 @@ def test_no_bias_and_the_error_that_is_said_by_enumeration(t, k, sampling, lower
     assert max(reached) > 0.999  # at one end of the box or the other
 
 
+@pytest.mark.slow
 def test_mutant_the_paper_does_not_count_the_sampling():
     protocol = SampledCoordinates(50_000, Box(100), 0.95, 1e-6, precision=3, centre=0)
     error = protocol.error(50_000)
@@ -312,6 +313,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("data", ["spread", "low", "high"])
 def test_measured_errors(name, data):
@@ -338,6 +340,7 @@ def test_measured_errors(name, data):
         assert mean_square(norms, protocol.mse)[1] >= 0.5
 
 
+@pytest.mark.slow
 def test_mutant_debiasing_with_another_mean_is_seen():
     n, d, runs = 4000, 2, 100
     protocol = SampledCoordinates(n, Box(d), 0.5, 1e-6, precision=3, messages=2)

@@ -192,6 +192,7 @@ def test_the_law_of_separate_sums_is_the_product_of_the_coordinates_laws(clear: 
         assert played_law(protocol, x) == law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "q", "messages", "first", "second"),
     [

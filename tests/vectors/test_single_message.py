@@ -173,6 +173,7 @@ def test_the_bound_for_a_ball_holds_for_its_vectors():
         assert protocol.mse < 0.99 * box.mse
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [Box(3, -2, 5), Ball(3, 0.1)])
 def test_measured_errors_are_those_expected(domain):
     n, runs = 400, 1500
