@@ -92,12 +92,14 @@ class Bounds:
             )
         return steps
 
-    def values(self, x: ArrayLike) -> NDArray[np.float64]:
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
         """Return values as doubles, each checked, still in the data's units.
 
         Parameters
         ----------
         x : (k,) array_like of float
+        first : int
+            Index of the first of them, for error messages.
 
         Raises
         ------
@@ -115,9 +117,11 @@ class Bounds:
         values = given.astype(np.float64)
         inside = (values >= self.lower) & (values <= self.upper)  # False for NaN
         if not inside.all():
-            first = int(np.argmin(inside))
-            got = float(values[first])
-            raise ValueError(f"x[{first}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}")
+            bad = int(np.argmin(inside))
+            got = float(values[bad])
+            raise ValueError(
+                f"x[{first + bad}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}"
+            )
         return values
 
     def unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -133,11 +137,11 @@ class Bounds:
         return float(users * Fraction(self.lower) + span * Fraction(parts))
 
 
-def whole(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     """Return values that were promised to be integers; ValueError for the first that is not."""
     if (broken := values != np.floor(values)).any():
-        first = int(np.argmax(broken))
+        bad = int(np.argmax(broken))
         raise ValueError(
-            f"x[{first}] must be an integer with integers=True, got {float(values[first])!r}"
+            f"x[{first + bad}] must be an integer with integers=True, got {float(values[bad])!r}"
         )
     return values

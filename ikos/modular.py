@@ -77,7 +77,7 @@ class Zq:
         """Whether machine arithmetic wraps at exactly q."""
         return self.dtype != object and self.q == 1 << (8 * self.dtype.itemsize)
 
-    def elements(self, x: ArrayLike, name: str = "x") -> NDArray[Any]:
+    def elements(self, x: ArrayLike, name: str = "x", first: int = 0) -> NDArray[Any]:
         """Return integers as a new array of group elements.
 
         Parameters
@@ -86,6 +86,8 @@ class Zq:
             Any integer dtype, or Python integers of any size; every value in ``[0, q)``.
         name : str
             What error messages call ``x``.
+        first : int
+            What they call the index of its first value.
 
         Raises
         ------
@@ -102,10 +104,10 @@ class Zq:
             if isinstance(x, (list, tuple)):
                 for value in x:
                     unmasked(name, value)
-            flat = [integer(f"{name}[{i}]", value) for i, value in enumerate(given.flat)]
+            flat = [integer(f"{name}[{i}]", value) for i, value in enumerate(given.flat, first)]
             bad = next((i for i, value in enumerate(flat) if not 0 <= value < self.q), None)
             if bad is not None:
-                raise ValueError(self._outside(name, bad, flat[bad]))
+                raise ValueError(self._outside(name, first + bad, flat[bad]))
             result = np.empty(len(flat), dtype=self.dtype)
             result[:] = flat
             return result.reshape(given.shape)
@@ -115,7 +117,7 @@ class Zq:
             low, high = int(given.min()), int(given.max())
             if low < 0 or high >= self.q:
                 bad = int(given.argmin() if low < 0 else given.argmax())
-                raise ValueError(self._outside(name, bad, int(given.flat[bad])))
+                raise ValueError(self._outside(name, first + bad, int(given.flat[bad])))
         return given.astype(self.dtype, copy=True)
 
     def _outside(self, name: str, index: int, value: int) -> str:

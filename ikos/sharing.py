@@ -2,11 +2,16 @@
 
 A value x in Z_q becomes shares that are uniform subject to their sum being x modulo q, so that
 any proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1).
+
+All shares but the last are uniform and independent of everything: keystreams. The shares of many
+users are therefore not kept. A row of them is drawn where it is needed, block of users by block,
+each from a source of its own that can be asked again, and only the last row is memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,14 +20,67 @@ from numpy.typing import NDArray
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource
 
-__all__ = ["share_columns", "split"]
+__all__ = ["USERS", "Sharing", "split"]
+
+USERS = 1 << 18
+"""Users whose shares of one row come from one source."""
+
+_LOCKS = 64
+_STEP = 1 << 17  # shares that are drawn and taken off at a time, in cache
 
 
-def _peel(remainder: NDArray[Any], column: NDArray[Any], group: Zq, rng: RandomSource) -> None:
-    """Fill ``column`` with uniform shares and take them off ``remainder``, block by block."""
-    for part in blocks(column.size):
-        rng.uniform_into(column[part], group)
-        group.subtract(remainder[part], column[part])
+class Sharing:
+    """Everybody's shares, any block of any row at any time, in the memory of one row.
+
+    Parameters
+    ----------
+    x : (n,) ndarray
+        Reduced elements in the group's dtype; overwritten, in time, by the last row.
+    group : Zq
+        The group.
+    messages : int
+        Shares of each user, at least 1.
+    rng : RandomSource
+        Where the secret comes from that all rows but the last are drawn from.
+
+    Notes
+    -----
+    `draw` may be called by several threads at once. The last row is complete once each block of
+    each other row was drawn with ``peel`` exactly once.
+    """
+
+    def __init__(self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> None:
+        self.last = x
+        self.group = group
+        self.messages = messages
+        self.blocks = tuple(blocks(x.size, USERS))
+        self._family = rng.family()
+        self._locks = [threading.Lock() for _ in range(min(_LOCKS, len(self.blocks)))]
+
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        """Overwrite ``out`` with one block of a row other than the last.
+
+        Parameters
+        ----------
+        row : int
+            From 0 to ``messages - 2``.
+        block : int
+            Number of a block of `blocks`.
+        out : ndarray
+            As long as the block; contiguous.
+        peel : bool
+            Whether to take the shares off the last row. Without, they are those that were drawn
+            before, or will be.
+        """
+        # One source for each block of each row, and no two of them alike: no two messages share
+        # randomness, whoever draws them and in whatever order.
+        source = self._family((row << 64) + block)
+        last = self.last[self.blocks[block]]
+        with self._locks[block % _LOCKS] if peel else nullcontext():
+            for part in blocks(out.size, _STEP):
+                source.uniform_into(out[part], self.group)
+                if peel:
+                    self.group.subtract(last[part], out[part])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
@@ -46,24 +104,9 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
         ``messages - 1`` rows are uniform and independent of ``x``.
     """
     shares = np.empty((messages, x.size), dtype=group.dtype)
-    remainder = shares[-1]
-    remainder[:] = x
-    for column in shares[:-1]:
-        _peel(remainder, column, group, rng)
+    shares[-1] = x
+    sharing = Sharing(shares[-1], group, messages, rng)
+    for row in range(messages - 1):
+        for number, block in enumerate(sharing.blocks):
+            sharing.draw(row, number, shares[row, block], peel=True)
     return shares
-
-
-def share_columns(
-    x: NDArray[Any], group: Zq, messages: int, rng: RandomSource
-) -> Iterator[NDArray[Any]]:
-    """Yield the rows that `split` would return, one at a time and in one reused buffer.
-
-    The memory needed is two rows, whatever ``messages`` is. A row that was yielded may be changed
-    by its receiver; it is overwritten at the next step.
-    """
-    remainder = x.copy()
-    column = np.empty_like(remainder)
-    for _ in range(messages - 1):
-        _peel(remainder, column, group, rng)
-        yield column
-    yield remainder

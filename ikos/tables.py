@@ -13,7 +13,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import flag, integer, quote
+from ikos.work import Progress
 
-__all__ = ["Progress", "check_delimiter", "read_column"]
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes or rows done, of how many) as a file is read."""
+__all__ = ["check_delimiter", "read_column"]
 
 BLOCK = 1 << 14
 CHUNK = 1 << 18

@@ -136,6 +136,10 @@ class ExclusiveEnd(DeterministicRandom):
     def uniform_into(self, out: NDArray[Any], group: Zq) -> None:
         super().uniform_into(out, Zq(group.q - 1))
 
+    def family(self) -> Callable[[int], RandomSource]:
+        seed = self.integer(1 << 64)
+        return lambda number: type(self)((seed << 128) + number)
+
 
 @pytest.mark.parametrize("q", [3 * 2**30, 3 * 2**62])
 def test_uniform_elements_of_the_library_pass(q: int) -> None:

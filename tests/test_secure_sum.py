@@ -205,7 +205,7 @@ def view_of(protocol: SecureSum) -> View:
 
 @pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
 def test_the_analyzer_refuses_incomplete_reports(shuffler: str, clear_share: bool) -> None:
-    protocol = SecureSum(5, 97, messages=4, shuffler=shuffler, clear_share=clear_share)
+    protocol = SecureSum(5, 2**30 - 35, messages=4, shuffler=shuffler, clear_share=clear_share)
     view = view_of(protocol)
     columns, clear = view.columns, view.clear
     broken = [
@@ -216,7 +216,7 @@ def test_the_analyzer_refuses_incomplete_reports(shuffler: str, clear_share: boo
         View(columns, None if clear_share else columns[0]),
         View(tuple(c[:-4] if shuffler == "single" else c[:-1] for c in columns), clear),
         View((columns[0].astype(np.int64), *columns[1:]), clear),
-        View((columns[0] + np.uint32(97), *columns[1:]), clear),
+        View((columns[0] + np.uint32(2**30 - 35), *columns[1:]), clear),
     ]
     assert protocol.analyze(view) == 10
     for bad in broken:

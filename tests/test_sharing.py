@@ -16,7 +16,7 @@ from statistical import FALSE_ALARM, uniform_p_value
 
 from ikos import SecureSum
 from ikos.modular import BLOCK, Zq
-from ikos.sharing import share_columns, split
+from ikos.sharing import split
 from ikos.testing import DeterministicRandom
 
 ORDERS = {
@@ -157,25 +157,6 @@ def test_one_message_is_the_value_itself() -> None:
     shares = split(x, group, 1, Ideal([], Fraction(0)))  # plays no outcome at all
     assert shares.tolist() == [[3, 9, 0]]
     assert not np.shares_memory(shares, x)
-
-
-@pytest.mark.parametrize("q", [2**16, 2**61 - 1, 2**64, 2**127 - 1])
-@pytest.mark.parametrize("messages", [1, 2, 6])
-def test_columns_one_at_a_time_are_the_rows_of_the_matrix(q: int, messages: int) -> None:
-    """Whatever the receiver does to a column, and leaving the stream in the same place."""
-    group = Zq(q)
-    x = group.elements(users(q, 1000))
-    one, other = DeterministicRandom(95), DeterministicRandom(95)
-    matrix = split(x, group, messages, one)
-    rows = 0
-    for row, column in zip(matrix, share_columns(x, group, messages, other), strict=True):
-        assert (row == column).all()
-        if rows < messages - 1:
-            column[:] = 0
-        rows += 1
-    assert rows == messages
-    assert x.tolist() == users(q, 1000)
-    assert one.bytes(16) == other.bytes(16)
 
 
 def test_shares_of_two_runs_differ() -> None:

@@ -27,8 +27,9 @@ from ikos.graphs.lemma_c5 import component_bound, excess_bound
 from ikos.graphs.models import multigraph, sample_targets
 from ikos.graphs.parts import parts_bound
 from ikos.graphs.rare_events import PlantedTally, rare_components
-from ikos.graphs.sampling import Interrupted, Tally, component_counts, tally_components
+from ikos.graphs.sampling import Tally, component_counts, tally_components
 from ikos.graphs.sweeps import Slack, Sweep, sweep
+from ikos.work import Interrupted
 
 __all__ = [
     "CollisionIdentity",

@@ -29,9 +29,10 @@ from ikos.graphs.component_law import (
 from ikos.graphs.components import BACKENDS
 from ikos.graphs.models import share_graph
 from ikos.graphs.rare_events import PlantedTally, rare_components
-from ikos.graphs.sampling import MAX_TRIALS, Interrupted, Tally, tally_components
+from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
+from ikos.work import Interrupted
 
 __all__ = ["FALSE_ALARM", "ComponentCheck", "ComponentRow", "check_components"]
 

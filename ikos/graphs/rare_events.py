@@ -45,9 +45,10 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_law import MAX_LAW_USERS, Enclosure, check_exponents
 from ikos.graphs.components import counted
 from ikos.graphs.models import sample_targets, share_graph
-from ikos.graphs.sampling import MAX_TRIALS, Interrupted, batches, spread
+from ikos.graphs.sampling import MAX_TRIALS, batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
+from ikos.work import Interrupted, spread
 
 __all__ = ["PlantedTally", "rare_components"]
 

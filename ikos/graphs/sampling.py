@@ -9,26 +9,26 @@ and only so many are under way at once.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Executor, Future
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, quote
+from ikos._validation import choice, integer
 from ikos.confidence import clopper_pearson
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.components import BACKENDS, counted
 from ikos.graphs.models import sample_targets, share_graph
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
+from ikos.work import Interrupted, Progress, spread
 
-__all__ = ["Interrupted", "Tally", "batches", "component_counts", "spread", "tally_components"]
+__all__ = ["Tally", "batches", "component_counts", "tally_components"]
 
 MAX_TRIALS = 1 << 50
 """Most graphs in one call of `tally_components`."""
@@ -37,32 +37,6 @@ MAX_COUNTS = 1 << 30
 """Most graphs in one call of `component_counts`, which returns a number for each."""
 
 _SLOTS_IN_BATCH = 1 << 20
-_WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
-
-_T = TypeVar("_T")
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while graphs were drawn, with the results that were complete.
-
-    It is a `KeyboardInterrupt`: where nobody catches it, the program ends as it always does.
-
-    Attributes
-    ----------
-    partial : object
-        What the function would have returned for ``done`` trials, or None.
-    done, trials : int
-        Trials that were done, and that were asked for.
-    """
-
-    def __init__(self, partial: Any, done: int, trials: int) -> None:
-        super().__init__(partial, done, trials)
-        self.partial = partial
-        self.done = done
-        self.trials = trials
-
-    def __str__(self) -> str:
-        return f"interrupted after {self.done:,} of {self.trials:,} graphs"
 
 
 @dataclass(frozen=True)
@@ -158,47 +132,6 @@ def _tallied(
     return Tally(n, graph, trials, dict(zip(values.tolist(), times.tolist(), strict=True)), alone)
 
 
-def spread(
-    work: Callable[..., _T], numbered: Iterator[tuple[int, int]], executor: Executor | None
-) -> Generator[_T, None, None]:
-    """Yield the results of batches in their order; a bounded number of them is under way.
-
-    Parameters
-    ----------
-    work : callable
-        Takes a batch's number and size; can be pickled where the executor needs that.
-    numbered : iterator
-        Numbers and sizes.
-    executor : Executor or None
-        Where to run; here, one after the other, for None.
-    """
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
-    if executor is None:
-        for batch in numbered:
-            yield work(*batch)
-        return
-    workers = getattr(executor, "_max_workers", None) or _WORKERS
-    under_way: deque[Future[_T]] = deque()
-    try:
-        for batch in numbered:
-            under_way.append(executor.submit(work, *batch))
-            if len(under_way) >= 4 * workers:
-                yield _first(under_way)
-        while under_way:
-            yield _first(under_way)
-    finally:
-        for future in under_way:
-            future.cancel()
-
-
-def _first(under_way: deque[Future[_T]]) -> _T:
-    """Return the first result; it stays among those to be cancelled while it is waited for."""
-    result = under_way[0].result()
-    under_way.popleft()
-    return result
-
-
 def component_counts(
     n: int,
     m: int,
@@ -209,7 +142,7 @@ def component_counts(
     backend: str = "scipy",
     rng: RandomSource | None = None,
     executor: Executor | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> NDArray[np.int64]:
     """Draw share graphs and return the number of components of each.
 
@@ -282,7 +215,7 @@ def tally_components(
     backend: str = "scipy",
     rng: RandomSource | None = None,
     executor: Executor | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Tally:
     """Draw share graphs and tally their components, in memory that does not grow with trials.
 

@@ -12,14 +12,12 @@ from ikos._validation import integer
 from ikos.accuracy import default_precision
 from ikos.counts import ANALYSES, MessageCount, least
 from ikos.counts.floor import counting_floor
+from ikos.work import Progress
 
 __all__ = ["BOTH_WAYS", "Curve", "attack_estimate", "grid", "private_curves", "secure_curves"]
 
 Setting = tuple[str, bool]
 """A shuffler, and whether there is a clear share."""
-
-Progress = Callable[[int, int], None]
-"""To be called with what is done and the whole."""
 
 BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 """The settings of BBGN20 and of IKOS06; the others need as many messages, give or take one."""

@@ -11,13 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from ikos._validation import choice
 from ikos.results import Cost, Guarantee
 
-__all__ = ["MODELS", "Compared", "Progress", "chosen", "made", "ranked"]
+__all__ = ["MODELS", "Compared", "chosen", "made", "ranked"]
 
 MODELS = ("central", "shuffle", "local")
 """Whom users trust: a curator; shufflers, or some of the other users; nobody."""
-
-Progress = Callable[[int, int], None]
-"""To be called with what is done and the whole."""
 
 
 class Named(Protocol):

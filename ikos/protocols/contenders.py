@@ -20,7 +20,7 @@ from ikos.bounds import Bounds
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.protocols.compared import MODELS, Compared, Progress, chosen, made, ranked
+from ikos.protocols.compared import MODELS, Compared, chosen, made, ranked
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
 from ikos.protocols.interface import SumProtocol, budget
@@ -34,6 +34,7 @@ from ikos.protocols.unary_csuzz19 import UnaryEncoding
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 from ikos.summation import PrivateSum
+from ikos.work import Progress
 
 __all__ = [
     "CONTENDERS",

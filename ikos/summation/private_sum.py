@@ -28,7 +28,10 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult
 from ikos.sharing import split
 from ikos.shuffling import View
-from ikos.summation.secure_sum import Progress, SecureSum, digest
+from ikos.summation.everybody import Engine, Values, add_up, gathered
+from ikos.summation.mixing import Setting
+from ikos.summation.secure_sum import SecureSum, digest
+from ikos.work import Progress
 
 __all__ = ["PrivateSum", "checked_modulus", "checked_precision"]
 
@@ -320,17 +323,17 @@ class PrivateSum:
             As `SecureSum.report` returns them; the same warnings apply. The time that this takes
             depends, slightly, on the noise: do not send at once when it is done.
         """
-        noisy = self._randomize(self._reals([x]), secure(rng))
-        group = self.secure_sum.group
-        return split(noisy, group, self.messages.total, secure(rng))[:, 0].copy()
+        source = secure(rng)
+        noisy = self.encoded(self.checked([x]), source.streams()(0))
+        return split(noisy, self.secure_sum.group, self.messages.total, source)[:, 0].copy()
 
-    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+    def randomize(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's shares of rounded and noisy values.
 
         Parameters
         ----------
-        x : (k,) array_like of float
-            Values in ``[lower, upper]``, ``min_honest <= k <= n``.
+        x : (k,) array_like of float, or iterator of such
+            Values in ``[lower, upper]``, ``min_honest <= k <= n``, or blocks of them.
         rng : RandomSource, optional
             Secure randomness by default.
 
@@ -339,20 +342,22 @@ class PrivateSum:
         (total, k) ndarray
             Row j is what goes to shuffler j; with a clear share, it is the last row.
         """
-        return self.secure_sum.share(self._randomize(self._users(x), secure(rng)), rng)
+        source = secure(rng)
+        group = self.secure_sum.group
+        return split(gathered(self, x, source), group, self.messages.total, source)
 
-    def _reals(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
-        """Return values as doubles, each checked, and still in the data's units."""
-        values = self.bounds.values(x)
-        return whole(values) if self.integers else values
+    @property
+    def setting(self) -> Setting:
+        """What is sent to whom."""
+        return self.secure_sum.setting
 
-    def _users(self, x: ArrayLike) -> NDArray[np.float64]:
-        values = self._reals(x)
-        enough("x", values.size, self.min_honest, self.n)
-        return values
+    def checked(self, x: ArrayLike | Sequence[float], first: int = 0) -> NDArray[np.float64]:
+        """Return values as doubles in the data's units, each looked at; from user ``first`` on."""
+        values = self.bounds.values(x, first)
+        return whole(values, first) if self.integers else values
 
-    def _randomize(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        """Return rounded and noisy values as group elements."""
+    def encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        """Return checked values, rounded and noisy, as group elements."""
         group = self.secure_sum.group
         if self.integers:
             encoded = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
@@ -365,6 +370,10 @@ class PrivateSum:
         group.add(changed, group.reduce(noise[noisy]))
         elements[noisy] = changed
         return elements
+
+    def check_users(self, users: int, name: str) -> None:
+        """Refuse fewer users than the guarantee counts on, and more than there are."""
+        enough(name, users, self.min_honest, self.n)
 
     # The shufflers
 
@@ -409,21 +418,32 @@ class PrivateSum:
 
     def run(
         self,
-        x: ArrayLike,
+        x: Values,
         rng: RandomSource | None = None,
         *,
+        threads: int | None = None,
+        cluster: Engine | None = None,
         progress: Progress | None = None,
     ) -> SumResult:
         """Run the protocol on everybody's values, here.
 
+        The same as `randomize`, `shuffle` and `analyze` with the same ``rng``, message for message,
+        in the memory of the values and one column for each thread.
+
         Parameters
         ----------
-        x : (k,) array_like of float
-            Values in ``[lower, upper]``, ``min_honest <= k <= n``.
+        x : (k,) array_like of float, or iterator of such
+            Values in ``[lower, upper]``, ``min_honest <= k <= n``; or a memory map; or an iterator
+            over blocks of any lengths.
         rng : RandomSource, optional
             Secure randomness by default.
+        threads : int, optional
+            How many columns are worked on at once; by default one on each core where there are
+            enough messages. No result depends on it.
+        cluster : ikos.cluster.Cluster, optional
+            Workers of Dask to run it on instead.
         progress : callable, optional
-            Called with the columns done and their number.
+            Called with the pieces of the shufflers' output that are done, and their number.
 
         Returns
         -------
@@ -435,11 +455,12 @@ class PrivateSum:
         TypeError, ValueError
             If a value is not a real number within the bounds (NaN is not), or there are too few
             or too many. Nothing is clipped.
+        Interrupted
+            At Ctrl-C, a `KeyboardInterrupt`; nothing was released.
         """
         source = secure(rng)
-        values = self._users(x)
-        z = self.secure_sum.run_elements(self._randomize(values, source), source, progress)
-        result = self._result(z, values.size)
+        z, users = add_up(self, x, source, threads=threads, cluster=cluster, progress=progress)
+        result = self._result(z, users)
         return replace(result, guarantee=result.guarantee.of_run(source))
 
     def __repr__(self) -> str:

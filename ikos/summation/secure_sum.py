@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,13 +18,13 @@ from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost
-from ikos.sharing import share_columns, split
-from ikos.shuffling import ORDERS, View, release, shuffle
+from ikos.sharing import split
+from ikos.shuffling import ORDERS, View, shuffle
+from ikos.summation.everybody import Engine, Values, add_up, gathered
+from ikos.summation.mixing import Setting, mixed_sum
+from ikos.work import Progress
 
-__all__ = ["Progress", "SecureSum", "digest"]
-
-Progress = Callable[[int, int], None]
-"""Called with (columns done, columns in all) as a run goes on."""
+__all__ = ["SecureSum", "digest"]
 
 
 def digest(parameters: dict[str, object]) -> str:
@@ -148,6 +148,11 @@ class SecureSum:
         return Zq(self.q)
 
     @property
+    def setting(self) -> Setting:
+        """What is sent to whom."""
+        return Setting(self.group, self.messages.total, self.clear_share, self.shuffler == "single")
+
+    @property
     def clear_share(self) -> bool:
         """Whether the last share of each user bypasses the shufflers."""
         return bool(self.messages.clear)
@@ -194,8 +199,9 @@ class SecureSum:
             Send all of them or none, and never two reports for one sum: a second sharing of a
             value links shares.
         """
-        element = self.group.elements([x])
-        return split(element, self.group, self.messages.total, secure(rng))[:, 0].copy()
+        source = secure(rng)
+        element = self.encoded(self.checked([x]), source.streams()(0))
+        return split(element, self.group, self.messages.total, source)[:, 0].copy()
 
     def share(self, x: ArrayLike | Sequence[int], rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's shares.
@@ -219,16 +225,23 @@ class SecureSum:
         TypeError, ValueError
             If a value is not an integer in ``[0, q)``, or there are too few or too many.
         """
-        return split(self._inputs(x), self.group, self.messages.total, secure(rng))
+        source = secure(rng)
+        return split(gathered(self, x, source), self.group, self.messages.total, source)
 
-    def _inputs(self, x: ArrayLike | Sequence[int]) -> NDArray[Any]:
-        elements = self.group.elements(list(x) if isinstance(x, range) else x)
+    def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
+        """Return values as group elements, each looked at; the first is user number ``first``."""
+        elements = self.group.elements(list(x) if isinstance(x, range) else x, first=first)
         if elements.ndim != 1:
             raise ValueError(f"x must be one-dimensional, got shape {elements.shape}")
-        self._check_users(elements.size, "x")
         return elements
 
-    def _check_users(self, users: int, name: str) -> None:
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return what users with checked values share: these as they are."""
+        del rng
+        return values
+
+    def check_users(self, users: int, name: str) -> None:
+        """Refuse fewer users than the guarantee counts on, and more than there are."""
         if not self.min_honest <= users <= self.n:
             wanted = f"{self.n}"
             if self.min_honest < self.n:
@@ -266,7 +279,7 @@ class SecureSum:
                 f"shares must have shape ({self.messages.total}, users), got {shares.shape}: "
                 "all of a user's shares are needed, or none"
             )
-        self._check_users(shares.shape[1], "shares")
+        self.check_users(shares.shape[1], "shares")
         if not self.group.contains(shares):
             raise ValueError(
                 f"shares must be of dtype {self.group.dtype} in [0, q) for q = {quote(self.q)}, "
@@ -306,7 +319,7 @@ class SecureSum:
             sizes.add(view.clear.size)
         if len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
             raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
-        self._check_users(int(users), "view")
+        self.check_users(int(users), "view")
         for column in (*view.columns, *(() if view.clear is None else (view.clear,))):
             if not self.group.contains(column):
                 raise ValueError(
@@ -332,48 +345,51 @@ class SecureSum:
 
     def run(
         self,
-        x: ArrayLike | Sequence[int],
+        x: Values,
         rng: RandomSource | None = None,
         *,
+        threads: int | None = None,
+        cluster: Engine | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Run the protocol on everybody's values, here, and return the sum modulo q.
 
-        The same as `share`, `shuffle` and `analyze` with the same ``rng``. With parallel shufflers
-        one column exists at a time, so that the memory needed is a few times that of ``x``,
-        whatever the number of messages; a single shuffler must hold all messages.
+        The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
+        the memory of the values and one column for each thread.
 
         Parameters
         ----------
-        x : (n,) array_like of int
-            As for `share`.
+        x : (n,) array_like of int, or iterator of such
+            As for `share`, or a memory map, or an iterator over blocks of any lengths.
         rng : RandomSource, optional
             Secure randomness by default.
+        threads : int, optional
+            How many columns are worked on at once; by default one on each core where there are
+            enough messages. No result depends on it.
+        cluster : ikos.cluster.Cluster, optional
+            Workers of Dask to run it on instead.
         progress : callable, optional
-            Called with the columns done and their number.
-        """
-        return self.run_elements(self._inputs(x), secure(rng), progress)
+            Called with the pieces of the shufflers' output that are done, and their number.
 
-    def run_elements(
-        self, elements: NDArray[Any], rng: RandomSource, progress: Progress | None = None
-    ) -> int:
-        """Run the protocol on reduced elements; what `run` does after its checks."""
-        total = 0
-        if self.shuffler == "single":
-            shares = split(elements, self.group, self.messages.total, rng)
-            if self.clear_share:
-                total += self.group.sum(shares[-1])
-                shares = shares[:-1]
-            total += self.group.sum(release(shares.reshape(-1), "sorted", rng))
-            if progress is not None:
-                progress(1, 1)
-            return total % self.q
-        for j, column in enumerate(share_columns(elements, self.group, self.messages.total, rng)):
-            shuffled = j < self.messages.shuffled
-            total += self.group.sum(release(column, "sorted", rng) if shuffled else column)
-            if progress is not None:
-                progress(j + 1, self.messages.total)
-        return total % self.q
+        Raises
+        ------
+        TypeError, ValueError
+            As `share`.
+        Interrupted
+            At Ctrl-C, a `KeyboardInterrupt`; no sum is known then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> SecureSum(300, 2**20).run(np.arange(start, start + 100) for start in (0, 100, 200))
+        44850
+        """
+        source = secure(rng)
+        return add_up(self, x, source, threads=threads, cluster=cluster, progress=progress)[0]
+
+    def run_elements(self, elements: NDArray[Any], rng: RandomSource) -> int:
+        """Run the protocol on reduced elements, which are overwritten."""
+        return mixed_sum(elements, self.setting, rng)
 
     def __repr__(self) -> str:
         extras = ""

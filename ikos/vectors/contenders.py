@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ikos._validation import integer
-from ikos.protocols.compared import Compared, Progress, chosen, made, ranked
+from ikos.protocols.compared import Compared, chosen, made, ranked
 from ikos.protocols.interface import budget
 from ikos.protocols.reports import MAX_USERS
 from ikos.vectors.categories import Categories
@@ -23,6 +23,7 @@ from ikos.vectors.private_sum import PrivateVectorSum
 from ikos.vectors.privkv import PrivKV
 from ikos.vectors.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
+from ikos.work import Progress
 
 __all__ = ["VECTOR_CONTENDERS", "VectorContender", "VectorRow", "vector_comparison"]
 

@@ -23,12 +23,13 @@ from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
-from ikos.summation.secure_sum import Progress, digest
+from ikos.summation.secure_sum import digest
 from ikos.vectors.domains import Domain
 from ikos.vectors.encoding import Encoding, encoding_of, settled
 from ikos.vectors.hidden_noise import MAX_RELEASES, HiddenNoise, Hiding, reports
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.secure_sum import LAYOUTS, Elements, SecureVectorSum
+from ikos.work import Progress
 
 __all__ = ["CoordinateError", "PrivateVectorSum"]
 

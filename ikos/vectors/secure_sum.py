@@ -20,8 +20,9 @@ from ikos.results import Cost
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation import SecureSum
-from ikos.summation.secure_sum import Progress, digest
+from ikos.summation.secure_sum import digest
 from ikos.vectors.domains import MAX_DIMENSION
+from ikos.work import Progress
 
 __all__ = ["LAYOUTS", "SecureVectorSum"]
 

@@ -65,6 +65,12 @@ class Script(RandomSource):
         self.denominator *= chance.denominator
         return outcome
 
+    def streams(self) -> Callable[[int], RandomSource]:
+        return lambda number: self
+
+    def family(self) -> Callable[[int], RandomSource]:
+        return lambda number: self  # for experiments that ask for no source twice
+
     def _read_into(self, out: memoryview) -> None:
         raise AssertionError("raw bytes were asked of a script")
 

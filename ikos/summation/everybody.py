@@ -1,0 +1,181 @@
+"""Everybody's values, from wherever they are, to one sum: block of users by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos.modular import blocks
+from ikos.randomness import RandomSource
+from ikos.summation.mixing import WORTHWHILE, Setting, mixed_sum
+from ikos.work import Interrupted, Progress, spread, threads_for
+
+__all__ = ["USERS", "Clients", "Engine", "Values", "add_up", "gathered"]
+
+USERS = 1 << 18
+"""Users whose rounding and noise come from one source."""
+
+Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
+"""An array, a list, a memory map, or an iterator over blocks of values."""
+
+
+class Clients(Protocol):
+    """What clients do with their values, and to whom they send what."""
+
+    @property
+    def setting(self) -> Setting:
+        """What is sent to whom."""
+
+    def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
+        """Return values that were looked at; the first is user number ``first``."""
+
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return the group elements, a new array, that users with checked values share."""
+
+    def check_users(self, users: int, name: str) -> None:
+        """Refuse too few users and too many."""
+
+
+class Engine(Protocol):
+    """Where a sum is run, other than here: `ikos.cluster.Cluster`."""
+
+    def add_up(
+        self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
+    ) -> tuple[int, int]:
+        """Return the sum modulo q of everybody's elements, and how many users there were."""
+
+
+def _blocks_of(clients: Clients, x: NDArray[Any] | Iterator[ArrayLike]) -> Iterator[NDArray[Any]]:
+    """Yield checked values, `USERS` at a time, however they come."""
+    if not isinstance(x, Iterator):
+        for part in blocks(x.size, USERS):
+            yield clients.checked(x[part], part.start)
+        return
+    first, held, kept = 0, 0, []
+    for some in x:
+        values = clients.checked(some, first)
+        first += values.size
+        kept.append(values)
+        held += values.size
+        if held >= USERS:
+            together = np.concatenate(kept)
+            whole = held - held % USERS
+            for part in blocks(whole, USERS):
+                yield together[part]
+            kept, held = [together[whole:]], held - whole
+    if held:
+        yield np.concatenate(kept)
+
+
+def _cuttable(clients: Clients, x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
+    """Return values as an iterator, or as an array of which parts are still to be looked at."""
+    if hasattr(x, "__dask_graph__"):
+        raise TypeError("x is a Dask collection: say where to work on it with cluster=")
+    if isinstance(x, Iterator):
+        return x
+    if isinstance(x, np.ndarray) and x.ndim == 1:
+        return x
+    # numpy would make something else of a list before anyone could look, so that it is looked at
+    # as a whole; as is what has no users, to be refused
+    return clients.checked(x)
+
+
+def gathered(
+    clients: Clients, x: Values, rng: RandomSource, threads: int | None = None
+) -> NDArray[Any]:
+    """Return the group elements that everybody shares.
+
+    Parameters
+    ----------
+    clients : Clients
+        What they do.
+    x : Values
+        An iterator is read once.
+    rng : RandomSource
+        Source k of its `streams` is for block k of `USERS` users, however they came.
+    threads : int, optional
+        How many blocks are encoded at once; by default one on each core where there are many users.
+
+    Returns
+    -------
+    (users,) ndarray
+        A new array of the group's dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is not one that the clients may have, or there are too few or too many.
+    """
+    given = _cuttable(clients, x)
+    streams = rng.streams()
+    total = None if isinstance(given, Iterator) else given.size
+    if total is not None:
+        clients.check_users(total, "x")
+    many = threads_for(threads, WORTHWHILE if total is None else 8 * total, WORTHWHILE)
+
+    def encode(number: int, values: NDArray[Any]) -> NDArray[Any]:
+        return clients.encoded(values, streams(number))
+
+    with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
+        numbered = enumerate(_blocks_of(clients, given))
+        with closing(spread(encode, numbered, executor)) as parts:
+            if total is None:
+                found = list(parts)
+                empty = np.empty(0, dtype=clients.setting.group.dtype)
+                elements = np.concatenate(found) if found else empty
+            else:
+                elements = np.empty(total, dtype=clients.setting.group.dtype)
+                for part, some in zip(blocks(total, USERS), parts, strict=True):
+                    elements[part] = some
+    if total is None:
+        clients.check_users(elements.size, "x")
+    return elements
+
+
+def add_up(
+    clients: Clients,
+    x: Values,
+    rng: RandomSource,
+    *,
+    threads: int | None = None,
+    cluster: Engine | None = None,
+    progress: Progress | None = None,
+) -> tuple[int, int]:
+    """Run a secure summation on everybody's values.
+
+    Parameters
+    ----------
+    clients, x, rng, threads
+        As for `gathered`.
+    cluster : Engine, optional
+        Where to run it; here by default.
+    progress : callable, optional
+        Called with the pieces of the shufflers' output that are done, and their number.
+
+    Returns
+    -------
+    z, users : int
+        The sum modulo q of their elements, and how many users there were.
+
+    Raises
+    ------
+    Interrupted
+        At Ctrl-C; nothing was released.
+    """
+    if cluster is not None:
+        if threads is not None:
+            raise ValueError(f"threads must be None with cluster=, got {threads!r}")
+        return cluster.add_up(clients, x, rng, progress)
+    try:
+        elements = gathered(clients, x, rng, threads)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(None, 0, 1, "steps: values were being read") from None
+    users = elements.size
+    return mixed_sum(elements, clients.setting, rng, threads=threads, progress=progress), users

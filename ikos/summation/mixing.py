@@ -1,0 +1,305 @@
+"""Shares to shufflers to sums: a whole secure summation in the memory of a few columns.
+
+What each shuffler releases is all of its messages, sorted. Here it is made one range of values at
+a time, where it would be too long for one piece, and each piece is added up and forgotten. The
+pieces in their order are the release (`ikos.shuffling.release`) of all the messages, drawn by
+`ikos.sharing.Sharing`; no other is made.
+
+Most pieces are whole columns: drawn once, taken off the last share, sorted in place. What is left
+over when the columns do not go evenly into the threads, and what is longer than a piece may be,
+is first taken off the last share and then drawn again, once for each range.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.modular import Zq, blocks
+from ikos.randomness import RandomSource
+from ikos.sharing import Sharing
+from ikos.shuffling import release
+from ikos.work import Interrupted, Progress, spread, threads_for
+
+__all__ = ["LONGEST", "WORTHWHILE", "Piece", "Receiver", "Setting", "mixed_sum", "planned"]
+
+LONGEST = 1 << 27
+"""Messages of a piece at most, up to chance: 1 GiB of uint64."""
+
+WORTHWHILE = 1 << 21
+"""Messages in all from which on all cores are used."""
+
+Receiver = Callable[["Piece", NDArray[Any]], int]
+"""The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is sent to whom.
+
+    Attributes
+    ----------
+    group : Zq
+        Where messages are from.
+    messages : int
+        Of each user, the clear share included.
+    clear : bool
+        Whether the last one is a clear share.
+    single : bool
+        Whether one shuffler gets all others, or each a shuffler of its own.
+    """
+
+    group: Zq
+    messages: int
+    clear: bool
+    single: bool
+
+    @property
+    def shuffled(self) -> int:
+        """Shuffled messages of each user."""
+        return self.messages - self.clear
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of the values in the output of one shuffler.
+
+    Attributes
+    ----------
+    shuffler : int
+        Whose output.
+    rows : range
+        The rows of shares that it gets.
+    part, parts : int
+        The range: that of values v with ``v * parts // q == part``.
+    peel : bool
+        Whether drawing it takes its shares off the last row.
+    """
+
+    shuffler: int
+    rows: range
+    part: int
+    parts: int
+    peel: bool
+
+    def ends(self, q: int) -> tuple[int, int]:
+        """Return the smallest and the largest value of the range."""
+        return -(-self.part * q // self.parts), -(-(self.part + 1) * q // self.parts) - 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done, in order: the first two together, then the third.
+
+    Attributes
+    ----------
+    whole : tuple of Piece
+        Pieces that need no other's work.
+    peeled : tuple of (int, int)
+        Rows and blocks to be taken off the last row beside them.
+    later : tuple of Piece
+        Pieces that are made, after that, from shares drawn again or from the last row.
+    """
+
+    whole: tuple[Piece, ...]
+    peeled: tuple[tuple[int, int], ...]
+    later: tuple[Piece, ...]
+
+
+def planned(setting: Setting, users: int, *, cuts: int, threads: int, longest: int) -> Plan:
+    """Return the pieces that a sum is made of.
+
+    Parameters
+    ----------
+    setting : Setting
+        What is sent to whom.
+    users : int
+        How many.
+    cuts : int
+        Blocks of users.
+    threads : int
+        How many pieces are made at once.
+    longest : int
+        Messages of a piece at most.
+    """
+    shuffled = setting.shuffled
+    if setting.single:
+        groups = [range(shuffled)] if shuffled else []
+    else:
+        groups = [range(row, row + 1) for row in range(shuffled)]
+    last = None if setting.clear else shuffled - 1
+    # The last row of parallel shufflers is complete when all others are drawn, and not before.
+    fitting = [
+        number
+        for number, rows in enumerate(groups)
+        if len(rows) * users <= longest and (setting.single or rows[0] != last)
+    ]
+    over = len(fitting) % threads
+    # as many ranges of each column left over as threads are there for it; of one, none is made
+    share = threads // over if over else 1
+    whole = fitting if share == 1 else fitting[:-over]
+    later: list[Piece] = []
+    for number, rows in enumerate(groups):
+        if number not in set(whole):
+            least = share if number in set(fitting) else threads
+            parts = max(least, -(-len(rows) * users // longest))
+            later += (Piece(number, rows, part, parts, False) for part in range(parts))
+    drawn = {row for piece in later for row in piece.rows if row != last}
+    return Plan(
+        tuple(Piece(number, groups[number], 0, 1, True) for number in whole),
+        tuple((row, block) for row in sorted(drawn) for block in range(cuts)),
+        tuple(later),
+    )
+
+
+class _Shufflers:
+    """The shufflers at work on one sharing."""
+
+    def __init__(
+        self, sharing: Sharing, receive: Receiver, rng: RandomSource, stop: threading.Event
+    ) -> None:
+        self.sharing = sharing
+        self.receive = receive
+        self.rng = rng
+        self.stop = stop
+        self._local = threading.local()
+
+    def _buffer(self, size: int) -> NDArray[Any]:
+        """Return memory for so many messages, the same again for each piece of a thread."""
+        held: NDArray[Any] | None = getattr(self._local, "buffer", None)
+        if held is None or held.size < size:
+            held = self._local.buffer = np.empty(size, dtype=self.sharing.group.dtype)
+        return held[:size]
+
+    def make(self, piece: Piece) -> int:
+        """Make a piece of a shuffler's output, and return what the analyzer makes of it."""
+        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
+        self._go_on()
+        return self.receive(piece, release(messages, "sorted", self.rng))
+
+    def peel(self, row: int, block: int) -> None:
+        """Take one block of a row off the last row."""
+        self._drawn(row, block, peel=True)
+
+    def _go_on(self) -> None:
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+
+    def _drawn(self, row: int, block: int, *, peel: bool) -> NDArray[Any]:
+        self._go_on()
+        here = self.sharing.blocks[block]
+        if row == self.sharing.messages - 1:
+            return self.sharing.last[here]
+        out = np.empty(here.stop - here.start, dtype=self.sharing.group.dtype)
+        self.sharing.draw(row, block, out, peel=peel)
+        return out
+
+    def _whole(self, piece: Piece) -> NDArray[Any]:
+        """Return all messages of some rows; the last row, if it is one of them, is the last."""
+        users, last = self.sharing.last.size, self.sharing.messages - 1
+        if piece.rows[0] == last:
+            return self.sharing.last
+        messages = self._buffer(len(piece.rows) * users).reshape(-1, users)
+        for place, row in enumerate(piece.rows):
+            if row == last:
+                messages[place] = self.sharing.last
+                continue
+            cuts = self.sharing.blocks
+            for step in range(len(cuts)):
+                self._go_on()
+                # each row begins elsewhere, so that threads seldom wait for the same users
+                number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
+                self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
+        return messages.reshape(-1)
+
+    def _range(self, piece: Piece) -> NDArray[Any]:
+        """Return the messages of some rows that are in a range of values."""
+        low, high = piece.ends(self.sharing.group.q)
+        found = []
+        for row in piece.rows:
+            for number in range(len(self.sharing.blocks)):
+                drawn = self._drawn(row, number, peel=False)
+                for part in blocks(drawn.size):
+                    some = drawn[part]
+                    found.append(some[(some >= low) & (some <= high)])
+        return np.concatenate(found) if found else self.sharing.last[:0]
+
+
+def mixed_sum(
+    elements: NDArray[Any],
+    setting: Setting,
+    rng: RandomSource,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    receive: Receiver | None = None,
+    longest: int = LONGEST,
+) -> int:
+    """Share everybody's elements, pass the shares through the shufflers and return their sum.
+
+    Parameters
+    ----------
+    elements : (n,) ndarray
+        Reduced elements of the group; overwritten.
+    setting : Setting
+        What is sent to whom.
+    rng : RandomSource
+        For shares and shufflers.
+    threads : int, optional
+        How many pieces are made at once; by default one for each core where there are `WORTHWHILE`
+        messages. What is released does not depend on it.
+    progress : callable, optional
+        Called with the pieces done and their number.
+    receive : callable, optional
+        What the analyzer does with a piece; by default it adds it up.
+    longest : int
+        Messages of a piece at most, up to chance.
+
+    Returns
+    -------
+    int
+        The sum modulo q.
+
+    Raises
+    ------
+    Interrupted
+        At Ctrl-C. There is no partial sum: any of them is uniform.
+    """
+    group = setting.group
+    sharing = Sharing(elements, group, setting.messages, rng)
+    many = threads_for(threads, elements.size * setting.messages, WORTHWHILE)
+    plan = planned(setting, elements.size, cuts=len(sharing.blocks), threads=many, longest=longest)
+    stop = threading.Event()
+    shufflers = _Shufflers(sharing, receive or (lambda _, a: group.sum(a)), rng, stop)
+    wanted = len(plan.whole) + len(plan.later)
+    total = done = 0
+    try:
+        with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
+            try:
+                for pieces, peeled in ((plan.whole, plan.peeled), (plan.later, ())):
+                    with (
+                        closing(spread(shufflers.make, ((p,) for p in pieces), executor)) as sums,
+                        closing(spread(shufflers.peel, peeled, executor)) as rests,
+                    ):
+                        for found in sums:
+                            total += found
+                            done += 1
+                            if progress is not None:
+                                progress(done, wanted)
+                        for _ in rests:
+                            pass
+            except BaseException:
+                stop.set()  # before the executor waits for its threads
+                raise
+    except KeyboardInterrupt:
+        raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+    if setting.clear:
+        total += group.sum(sharing.last)
+    return total % group.q

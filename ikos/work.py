@@ -1,0 +1,111 @@
+"""Long work: told as it goes on, spread over cores, and ended by Ctrl-C without a trace."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+from ikos._validation import integer, quote
+
+__all__ = ["Interrupted", "Progress", "cores", "spread", "threads_for"]
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and the whole, as work goes on."""
+
+_WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
+
+_T = TypeVar("_T")
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of work, with the results that were complete.
+
+    It is a `KeyboardInterrupt`: where nobody catches it, the program ends as it always does.
+
+    Parameters
+    ----------
+    partial : object
+        What the work would have returned for ``done`` parts of it, or None.
+    done, trials : int
+        Parts that were done, and that were asked for.
+    what : str
+        What the parts are.
+    """
+
+    def __init__(self, partial: Any, done: int, trials: int, what: str = "graphs") -> None:
+        super().__init__(partial, done, trials, what)
+        self.partial = partial
+        self.done = done
+        self.trials = trials
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads_for(threads: object, steps: int, worthwhile: int) -> int:
+    """Return how many threads to use: as asked, or all cores where the work is long enough.
+
+    Parameters
+    ----------
+    threads : int or None
+        As the user says; None for the default.
+    steps : int
+        Steps of work.
+    worthwhile : int
+        Steps from which on further threads are worth their start.
+    """
+    if threads is not None:
+        return integer("threads", threads, low=1, high=1024)
+    return cores() if steps >= worthwhile else 1
+
+
+def spread(
+    work: Callable[..., _T], tasks: Iterable[tuple[Any, ...]], executor: Executor | None
+) -> Generator[_T, None, None]:
+    """Yield the results of tasks in their order; a bounded number of them is under way.
+
+    Parameters
+    ----------
+    work : callable
+        Takes the arguments of a task; can be pickled where the executor needs that.
+    tasks : iterable of tuple
+        Arguments of each.
+    executor : Executor or None
+        Where to run; here, one after the other, for None.
+    """
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
+    if executor is None:
+        for task in tasks:
+            yield work(*task)
+        return
+    workers = getattr(executor, "_max_workers", None) or _WORKERS
+    under_way: deque[Future[_T]] = deque()
+    try:
+        for task in tasks:
+            under_way.append(executor.submit(work, *task))
+            if len(under_way) >= 4 * workers:
+                yield _first(under_way)
+        while under_way:
+            yield _first(under_way)
+    finally:
+        for future in under_way:
+            future.cancel()
+
+
+def _first(under_way: deque[Future[_T]]) -> _T:
+    """Return the first result; it stays among those to be cancelled while it is waited for."""
+    result = under_way[0].result()
+    under_way.popleft()
+    return result
