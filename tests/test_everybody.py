@@ -1,0 +1,236 @@
+"""Values from lists, arrays, memory maps and iterators: one and the same sum."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ikos import PrivateSum, SecureSum
+from ikos.randomness import RandomSource
+from ikos.summation import everybody
+from ikos.summation.everybody import Clients, gathered
+from ikos.testing import DeterministicRandom
+from ikos.work import Interrupted
+
+N = 1000
+PRIVATE = PrivateSum(N, 1, 1e-6, lower=-2, upper=3)
+VALUES = np.random.default_rng(0).uniform(-2, 3, N)
+
+
+def cut(x: Any, sizes: list[int]) -> Iterator[Any]:
+    """Yield x in pieces of the sizes, and then the rest."""
+    start = 0
+    for size in sizes:
+        yield x[start : start + size]
+        start += size
+    yield x[start:]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make users come in blocks of 64."""
+    monkeypatch.setattr(everybody, "USERS", 64)
+
+
+# The same, however they come
+
+
+@given(st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 2, 3]))
+def test_a_sum_does_not_depend_on_how_values_are_cut(sizes: list[int], threads: int) -> None:
+    usual = everybody.USERS
+    everybody.USERS = 64
+    try:
+        expected = PRIVATE.run(VALUES, DeterministicRandom(1), threads=1)
+        assert PRIVATE.run(cut(VALUES, sizes), DeterministicRandom(1), threads=threads) == expected
+        assert PRIVATE.run(VALUES, DeterministicRandom(1), threads=threads) == expected
+    finally:
+        everybody.USERS = usual
+
+
+@pytest.mark.usefixtures("small")
+def test_the_three_steps_are_the_same_as_the_run() -> None:
+    rng = DeterministicRandom(2)
+    by_steps = PRIVATE.analyze(PRIVATE.shuffle(PRIVATE.randomize(VALUES, rng)))
+    assert by_steps.estimate == PRIVATE.run(VALUES, DeterministicRandom(2)).estimate
+    blocks = PRIVATE.randomize(cut(VALUES, [1, 500, 2]), DeterministicRandom(2))
+    assert (blocks == PRIVATE.randomize(VALUES, DeterministicRandom(2))).all()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.uint64, object])
+def test_a_memory_map_a_list_and_an_iterator_have_the_same_sum(tmp_path: Path, dtype: Any) -> None:
+    protocol = SecureSum(N, 2**61 - 1, messages=5)
+    x = (np.arange(N) % 251).astype(dtype)
+    expected = sum(x.tolist())
+    assert protocol.run(x) == protocol.run(x.tolist()) == expected
+    assert protocol.run(tuple(x.tolist())) == protocol.run(iter([x])) == expected
+    assert protocol.run(cut(x.tolist(), [3, 0, 700])) == expected
+    assert protocol.run(part for part in (x[:500:-1], x[:501])) == expected
+    if dtype is not object:
+        np.save(tmp_path / "x.npy", x)
+        mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+        assert isinstance(mapped, np.memmap)
+        assert protocol.run(mapped) == expected
+
+
+def test_blocks_of_different_types_keep_every_digit() -> None:
+    """Joined first, int64 and uint64 would be rounded to doubles."""
+    protocol = SecureSum(4, 2**64, messages=3)
+    large = np.array([2**64 - 1, 2**63 + 1], dtype=np.uint64)
+    small = np.array([5, 7], dtype=np.int64)
+    assert protocol.run(iter([small, large])) == (2**63 + 12) % 2**64
+    wide = SecureSum(3, 2**100, messages=3)
+    assert wide.run(iter([[2**99], small])) == 2**99 + 12
+
+
+def test_values_are_left_as_they_were() -> None:
+    x = np.arange(N, dtype=np.uint64)
+    protocol = SecureSum(N, 2**64, messages=4)
+    before = x.copy()
+    x.setflags(write=False)
+    assert protocol.run(x) == protocol.run(iter([x])) == before.sum()
+    assert (x == before).all()
+
+
+# Randomness
+
+
+def check_blocks_draw_apart(gather: Callable[..., NDArray[Any]]) -> None:
+    """Two blocks of the same values, rounded at random; alike with probability 2^-64."""
+    protocol = PrivateSum(128, 1, 1e-6, precision=1)
+    elements = gather(protocol, np.full(128, 0.5), DeterministicRandom(3))
+    assert (elements[:64] != elements[64:]).any()
+
+
+def with_one_stream(clients: Clients, x: Any, rng: RandomSource) -> NDArray[Any]:
+    class Same(DeterministicRandom):
+        def streams(self) -> Callable[[int], RandomSource]:
+            right = super().streams()
+            return lambda number: right(0)
+
+    return gathered(clients, x, Same(3))
+
+
+@pytest.mark.usefixtures("small")
+def test_blocks_of_users_draw_apart() -> None:
+    check_blocks_draw_apart(gathered)
+
+
+@pytest.mark.usefixtures("small")
+def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_blocks_draw_apart(with_one_stream)
+
+
+# Refusals
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("place", [0, 63, 64, 500, 999])
+@pytest.mark.parametrize(
+    "form", [lambda x: x, list, lambda x: cut(x, [300, 1, 64]), lambda x: iter([list(x)])]
+)
+def test_a_bad_value_is_named_wherever_it_is(
+    place: int, form: Callable[[NDArray[Any]], Any]
+) -> None:
+    bad = VALUES.copy()
+    bad[place] = 3.5
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in \[-2, 3\], got 3.5"):
+        PRIVATE.run(form(bad))
+    bad[place] = np.nan
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in"):
+        PRIVATE.run(form(bad))
+    whole = np.arange(N)
+    whole[place] = 2**20
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in \[0, q\)"):
+        SecureSum(N, 2**20, messages=3).run(form(whole))
+    halves = np.zeros(N)
+    halves[place] = 0.5
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be an integer"):
+        PrivateSum(N, 1, 1e-6, upper=3, integers=True).run(form(halves))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("size", [0, 1, 63, 999, 1001, 1064])
+def test_too_few_and_too_many_users_are_refused(size: int) -> None:
+    x = np.zeros(size)
+    for form in (x, x.tolist(), cut(x, [10, 30]), iter([x])):
+        with pytest.raises(ValueError, match=rf"1000 users' values, got {size}"):
+            PRIVATE.run(form)
+        if isinstance(form, Iterator):
+            continue
+        with pytest.raises(ValueError, match=rf"1000 users' values, got {size}"):
+            SecureSum(N, 97, messages=3).run(x.astype(int))
+    with pytest.raises(ValueError, match="got 0"):
+        PRIVATE.run(iter([]))
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        (lambda: iter([["a"] * N]), TypeError, "x must hold real numbers"),
+        (lambda: iter([np.zeros((N, 1))]), ValueError, "x must be one-dimensional"),
+        (lambda: iter(VALUES.tolist()), ValueError, r"x must be one-dimensional, got shape \(\)"),
+        (lambda: np.zeros((N, 1)), ValueError, r"x must be one-dimensional, got shape \(1000, 1\)"),
+        (lambda: 5, ValueError, "x must be one-dimensional"),
+        (lambda: np.ma.masked_less(VALUES, 0), ValueError, "x must not hold masked values"),
+        (lambda: iter([np.ma.masked_less(VALUES, 0)]), ValueError, "must not hold masked values"),
+    ],
+)
+def test_what_is_no_column_is_refused(x: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        PRIVATE.run(x())
+
+
+def test_a_dask_collection_is_not_gathered_here() -> None:
+    array = pytest.importorskip("dask.array", reason="Dask is not installed")
+    with pytest.raises(TypeError, match="say where to work on it with cluster="):
+        PRIVATE.run(array.from_array(VALUES, chunks=100))
+
+
+def test_threads_are_not_for_a_cluster() -> None:
+    with pytest.raises(ValueError, match="threads must be None with cluster=, got 2"):
+        PRIVATE.run(VALUES, threads=2, cluster=object())  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_iterator_comes_out_as_it_is() -> None:
+    def broken() -> Iterator[NDArray[np.float64]]:
+        yield VALUES[:300]
+        raise OSError("the disk is gone")
+
+    for threads in (1, 2):
+        with pytest.raises(OSError, match="the disk is gone"):
+            PRIVATE.run(broken(), threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interruption_while_values_are_read_releases_nothing(threads: int) -> None:
+    def stopped() -> Iterator[NDArray[np.float64]]:
+        yield VALUES[:300]
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="values were being read"):
+        PRIVATE.run(stopped(), threads=threads)
+
+
+# Memory
+
+
+def test_an_iterator_is_read_as_it_is_needed() -> None:
+    """A million values made a few at a time: their elements and one column, and little else."""
+    n, step = 1 << 20, 1 << 14
+    protocol = SecureSum(n, 2**32, messages=8)
+    tracemalloc.start()
+    made = (np.arange(start, start + step) for start in range(0, n, step))
+    assert protocol.run(made, threads=1) == n * (n - 1) // 2 % 2**32
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3.5 * 4 * n  # of four bytes each: parts and whole, or whole and a column

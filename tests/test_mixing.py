@@ -1,0 +1,394 @@
+"""A sum in pieces: the same messages, the same law and the same sum, however it is cut."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.enumeration import Ideal, exact_law, view_law
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ikos import SecureSum, sharing
+from ikos.modular import Zq
+from ikos.randomness import RandomSource, SecureRandom
+from ikos.sharing import Sharing
+from ikos.summation import mixing
+from ikos.summation.mixing import Piece, Plan, Setting, mixed_sum, planned
+from ikos.testing import DeterministicRandom
+from ikos.work import Interrupted
+
+SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
+GROUPS = {"2": 2, "97": 97, "2^32": 2**32, "2^61-1": 2**61 - 1, "2^64": 2**64, "2^70+3": 2**70 + 3}
+each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+each_group = pytest.mark.parametrize("q", GROUPS.values(), ids=GROUPS.keys())
+
+
+class Recorder:
+    """An analyzer that keeps what it receives."""
+
+    def __init__(self, group: Zq) -> None:
+        self.group = group
+        self.pieces: dict[tuple[int, int], NDArray[Any]] = {}
+
+    def __call__(self, piece: Piece, messages: NDArray[Any]) -> int:
+        assert (piece.shuffler, piece.part) not in self.pieces
+        low, high = piece.ends(self.group.q)
+        values = messages.tolist()
+        assert all(low <= value <= high for value in values)
+        assert values == sorted(values)
+        self.pieces[piece.shuffler, piece.part] = messages.copy()  # the memory is used again
+        return self.group.sum(messages)
+
+    def columns(self) -> list[list[int]]:
+        """Return each shuffler's output."""
+        joined: dict[int, list[int]] = {}
+        for (shuffler, _), messages in sorted(self.pieces.items(), key=lambda item: item[0]):
+            joined.setdefault(shuffler, []).extend(messages.tolist())
+        return [joined[shuffler] for shuffler in sorted(joined)]
+
+
+# The same messages
+
+
+@each_group
+@each_setting
+@pytest.mark.parametrize("cut", [1 << 18, 7])
+def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
+    monkeypatch: pytest.MonkeyPatch, q: int, shuffler: str, clear: bool, cut: int
+) -> None:
+    """For every number of threads, every longest piece, and blocks of users of any size."""
+    monkeypatch.setattr(sharing, "USERS", cut)
+    for n, messages in product((1, 40), (1, 2, 5)):
+        if messages == 1 and clear and shuffler == "single":
+            continue
+        protocol = SecureSum(n, q, messages=messages, shuffler=shuffler, clear_share=clear)
+        x = [(i * i * 7919 + q - 1) % q for i in range(n)]
+        view = protocol.shuffle(protocol.share(x, DeterministicRandom(1)))
+        for threads, longest in product((1, 2, 3), (10, 90, 10**9)):
+            recorder, rng = Recorder(protocol.group), DeterministicRandom(1)
+            rng.streams()  # those of the clients
+            elements = protocol.checked(x)
+            total = mixed_sum(
+                elements,
+                protocol.setting,
+                rng,
+                threads=threads,
+                receive=recorder,
+                longest=longest,
+            )
+            assert total == sum(x) % q
+            assert recorder.columns() == [column.tolist() for column in view.columns if column.size]
+            if clear:
+                assert view.clear is not None
+                assert elements.tolist() == view.clear.tolist()
+
+
+class Replayed(Ideal):
+    """A source whose family answers a source that is asked again with what it answered before."""
+
+    def family(self) -> Callable[[int], RandomSource]:
+        drawn: dict[int, list[int]] = {}
+        return lambda number: Again(self, drawn.setdefault(number, []))
+
+
+class Again(Ideal):
+    """One member of a family: what was drawn from it before, and then more."""
+
+    def __init__(self, script: Ideal, drawn: list[int]) -> None:
+        super().__init__([], Fraction(0))
+        self.script, self.drawn, self.place = script, drawn, 0
+
+    def choose(self, count: int) -> int:
+        if self.place == len(self.drawn):
+            self.drawn.append(self.script.choose(count))
+        self.place += 1
+        return self.drawn[self.place - 1]
+
+
+@pytest.mark.parametrize(("q", "n", "messages"), [(2, 2, 3), (3, 2, 2), (2, 3, 2), (4, 1, 3)])
+@each_setting
+@pytest.mark.parametrize("longest", [1, 10**9])
+def test_the_law_of_the_view_is_exactly_that_of_the_definition(
+    monkeypatch: pytest.MonkeyPatch,
+    q: int,
+    n: int,
+    messages: int,
+    shuffler: str,
+    clear: bool,
+    longest: int,
+) -> None:
+    """Every outcome of the randomness, users in blocks of one, whole columns and ranges."""
+    monkeypatch.setattr(sharing, "USERS", 1)
+    setting = Setting(Zq(q), messages, clear, shuffler == "single")
+
+    def experiment(x: tuple[int, ...], rng: RandomSource) -> Hashable:
+        recorder = Recorder(setting.group)
+        elements = setting.group.elements(x)
+        assert mixed_sum(elements, setting, rng, threads=1, receive=recorder, longest=longest) == (
+            sum(x) % q
+        )
+        columns = tuple(tuple(column) for column in recorder.columns())
+        return columns, tuple(elements.tolist()) if clear else None
+
+    for x in product(range(q), repeat=n):
+        law, unfinished = exact_law(lambda rng, x=x: experiment(x, rng), Replayed)
+        assert unfinished == 0
+        assert law == view_law(x, q, messages - clear, shuffler, clear)
+
+
+# The plan
+
+plans = st.builds(
+    lambda shuffled, clear, single, users, cuts, threads, longest: (
+        Setting(Zq(97), shuffled + clear, clear, single),
+        planned(
+            Setting(Zq(97), shuffled + clear, clear, single),
+            users,
+            cuts=cuts,
+            threads=threads,
+            longest=longest,
+        ),
+        (users, cuts, longest),
+    ),
+    st.integers(1, 30),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 1000),
+    st.integers(1, 5),
+    st.integers(1, 40),
+    st.sampled_from([50, 1000, 10**6]),
+)
+
+
+@given(plans)
+def test_every_row_is_taken_off_the_last_one_exactly_once(case: Any) -> None:
+    setting, plan, (_, cuts, _) = case
+    taken = Counter(plan.peeled)
+    for piece in plan.whole:
+        assert piece.peel
+        taken.update((row, cut) for row in piece.rows for cut in range(cuts))
+    others = range(setting.messages - 1)
+    if not setting.clear and setting.single and plan.whole:
+        assert [piece.rows for piece in plan.whole] == [range(setting.messages)]
+        others = range(setting.messages)  # the last row is there, and is not drawn
+    assert taken == Counter((row, cut) for row in others for cut in range(cuts))
+    assert not any(piece.peel for piece in plan.later)
+
+
+@given(plans)
+def test_every_shuffler_releases_every_value_exactly_once(case: Any) -> None:
+    setting, plan, (users, _, longest) = case
+    pieces: dict[int, list[Piece]] = {}
+    for piece in (*plan.whole, *plan.later):
+        pieces.setdefault(piece.shuffler, []).append(piece)
+    rows = []
+    for parts in pieces.values():
+        assert [piece.part for piece in parts] == list(range(parts[0].parts))
+        assert len({(piece.rows, piece.parts) for piece in parts}) == 1
+        assert parts[0].parts * longest >= len(parts[0].rows) * users
+        rows += list(parts[0].rows)
+    assert sorted(rows) == list(range(setting.shuffled))
+    assert len(pieces) == (1 if setting.single else setting.shuffled)
+
+
+@given(plans)
+def test_the_last_row_is_released_when_all_others_were_taken_off_it(case: Any) -> None:
+    setting, plan, _ = case
+    if setting.clear:
+        return
+    alone = setting.single and len(plan.whole) == 1
+    for piece in plan.whole:
+        assert alone or setting.messages - 1 not in piece.rows
+
+
+@given(st.integers(2, 2**70), st.integers(1, 50))
+def test_ranges_cut_the_group(q: int, parts: int) -> None:
+    ends = [Piece(0, range(1), part, parts, False).ends(q) for part in range(parts)]
+    assert ends[0][0] == 0
+    assert ends[-1][1] == q - 1
+    for (_, high), (low, _) in pairwise(ends):
+        assert low == high + 1
+    if parts <= q:
+        assert max(high - low for low, high in ends) <= q // parts
+
+
+@pytest.mark.parametrize("threads", range(1, 9))
+def test_no_thread_is_idle_for_long(threads: int) -> None:
+    """Of twice as many steps as rows, no thread needs more than its share and one more."""
+    setting = Setting(Zq(97), 8, True, False)
+    plan = planned(setting, 10**6, cuts=4, threads=threads, longest=10**9)
+    rounds = -(-len(plan.whole) // threads)
+    load = rounds + -(-len(plan.later) // threads) * max(
+        (1 / p.parts for p in plan.later), default=0
+    )
+    assert load <= -(-7 // threads)
+
+
+# What cannot be seen in a sum
+
+
+def check_no_two_messages_share_randomness(kind: type[Sharing]) -> None:
+    """Rows and blocks of users all differ; equal by chance with probability below 2^-50."""
+    group, x = Zq(2**64), np.zeros(64, dtype=np.uint64)
+    shares = kind(x, group, 4, DeterministicRandom(2))
+    seen: list[int] = []
+    for row in range(3):
+        for block, part in enumerate(shares.blocks):
+            out = np.empty(part.stop - part.start, dtype=np.uint64)
+            shares.draw(row, block, out, peel=True)
+            seen += out.tolist()
+    assert len(set(seen)) == len(seen) == 3 * 64
+
+
+class OneSourceForAllBlocks(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(row << 64).uniform_into(out, self.group)
+
+
+class OneSourceForAllRows(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(block).uniform_into(out, self.group)
+
+
+class NumbersThatCollide(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(row + block).uniform_into(out, self.group)
+
+
+def test_no_two_messages_share_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "USERS", 16)
+    check_no_two_messages_share_randomness(Sharing)
+
+
+@pytest.mark.parametrize("mutant", [OneSourceForAllBlocks, OneSourceForAllRows, NumbersThatCollide])
+def test_messages_that_share_randomness_are_caught(
+    monkeypatch: pytest.MonkeyPatch, mutant: type[Sharing]
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", 16)
+    with pytest.raises(AssertionError):
+        check_no_two_messages_share_randomness(mutant)
+
+
+def test_two_sums_share_no_randomness() -> None:
+    """Secure sources: shares of the same users twice, equal with probability 2^-6400."""
+    recorders = [Recorder(Zq(2**64)) for _ in range(2)]
+    setting, rng = Setting(Zq(2**64), 2, True, False), SecureRandom()
+    for recorder in recorders:
+        mixed_sum(np.zeros(100, dtype=np.uint64), setting, rng, receive=recorder)
+    assert not set(recorders[0].columns()[0]) & set(recorders[1].columns()[0])
+
+
+# Mistakes that a wrong engine would make: the sum must show them
+
+
+def forgets_a_block(plan: Plan) -> Plan:
+    return Plan(plan.whole, plan.peeled[1:], plan.later)
+
+
+def takes_a_block_twice(plan: Plan) -> Plan:
+    return Plan(plan.whole, (*plan.peeled, plan.peeled[0]), plan.later)
+
+
+def forgets_a_range(plan: Plan) -> Plan:
+    return Plan(plan.whole, plan.peeled, plan.later[:-1])
+
+
+def releases_a_column_twice(plan: Plan) -> Plan:
+    return Plan(plan.whole, plan.peeled, (*plan.later, plan.later[0]))
+
+
+@pytest.mark.parametrize(
+    "mutant", [forgets_a_block, takes_a_block_twice, forgets_a_range, releases_a_column_twice]
+)
+def test_a_wrong_plan_gives_a_wrong_sum(
+    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Plan], Plan]
+) -> None:
+    """Wrong by a uniform share: right by chance with probability about 2^-61."""
+    setting, x = Setting(Zq(2**61 - 1), 4, True, False), np.arange(1000, dtype=np.uint64)
+    right = planned
+
+    def run() -> int:
+        return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=2)
+
+    assert run() == 499_500
+    monkeypatch.setattr(mixing, "planned", lambda *a, **k: mutant(right(*a, **k)))
+    assert run() != 499_500
+
+
+# Errors and interruptions
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -> None:
+    before = threading.active_count()
+
+    def interrupt(done: int, whole: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    setting = Setting(Zq(2**64), 7, True, False)
+    with pytest.raises(Interrupted, match=r"interrupted after 2 of 6 pieces") as caught:
+        mixed_sum(
+            np.zeros(1000, dtype=np.uint64),
+            setting,
+            DeterministicRandom(4),
+            threads=threads,
+            progress=interrupt,
+        )
+    assert caught.value.partial is None
+    assert (caught.value.done, caught.value.trials) == (2, 6)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_analyzer_that_fails_ends_the_sum(threads: int) -> None:
+    def fail(piece: Piece, messages: NDArray[Any]) -> int:
+        if piece.shuffler == 1:
+            raise ZeroDivisionError
+        return 0
+
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        mixed_sum(
+            np.zeros(1000, dtype=np.uint64),
+            Setting(Zq(2**64), 5, True, False),
+            DeterministicRandom(5),
+            threads=threads,
+            receive=fail,
+        )
+    assert threading.active_count() == before
+
+
+def test_progress_counts_every_piece() -> None:
+    seen: list[tuple[int, int]] = []
+    mixed_sum(
+        np.zeros(10, dtype=np.uint32),
+        Setting(Zq(100), 6, False, False),
+        DeterministicRandom(6),
+        threads=2,
+        progress=lambda done, whole: seen.append((done, whole)),
+    )
+    whole = seen[0][1]
+    assert seen == [(done, whole) for done in range(1, whole + 1)]
+
+
+@pytest.mark.parametrize(
+    ("threads", "error", "said"),
+    [
+        (0, ValueError, "threads must be at least 1, got 0"),
+        (2000, ValueError, "threads must be at most 1024"),
+        (True, TypeError, "threads must be an integer"),
+        (1.5, TypeError, "threads must be an integer"),
+    ],
+)
+def test_bad_threads_are_refused(threads: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        SecureSum(3, 97).run([1, 2, 3], threads=threads)
