@@ -18,7 +18,6 @@ from ikos._validation import choice, down, flag, integer, number, up
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
-    atom,
     certified_flooding,
     paper_flooding,
     rate_down,
@@ -26,8 +25,8 @@ from ikos.accounting.flooding_gkmps21 import (
 from ikos.accuracy import NoiseLaw
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
-from ikos.noise import geometric, polya, polya_jumps
 from ikos.protocols.error_laws import ErrorLaw, Noisy
+from ikos.protocols.flooding import Kind, counted_view, sent_together
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -209,15 +208,9 @@ class CorrelatedNoise(Baseline):
         return Cost(present, 1 + copies, (2 * self.precision - 1).bit_length())
 
     @property
-    def _kinds(self) -> list[_Kind]:
+    def _kinds(self) -> list[Kind]:
         """What is sent beside the values: the central noise and the floods."""
-        honest = self.min_honest
-        kinds = [_Kind(((1,), (-1,)), 1, honest, self.noise.central)]
-        for flood in self.noise.floods:
-            variables = math.ceil(flood.shape)
-            parties = math.floor(variables * honest / flood.shape)  # h users have the shape or more
-            kinds.append(_Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
-        return kinds
+        return sent_together(self.noise, self.min_honest)
 
     def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages; none for a value of 0 without noise.
@@ -348,7 +341,7 @@ class CorrelatedNoise(Baseline):
             Sorted, which needs no randomness, or in a uniformly random order.
         """
         self._arrived(messages, order)
-        return _view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
         if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
@@ -385,64 +378,4 @@ class CorrelatedNoise(Baseline):
             for column in kind.columns():
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
-        return _view(np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies), users)
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Sets of messages that are sent together, each so often: Polya(variables / parties)."""
-
-    sets: tuple[tuple[int, ...], ...]
-    variables: int
-    parties: int
-    rate: Fraction
-
-    def columns(self) -> list[NDArray[np.int64]]:
-        """Return the first message of each set, the second, the third; 0 where there is none."""
-        width = max(map(len, self.sets))
-        padded = [(*messages, *(0,) * (width - len(messages))) for messages in self.sets]
-        return list(np.array(padded, dtype=np.int64).T)
-
-    @property
-    def mean(self) -> float:
-        """Expected number of messages of one user."""
-        each = self.variables / self.parties / math.expm1(self.rate)
-        return each * sum(map(len, self.sets))
-
-    def sent(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return who sends and what, a message each."""
-        padded = -(-users // self.parties) * self.parties  # whole groups of users for each set
-        index, amounts = polya_jumps(
-            padded * len(self.sets),
-            self.rate,
-            variables=self.variables,
-            parties=self.parties,
-            rng=rng,
-        )
-        which, user = index // padded, index % padded
-        real = user < users
-        user = np.repeat(user[real], amounts[real].astype(np.int64))
-        which = np.repeat(which[real], amounts[real].astype(np.int64))
-        messages = np.stack([column[which] for column in self.columns()])
-        sender = np.broadcast_to(user, messages.shape)
-        used = messages != 0
-        return sender[used], messages[used]
-
-    def totals(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
-        """Return how often each set is sent by all users together."""
-        whole, part = divmod(Fraction(self.variables * users, self.parties), 1)
-        number = len(self.sets)
-        total = np.zeros(number, dtype=np.int64)
-        if whole:
-            drawn = geometric(self.rate, number * whole, rng).astype(np.int64)
-            total += drawn.reshape(number, whole).sum(axis=1)
-        if part:
-            total += polya(part, self.rate, number, rng).astype(np.int64)
-        return total
-
-
-def _view(messages: NDArray[Any], users: int) -> View:
-    columns = messages, np.array([users])
-    for column in columns:
-        column.setflags(write=False)
-    return View(columns, None)
+        return counted_view(np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies), users)

@@ -31,7 +31,6 @@ from ikos._validation import choice, down, integer, number, up
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
-    atom,
     certified_flooding,
     paper_flooding,
     rate_down,
@@ -39,7 +38,8 @@ from ikos.accounting.flooding_gkmps21 import (
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw
 from ikos.encoding import encode
-from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED, _Kind, _view
+from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED
+from ikos.protocols.flooding import Kind, counted_view, sent_together
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View, release
@@ -323,15 +323,9 @@ class KashinCorrelatedNoise(CoefficientSums):
         return Cost(present, self.coefficients * each, (labels - 1).bit_length())
 
     @cached_property
-    def _kinds(self) -> list[_Kind]:
+    def _kinds(self) -> list[Kind]:
         """What is sent beside the values for each coefficient: the noise and the floods."""
-        honest = self.min_honest
-        kinds = [_Kind(((1,), (-1,)), 1, honest, self.noise.central)]
-        for flood in self.noise.floods:
-            variables = math.ceil(flood.shape)
-            parties = math.floor(variables * honest / flood.shape)  # h users have the shape or more
-            kinds.append(_Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
-        return kinds
+        return sent_together(self.noise, self.min_honest)
 
     # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
 
@@ -473,7 +467,7 @@ class KashinCorrelatedNoise(CoefficientSums):
             Sorted, which needs no randomness, or in a uniformly random order.
         """
         self._arrived(messages, order)
-        return _view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
         if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
@@ -503,7 +497,7 @@ class KashinCorrelatedNoise(CoefficientSums):
 
     def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
         labels = self._sent(values.astype(np.float64), rng)[1]
-        return self.analyze(_view(release(labels, "sorted", rng), values.shape[0]))
+        return self.analyze(counted_view(release(labels, "sorted", rng), values.shape[0]))
 
     def _noisy(
         self, totals: NDArray[np.int64], users: int, rng: RandomSource
