@@ -30,12 +30,12 @@ class Interrupted(KeyboardInterrupt):
     partial : object
         What the work would have returned for ``done`` parts of it, or None.
     done, trials : int
-        Parts that were done, and that were asked for.
+        Parts that were done, and that were asked for; 0 where they were not known yet.
     what : str
-        What the parts are.
+        What the parts are, or when it happened.
     """
 
-    def __init__(self, partial: Any, done: int, trials: int, what: str = "graphs") -> None:
+    def __init__(self, partial: Any, done: int, trials: int, what: str) -> None:
         super().__init__(partial, done, trials, what)
         self.partial = partial
         self.done = done
@@ -43,6 +43,8 @@ class Interrupted(KeyboardInterrupt):
         self.what = what
 
     def __str__(self) -> str:
+        if not self.trials:
+            return f"interrupted {self.what}"
         return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
 
 

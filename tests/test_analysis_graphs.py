@@ -324,7 +324,7 @@ def test_mistakes(figures, refused, tmp_path, monkeypatch, options, message):
 
 def test_interrupted_while_sampling(figures, refused, tmp_path, monkeypatch):
     def interrupt(*_, **__):
-        raise Interrupted(None, 0, 100)
+        raise Interrupted(None, 0, 100, "graphs")
 
     monkeypatch.setattr(figures, "check_components", interrupt)
     assert refused(figures, "--quick", "--output", tmp_path, status=130) == "interrupted"

@@ -217,7 +217,7 @@ def test_an_interruption_while_values_are_read_releases_nothing(threads: int) ->
         yield VALUES[:300]
         raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match="values were being read"):
+    with pytest.raises(Interrupted, match="interrupted while values were read"):
         PRIVATE.run(stopped(), threads=threads)
 
 

@@ -309,7 +309,7 @@ def check_components(
                 rare_components(users, graph.m, each, at_least=c, progress=shown(before), **options)
             )
     except KeyboardInterrupt:
-        raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials) from None
+        raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials, "graphs") from None
     return _compared(known, tally, tuple(rare))
 
 

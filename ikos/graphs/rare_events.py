@@ -410,5 +410,5 @@ def rare_components(
                     progress(counts.total(), trials)
     except KeyboardInterrupt:
         done = counts.total()
-        raise Interrupted(tally() if done else None, done, trials) from None
+        raise Interrupted(tally() if done else None, done, trials, "graphs") from None
     return tally()

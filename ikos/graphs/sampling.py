@@ -201,7 +201,7 @@ def component_counts(
                     progress(done(), trials)
     except KeyboardInterrupt:
         found = np.concatenate(parts) if parts else None
-        raise Interrupted(found, done(), trials) from None
+        raise Interrupted(found, done(), trials, "graphs") from None
     return np.concatenate(parts)
 
 
@@ -254,7 +254,7 @@ def tally_components(
                 if progress is not None:
                     progress(tally.trials, trials)
     except KeyboardInterrupt:
-        raise Interrupted(tally if tally.trials else None, tally.trials, trials) from None
+        raise Interrupted(tally if tally.trials else None, tally.trials, trials, "graphs") from None
     return tally
 
 

@@ -407,7 +407,7 @@ def test_interrupted_json_and_no_plot(fails, monkeypatch, tmp_path):
 
 def test_interrupted_before_anything_was_done(run, monkeypatch):
     def stop(*arguments, **options):
-        raise graphs.Interrupted(None, 0, 10)
+        raise graphs.Interrupted(None, 0, 10, "graphs")
 
     monkeypatch.setattr(graphs, "check_components", stop)
     assert run("graphs", *SMALL, status=130).err == "ikos: error: interrupted\n"
