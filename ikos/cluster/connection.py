@@ -1,0 +1,125 @@
+"""The connection to a cluster: started here, or there already."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from ikos._validation import integer, quote
+from ikos.randomness import RandomSource
+from ikos.summation.everybody import Clients
+from ikos.work import Progress, cores
+
+__all__ = ["MAX_WORKERS", "Cluster", "ClusterError"]
+
+MAX_WORKERS = 1024
+_PATIENCE = 15  # seconds for a scheduler to answer, and for its first worker
+
+
+class ClusterError(RuntimeError):
+    """A cluster that cannot be reached, or that did not get the work done; nothing was released."""
+
+
+class Cluster:
+    """Workers of Dask that sums and graph experiments are run on.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes to start on this machine, with one thread each; by default one for each core.
+    scheduler : str, optional
+        Address of a scheduler that is there already, such as ``"tcp://10.0.0.1:8786"``, instead.
+        Its workers need the same version of ikos.
+    client : distributed.Client, optional
+        A connection that is there already, instead; it is left open.
+
+    Raises
+    ------
+    ImportError
+        If Dask is not installed.
+    ClusterError
+        If there is no scheduler at the address, or it has no workers.
+    TypeError, ValueError
+        If an argument is of the wrong kind, or more than one of them is given.
+
+    Examples
+    --------
+    >>> from ikos import SecureSum
+    >>> with Cluster(workers=1) as cluster:  # doctest: +SKIP
+    ...     SecureSum(1000, 2**32).run(range(1000), cluster=cluster)
+    499500
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        scheduler: str | None = None,
+        client: Any = None,
+    ) -> None:
+        given = {"workers": workers, "scheduler": scheduler, "client": client}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ValueError(f"{named[0]} must be None where {named[1]} is given")
+        if scheduler is not None and not isinstance(scheduler, str):
+            raise TypeError(f"scheduler must be an address, got {quote(scheduler)}")
+        many = cores() if workers is None else integer("workers", workers, low=1, high=MAX_WORKERS)
+        distributed = _distributed()
+        if client is not None and not isinstance(client, distributed.Client):
+            raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
+        with ExitStack() as opened:
+            if client is None and scheduler is None:
+                local = distributed.LocalCluster(
+                    n_workers=many,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
+                scheduler = opened.enter_context(local)
+            if client is None:
+                client = opened.enter_context(
+                    distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+                )
+            self.client = client
+            self._opened = opened.pop_all()
+
+    @property
+    def executor(self) -> Executor:
+        """What `ikos.graphs` functions take as ``executor=``."""
+        executor: Executor = self.client.get_executor(pure=False)
+        return executor
+
+    def add_up(
+        self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
+    ) -> tuple[int, int]:
+        """Return the sum modulo q of everybody's elements, and how many users there were."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what was opened here."""
+        self._opened.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError(
+            "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
+        ) from None
+    return distributed
