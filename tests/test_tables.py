@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos import tables
-from ikos.tables import read_column
+from ikos.tables import csv, read_column
 
 ADULT = Path(__file__).parents[1] / ".." / "shared" / "data" / "adult.data"
 
@@ -127,17 +126,17 @@ class TestCsv:
     @pytest.mark.parametrize("offset", [-2, -1, 0, 1, 2])
     @pytest.mark.parametrize("bad", ["x", "", "1,2"])
     def test_positions_do_not_depend_on_blocks(self, write, offset, bad):
-        row = tables.BLOCK + offset
+        row = csv.BLOCK + offset
         lines = ["1"] * (row + 1000)
         lines[row - 1] = bad
         message = refusal(write("a\n" + "\n".join(lines) + "\n"))
         assert f"row {row} (line {row + 1})" in message
 
     def test_blank_lines_across_blocks(self, write):
-        text = "a\n" + "1\n" * (tables.BLOCK - 3)
-        blank = "\n" * (2 * tables.BLOCK)
-        assert read_column(write(text + blank), "a").size == tables.BLOCK - 3
-        row = tables.BLOCK - 2
+        text = "a\n" + "1\n" * (csv.BLOCK - 3)
+        blank = "\n" * (2 * csv.BLOCK)
+        assert read_column(write(text + blank), "a").size == csv.BLOCK - 3
+        row = csv.BLOCK - 2
         assert f"row {row} (line {row + 1}) is blank" in refusal(write(text + blank + "1\n"))
 
     def test_blank_first_lines(self, write):
@@ -212,7 +211,7 @@ class TestCsv:
         assert where in refusal(write(content))
 
     def test_positions_of_bytes_do_not_depend_on_chunks(self, write):
-        lines = tables.CHUNK // 2 + 10
+        lines = csv.CHUNK // 2 + 10
         for bad, what in ((b"\xff", "the byte 0xff"), (b"\0", "a NUL byte")):
             content = b"a\n" + b"1\n" * lines + bad + b"\n"
             assert f"line {lines + 2} has {what}" in refusal(write(content))
@@ -235,13 +234,13 @@ class TestCsv:
     def test_fast_and_slow_paths_agree(self, write, monkeypatch):
         text = "a,b\n" + "".join(f" {i}.25 ,x\n" for i in range(500))
         fast = read_column(write(text), "a")
-        monkeypatch.setattr(tables, "BLOCK", 7)
+        monkeypatch.setattr(csv, "BLOCK", 7)
         assert read_column(write(text), "a").tolist() == fast.tolist()
 
     @given(st.text(alphabet=st.sampled_from('0123456789+-.eE \t_xnaif١\n\r",\u00a0'), max_size=8))
     def test_the_look_at_the_block_is_as_strict_as_the_pattern(self, cell):
         """The fast conversion accepts a cell exactly if the pattern does, after its blanks."""
-        if not cell.isascii() or cell.encode().translate(None, tables._NUMBER_BYTES):
+        if not cell.isascii() or cell.encode().translate(None, csv._NUMBER_BYTES):
             fast = False
         else:
             try:
@@ -249,7 +248,7 @@ class TestCsv:
                 fast = True
             except ValueError:
                 fast = False
-        assert fast == bool(tables._NUMBER.fullmatch(cell.strip(" \t")))
+        assert fast == bool(csv._NUMBER.fullmatch(cell.strip(" \t")))
 
     @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
     def test_doubles_survive(self, tmp_path_factory, values):
@@ -298,7 +297,7 @@ class TestFiles:
         assert "there is no such file" in refusal(tmp_path / "nothing.csv")
 
     def test_directory(self, tmp_path):
-        assert "it is a directory" in refusal(tmp_path)
+        assert "is a folder without files" in refusal(tmp_path)
 
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read")
     def test_unreadable(self, write):

@@ -405,7 +405,7 @@ class TestMistakes:
     def test_files(self, refused, tmp_path):
         assert "missing argument 'FILE'" in refused("sum", *AGE)
         assert "there is no such file" in refused("sum", tmp_path / "nothing.csv", *AGE)
-        assert "it is a directory" in refused("sum", tmp_path, *AGE)
+        assert "is a folder without files" in refused("sum", tmp_path, *AGE)
         empty = tmp_path / "empty.csv"
         empty.touch()
         assert "is empty" in refused("sum", empty, *AGE)

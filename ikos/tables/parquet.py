@@ -1,0 +1,148 @@
+"""Parquet files: runs of row groups, read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import quote
+from ikos.tables.parts import ROWS, Part, position, readable, shown
+from ikos.work import Progress
+
+__all__ = ["ParquetPart", "parquet_parts"]
+
+RUN = 1 << 20
+"""Rows of a part at least, if the file has them; row groups are not cut."""
+
+_BUFFER = 1 << 20  # bytes of a column read at a time, however long its row group is
+
+
+@dataclass(frozen=True)
+class ParquetPart(Part):
+    """A run of row groups of one Parquet file.
+
+    Attributes
+    ----------
+    groups : range
+        Their numbers.
+    """
+
+    groups: range
+
+    @property
+    def weight(self) -> int:
+        """Its rows."""
+        assert self.rows is not None
+        return self.rows
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+        """Yield the numbers, as `Part.blocks` says."""
+        assert self.rows is not None
+        name = str(self.column)
+        with self.opened() as file, _table(file, self.where, name) as (pa, table):
+            counts = _counts(table)
+            there = sum(counts[: self.groups.start]), sum(counts[: self.groups.stop])
+            if there != (self.first, self.first + self.rows):
+                self.refuse_changed()
+            done = 0
+            batches = table.iter_batches(ROWS, row_groups=list(self.groups), columns=[name])
+            for batch in batches:
+                values = _numbers(batch.column(0), pa, self.where, self.first + done, name)
+                done += values.size
+                yield values
+                if progress is not None:
+                    progress(done, self.rows)
+            if done != self.rows:
+                self.refuse_changed()
+
+
+def parquet_parts(path: str, given: str, size: int, column: str) -> Iterator[ParquetPart]:
+    """Yield the parts of a file.
+
+    Parameters
+    ----------
+    path, given : str
+        The file, and what the user calls it.
+    size : int
+        Its bytes.
+    column : str
+        The name of the column.
+    """
+    where = shown(given)
+    with readable(where), open(path, "rb") as file, _table(file, where, column) as (_, table):
+        counts = _counts(table)
+        if sum(counts) != table.metadata.num_rows:
+            raise ValueError(
+                f"{where} is not a readable Parquet file: it says that it has "
+                f"{table.metadata.num_rows:,} rows, its row groups have {sum(counts):,}"
+            )
+    start = first = rows = 0
+    for number, count in enumerate(counts):
+        rows += count
+        if rows and (rows >= RUN or number == len(counts) - 1):
+            yield ParquetPart(
+                path, where, column, first, rows, size, True, range(start, number + 1)
+            )
+            start, first, rows = number + 1, first + rows, 0
+
+
+@contextmanager
+def _table(file: BinaryIO, where: str, column: str) -> Iterator[tuple[Any, Any]]:
+    """Give pyarrow and an open table that has the column, of numbers."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError(
+            f"{where} is a Parquet file, and reading one needs pyarrow: pip install 'ikos[parquet]'"
+        ) from None
+    try:
+        # buffered, or a row group's column would be read as a whole
+        table = pq.ParquetFile(file, buffer_size=_BUFFER, page_checksum_verification=True)
+        field = table.schema_arrow.field(position(where, table.schema_arrow.names, column))
+        target = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        _check_type(pa.types, f"{where}: column {quote(column)}", target)
+        yield pa, table
+    except (pa.ArrowException, OSError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{where} is not a readable Parquet file: {first.rstrip('.')}") from None
+
+
+def _counts(table: Any) -> list[int]:
+    """Return the rows of each row group."""
+    metadata = table.metadata
+    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+
+def _check_type(types: Any, which: str, kind: Any) -> None:
+    if types.is_boolean(kind):
+        raise ValueError(
+            f"{which} holds booleans, not numbers: store 0 and 1, with bounds 0 and 1, for a count"
+        )
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+        raise ValueError(f"{which} holds {quote(str(kind))}, not numbers")
+
+
+def _numbers(part: Any, pa: Any, where: str, done: int, column: str) -> NDArray[np.float64]:
+    """Return a batch's numbers, or refuse its first that is missing or not finite."""
+    part = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
+    if part.null_count:
+        first = int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
+        raise ValueError(f"{where}: row {done + first + 1} has no value in column {quote(column)}")
+    # Arrow's checked casts refuse integers that a double rounds; here, as for text, the nearest
+    # double is what is meant. A copy, because Arrow's own memory cannot be written to.
+    cast = part.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values: NDArray[np.float64] = np.array(cast, dtype=np.float64)
+    finite = np.isfinite(values)
+    if not finite.all():
+        first = int(np.argmin(finite))
+        raise ValueError(
+            f"{where}: row {done + first + 1} has {float(values[first])!r} in column "
+            f"{quote(column)}, not a finite number"
+        )
+    return values

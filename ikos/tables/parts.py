@@ -1,0 +1,152 @@
+"""Parts of a column: what can be read by itself, here or by another process."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import quote
+from ikos.work import Progress
+
+__all__ = ["ROWS", "Part", "position", "readable", "shown", "status"]
+
+ROWS = 1 << 17
+"""Rows of a block, about: 1 MiB of doubles."""
+
+_ELSEWHERE = ("/dev/", "/proc/")  # names that mean another file in another process
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """One CSV file, or a run of row groups of one Parquet file.
+
+    It is a description and holds no open file. It can be pickled, and read by another process that
+    sees the same path; a pipe cannot.
+
+    Attributes
+    ----------
+    path : str
+        The file, with all links resolved.
+    where : str
+        The file as messages show it.
+    column : str or int
+        As it was asked for.
+    first : int
+        Rows of the file before this part.
+    rows : int or None
+        Rows of this part, if that is known without reading it.
+    size : int
+        Bytes of the file; 0 for a pipe.
+    stored : bool
+        Whether it is a file that can be read again, anywhere.
+    """
+
+    path: str
+    where: str
+    column: str | int
+    first: int
+    rows: int | None
+    size: int
+    stored: bool
+
+    @property
+    @abstractmethod
+    def weight(self) -> int:
+        """What `blocks` counts to when it tells its progress."""
+
+    @abstractmethod
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+        """Yield the numbers, about `ROWS` at a time.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with what is done and the whole, `weight`.
+
+        Raises
+        ------
+        ValueError
+            As `ikos.tables.open_column` and `ikos.tables.read_column` do, and if the file is no
+            longer the one that was opened first.
+        """
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """Open the file, and make sure that it is the same until it is closed."""
+        with readable(self.where), open(self.path, "rb") as file:
+            if not self.stored:
+                yield file
+                return
+            before = os.fstat(file.fileno())
+            if before.st_size != self.size:
+                self.refuse_changed()
+            yield file
+            after = os.fstat(file.fileno())
+            if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+                self.refuse_changed()
+
+    def refuse_changed(self) -> NoReturn:
+        """Say that the rows that were counted, or half of them, are not those that are there."""
+        raise ValueError(f"{self.where} was changed while it was being read")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not self.stored:
+            raise TypeError(f"{self.where} is a pipe, which no other process can read: store it")
+        return self.__dict__
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """Return a path for messages; the end of a long one tells more than its beginning."""
+    text = repr(os.fspath(path))
+    return text if len(text) <= 200 else f"'...{text[-196:]}"
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Say in one line what the system says."""
+    reasons: dict[type[OSError], str] = {
+        FileNotFoundError: "there is no such file",
+        IsADirectoryError: "it is a directory",
+        PermissionError: "permission denied",
+    }
+    try:
+        yield
+    except OSError as error:
+        reason = reasons.get(type(error)) or (error.strerror or "input error").lower()
+        raise ValueError(f"cannot read {where}: {reason}") from None
+
+
+def status(path: str | os.PathLike[str]) -> tuple[str, int, bool]:
+    """Return where another process finds a file, its bytes, and whether it finds it at all."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        return os.fspath(path), 0, False
+    real = os.path.realpath(path)
+    if real.startswith(_ELSEWHERE) or not os.path.exists(real):
+        return os.fspath(path), found.st_size, False
+    return real, found.st_size, True
+
+
+def position(where: str, names: Sequence[str], column: str, advice: str = "") -> int:
+    """Return where the column of that name is, or say which there are."""
+    found = [index for index, name in enumerate(names) if name == column]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        places = ", ".join(str(index + 1) for index in found)
+        raise ValueError(f"{where} has {len(found)} columns named {column!r}: {places}")
+    close = difflib.get_close_matches(column.lower(), [name.lower() for name in names], 3, 0.6)
+    meant = [name for name in names if name.lower() in close]
+    listed = ", ".join(map(quote, names[:20])) + (", ..." if len(names) > 20 else "")
+    if meant:
+        advice = f"; did you mean {' or '.join(map(quote, meant[:3]))}?"
+    raise ValueError(f"{where} has no column {quote(column)}; its columns are {listed}{advice}")
