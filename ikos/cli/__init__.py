@@ -2,8 +2,9 @@
 
 Results go to standard output, all at once at the end, so that nothing is half-printed; warnings,
 errors and progress to standard error. A mistake is answered by one line,
-``ikos COMMAND: error: ...``, and exit status 2; an interruption by status 130; a check that fails
-by status 1. Each command takes ``--json`` and documents the object that it prints in its module.
+``ikos COMMAND: error: ...``, and exit status 2; an interruption by a line and status 130; a check
+that fails by status 1. Each command takes ``--json`` and documents the object that it prints in
+its module.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NoReturn
 import click
 
 from ikos import __version__
-from ikos.cli.errors import Interrupted, Quiet, one_line, problem
+from ikos.cli.errors import Interrupted, Quiet, leave_interrupts, one_line, problem
 from ikos.cli.output import discard_output
 
 __all__ = ["execute", "main"]
@@ -86,8 +87,13 @@ def execute(command: click.Command, name: str) -> NoReturn:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else name
         _fail(path, one_line(error), 2)
-    except (Interrupted, KeyboardInterrupt, click.Abort):
-        _fail(name, "interrupted", 130)
+    except (Interrupted, KeyboardInterrupt, click.Abort) as stop:
+        leave_interrupts()
+        said = getattr(stop, "said", None)
+        if said is None:
+            _fail(name, "interrupted", 130)
+        click.echo(said, err=True)
+        sys.exit(130)
     except Quiet as error:
         sys.exit(error.status)
     except OSError as error:

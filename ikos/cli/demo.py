@@ -31,8 +31,9 @@ def command(as_json: bool) -> None:
     whom they would vote. How many for Bob Dole (1) rather than Bill Clinton
     (0)? The answers are public, so the truth is shown beside the estimate.
     """
-    from ikos.cli.release import release
-    from ikos.datasets import ANES96_BOUNDS, anes96_path, load_anes96
+    from ikos.cli.release import Reading, release
+    from ikos.datasets import ANES96_BOUNDS, anes96_path
+    from ikos.tables import open_column
 
     lower, upper = ANES96_BOUNDS[COLUMN]
     path = str(anes96_path())
@@ -41,7 +42,8 @@ def command(as_json: bool) -> None:
         "--integers", "--epsilon", EPSILON, "--delta", DELTA, "--show-true",
     ]  # fmt: skip
     made = release(
-        load_anes96(COLUMN),
+        open_column(path, COLUMN),
+        Reading(),
         command="demo",
         file=path,
         column=COLUMN,
@@ -50,11 +52,12 @@ def command(as_json: bool) -> None:
         epsilon=Fraction(EPSILON),
         delta=Fraction(DELTA),
         clamp=False,
+        show_true=True,
         confidence=0.95,
         options={"integers": True},
     )
     if as_json:
-        print_json({**made.json(show_true=True), "equivalent": shlex.join(equivalent)})
+        print_json({**made.json(), "equivalent": shlex.join(equivalent)})
         return
     count, result = made.protocol.messages, made.result
     story = (
@@ -74,7 +77,7 @@ def command(as_json: bool) -> None:
             "The same as",
             *_continued(equivalent),
             "",
-            *made.text(show_true=True),
+            *made.text(),
             "",
             bold("What the analyzer saw"),
             *textwrap.wrap(saw, 80, initial_indent="  ", subsequent_indent="  "),

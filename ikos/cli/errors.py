@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 from typing import Any
 
 import click
 
-__all__ = ["Command", "Interrupted", "Quiet", "in_options", "one_line", "problem"]
+__all__ = [
+    "Command",
+    "Interrupted",
+    "Quiet",
+    "in_options",
+    "leave_interrupts",
+    "one_line",
+    "problem",
+]
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
@@ -18,14 +28,24 @@ _OPTIONS |= {
     for name in (
         "analysis", "backend", "bound", "column", "confidence", "corrupt_shufflers", "delimiter",
         "delta", "epsilon", "largest", "lower", "messages", "min_honest", "modulus", "planted",
-        "precision", "reserve", "runs", "seed", "shuffler", "sigma", "trials", "upper", "users",
-        "workers",
+        "precision", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma", "threads",
+        "trials", "upper", "users", "workers",
     )
 }  # fmt: skip
 
 
 class Interrupted(Exception):  # noqa: N818
-    """Ctrl-C, in a form that click does not meddle with."""
+    """Ctrl-C, in a form that click does not meddle with.
+
+    Parameters
+    ----------
+    said : str, optional
+        The line to be printed; a general one by default.
+    """
+
+    def __init__(self, said: str | None = None) -> None:
+        super().__init__(said)
+        self.said = said
 
 
 class Quiet(Exception):  # noqa: N818
@@ -47,6 +67,12 @@ class Command(click.Command):
             raise Interrupted from None
         except MISTAKES as error:
             raise click.UsageError(problem(error), ctx) from None
+
+
+def leave_interrupts() -> None:
+    """Let nothing interrupt the program any more: it is about to say its last, and to end."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def problem(error: BaseException) -> str:

@@ -24,13 +24,16 @@ Every number that is an integer here is below 2^53.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ikos import __version__
 from ikos.cli.budget import weak
+from ikos.cli.errors import Interrupted
 from ikos.cli.output import (
     aligned,
     bold,
@@ -43,14 +46,17 @@ from ikos.cli.output import (
 )
 from ikos.cli.proofs import unproved
 from ikos.results import at_least, at_most
+from ikos.work import Interrupted as Stopped
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ikos import PrivateSum, SumResult
+    from ikos.summation.everybody import Engine
+    from ikos.tables import Column
 
-__all__ = ["Release", "release"]
+__all__ = ["Reading", "Release", "release"]
 
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
@@ -65,6 +71,95 @@ class Truth:
     before_clamping: float
 
 
+class Reading:
+    """How far the reading has come, for whoever interrupts it, and the truth where it is wanted."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.whole = False
+        self._inside: list[float] = []
+        self._given: list[float] = []
+        self._clamped = 0
+
+    def add(self, given: NDArray[np.float64], inside: NDArray[np.float64]) -> None:
+        """Add what is true of a block, as it is given and as it goes into the protocol."""
+        self._inside = _summands([*self._inside, *inside.tolist()])
+        self._given = _summands([*self._given, *given.tolist()])
+        self._clamped += int((inside != given).sum())
+
+    @property
+    def truth(self) -> Truth:
+        """The sums, correctly rounded: as if all numbers had been added by `math.fsum` at once."""
+        return Truth(math.fsum(self._inside), self._clamped, math.fsum(self._given))
+
+    @contextmanager
+    def told(self, path: str) -> Iterator[None]:
+        """Say at Ctrl-C what was done.
+
+        Parameters
+        ----------
+        path : str
+            The command, for the message.
+        """
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            if isinstance(stop, Stopped) and (stop.trials or not self.rows):
+                said = str(stop)
+            elif self.whole:
+                said = f"interrupted after reading all {self.rows:,} rows"
+            elif self.rows:
+                said = f"interrupted after reading {self.rows:,} rows"
+            else:
+                said = "interrupted before any row was read"
+            raise Interrupted(f"{path}: {said}; nothing was released") from None
+
+
+def _summands(values: list[float]) -> list[float]:
+    """Return few numbers, of decreasing size, whose sum is exactly that of all of these."""
+    # fsum rounds correctly. What its rounding left out is a sum of the same numbers and of the
+    # sums found so far, so that it is rounded correctly too, until nothing is left.
+    found = []
+    while rest := math.fsum(values):
+        found.append(rest)
+        values.append(-rest)
+    return found
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is done with values before anybody encodes them. It can be pickled."""
+
+    lower: float
+    upper: float
+    clamp: bool
+    integers: bool
+    column: str
+
+    def __call__(self, values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
+        """Return a block of values within the bounds, or refuse one of them."""
+        import numpy as np
+
+        outside = (values < self.lower) | (values > self.upper)
+        inside = values
+        if outside.any():
+            if not self.clamp:
+                first = int(np.argmax(outside))
+                raise ValueError(
+                    f"{where}: row {before + first + 1} has {values[first]:.15g} in "
+                    f"{_which(self.column)}, outside [{self.lower:.10g}, {self.upper:.10g}]; "
+                    "give public bounds that hold every value, or --on-out-of-range clamp"
+                )
+            inside = np.clip(values, self.lower, self.upper)
+        if self.integers and (broken := inside != np.floor(inside)).any():
+            first = int(np.argmax(broken))
+            raise ValueError(
+                f"{where}: row {before + first + 1} has {inside[first]:.15g} in "
+                f"{_which(self.column)}, which is no integer as --integers says"
+            )
+        return inside
+
+
 @dataclass(frozen=True)
 class Release:
     """A private sum that was run, and how to present it."""
@@ -77,7 +172,7 @@ class Release:
     delta: Fraction
     protocol: PrivateSum
     result: SumResult
-    truth: Truth
+    truth: Truth | None
 
     @property
     def unproved(self) -> str | None:
@@ -101,7 +196,7 @@ class Release:
             ]
         return said
 
-    def text(self, show_true: bool) -> list[str]:
+    def text(self) -> list[str]:
         """Return the result in words, in lines of at most 80 columns."""
         result = self.result
         sum_ends = result.interval(self.confidence)
@@ -124,13 +219,13 @@ class Release:
                 "Values outside the bounds were moved to the nearest bound, and the estimates are "
                 "of the moved values. Their number, which is not private, is not shown."
             )
-        if show_true:
-            lines += ["", *self._truth_lines(sum_ends.high - sum_ends.low)]
+        if self.truth is not None:
+            lines += ["", *self._truth_lines(self.truth, sum_ends.high - sum_ends.low)]
         lines += ["", *self._guarantee_lines(), "", *self._sent_lines()]
         return lines
 
-    def _truth_lines(self, width: float) -> list[str]:
-        result, truth = self.result, self.truth
+    def _truth_lines(self, truth: Truth, width: float) -> list[str]:
+        result = self.result
         n = result.users
         error = result.estimate - truth.total
         rows = [
@@ -220,13 +315,12 @@ class Release:
             ),
         ]
 
-    def json(self, show_true: bool) -> dict[str, Any]:
+    def json(self) -> dict[str, Any]:
         """Return the object that the module's documentation describes."""
         result, protocol, count = self.result, self.protocol, self.protocol.messages
         sum_ends = result.interval(self.confidence)
         mean_ends = result.mean_interval(self.confidence)
-        guarantee, cost, truth = result.guarantee, result.cost, self.truth
-        error = result.estimate - truth.total
+        guarantee, cost = result.guarantee, result.cost
         return {
             "command": self.command,
             "version": __version__,
@@ -270,21 +364,24 @@ class Release:
             "min_honest": protocol.min_honest,
             "corrupt_shufflers": protocol.secure_sum.corrupt_shufflers,
             "wrap_probability": result.wrap_probability,
-            "not_private": {
-                "true_sum": truth.total,
-                "true_mean": truth.total / result.users,
-                "sum_error": error,
-                "mean_error": error / result.users,
-                "clamped_values": truth.clamped,
-                "true_sum_before_clamping": truth.before_clamping,
-            }
-            if show_true
-            else None,
+            "not_private": None if self.truth is None else self._truth_json(self.truth),
+        }
+
+    def _truth_json(self, truth: Truth) -> dict[str, Any]:
+        users, error = self.result.users, self.result.estimate - truth.total
+        return {
+            "true_sum": truth.total,
+            "true_mean": truth.total / users,
+            "sum_error": error,
+            "mean_error": error / users,
+            "clamped_values": truth.clamped,
+            "true_sum_before_clamping": truth.before_clamping,
         }
 
 
 def release(
-    values: NDArray[np.float64],
+    table: Column,
+    reading: Reading,
     *,
     command: str,
     file: str,
@@ -294,65 +391,89 @@ def release(
     epsilon: Fraction,
     delta: Fraction,
     clamp: bool,
+    show_true: bool,
     confidence: float,
     options: Mapping[str, Any],
+    threads: int | None = None,
+    cluster: Engine | None = None,
 ) -> Release:
     """Run the private sum of a column.
 
+    Where the number of rows is known, values are read as they are added up, by the workers of a
+    cluster if there is one. Else they are read first, 8 bytes for each.
+
     Parameters
     ----------
-    values : (n,) ndarray
-        One per user, finite.
+    table : Column
+        The values, one per user.
+    reading : Reading
+        Told how far the reading has come.
     command, file, column : str
         Where it comes from, for the report.
     lower, upper, epsilon, delta
         As for `PrivateSum`.
     clamp : bool
         Move values outside the bounds to the nearest bound, rather than refuse them.
+    show_true : bool
+        Whether to find the truth as well.
     confidence : float
         Of the intervals that will be reported.
     options : mapping
         Further arguments of `PrivateSum`.
+    threads, cluster
+        As for `PrivateSum.run`.
 
     Raises
     ------
     ValueError
         If a value is outside the bounds and not to be clamped, or the parameters are refused.
     """
-    import numpy as np
-
     from ikos import PrivateSum
 
+    rule = Rule(lower, upper, clamp, bool(options.get("integers", False)), column)
+    by_workers = cluster is not None and table.rows is not None
+
+    def look(values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
+        inside = rule(values, where, before)
+        reading.rows += values.size
+        if show_true:
+            reading.add(values, inside)
+        return inside
+
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        with progress("reading") as report:
+            yield from table.seen(look).blocks(report)
+        reading.whole = True
+
+    users = table.rows
+    held: deque[NDArray[np.float64]] = deque()
+    if users is None:
+        held.extend(blocks())
+        users = reading.rows
     protocol = PrivateSum(
-        values.size, epsilon, delta, lower=lower, upper=upper, **{"integers": False, **options}
+        users, epsilon, delta, lower=lower, upper=upper, **{"integers": False, **options}
     )
-    if values.size * protocol.messages.total > MAX_MESSAGES:
+    if users * protocol.messages.total > MAX_MESSAGES:
         raise ValueError(
-            f"{values.size:,} users with {protocol.messages.total:,} messages each are more than "
+            f"{users:,} users with {protocol.messages.total:,} messages each are more than "
             f"the {MAX_MESSAGES:,} messages that can be run here; give fewer --messages"
         )
-    which = _which(column)
-    outside = (values < lower) | (values > upper)
-    if outside.any() and not clamp:
-        first = int(np.argmax(outside))
-        raise ValueError(
-            f"{file!r}: row {first + 1} has {values[first]:.15g} in {which}, outside "
-            f"[{lower:.10g}, {upper:.10g}]; "
-            "give public bounds that hold every value, or --on-out-of-range clamp"
-        )
-    inside = np.clip(values, lower, upper) if clamp else values
-    if protocol.integers and (broken := inside != np.floor(inside)).any():
-        first = int(np.argmax(broken))
-        raise ValueError(
-            f"{file!r}: row {first + 1} has {inside[first]:.15g} in {which}, which is no integer "
-            "as --integers says"
-        )
+    if by_workers and show_true:
+        for _ in blocks():  # the workers say nothing of the truth
+            pass
+    values: Any = _drained(held) if held else table.seen(rule) if by_workers else blocks()
     with progress("adding up shares") as report:
-        result = protocol.run(inside, progress=report)
-    truth = Truth(math.fsum(inside), int(outside.sum()), math.fsum(values))
+        result = protocol.run(values, threads=threads, cluster=cluster, progress=report)
+    truth = reading.truth if show_true else None
     made = Release(command, file, column, clamp, confidence, delta, protocol, result, truth)
     result.interval(confidence)  # refused here, before anything is printed
     return made
+
+
+def _drained(held: deque[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+    """Yield blocks, each forgotten when it is."""
+    while held:
+        yield held.popleft()
 
 
 def _which(column: str) -> str:

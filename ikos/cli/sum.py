@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from ikos.cli.errors import Command
-from ikos.cli.output import print_json, print_text, progress
+from ikos.cli.cluster import connected, scheduler_option, workers_option
+from ikos.cli.errors import Command, leave_interrupts
+from ikos.cli.output import print_json, print_text
 from ikos.cli.types import (
     BOUND,
     CORRUPT,
@@ -22,6 +23,7 @@ from ikos.cli.types import (
     NAME,
     WHOLE,
     Decimal,
+    Whole,
 )
 
 __all__ = ["command"]
@@ -32,6 +34,8 @@ Examples
       --epsilon 1 --delta 1e-9
   ikos sum adult.data --no-header --column 1 --lower 0 --upper 125 \\
       --integers --epsilon 0.5 --delta 1e-10 --json
+  ikos sum people/ --column age --lower 0 --upper 100 \\
+      --epsilon 1 --delta 1e-9 --threads 4
 """
 
 
@@ -88,6 +92,14 @@ Examples
 @click.option(
     "--corrupt-shufflers", type=CORRUPT, help="How many may collude with the analyzer [0]."
 )
+@click.option(
+    "--threads",
+    type=Whole(low=1, high=1024),
+    metavar="INTEGER",
+    help="Cores to work on [all]; the result does not depend on it.",
+)
+@workers_option
+@scheduler_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     file: str,
@@ -101,18 +113,23 @@ def command(
     on_out_of_range: str,
     show_true: bool,
     confidence: Fraction,
+    threads: int | None,
+    workers: int | None,
+    scheduler: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Release the private sum and mean of a column of FILE.
 
-    FILE is CSV or Parquet, a row per user. All users, shufflers and the
-    analyzer are simulated here. The bounds must not be taken from the data:
-    they are public, as is the number of rows. Every further release about
-    the same people adds to what it costs them.
+    FILE is CSV or Parquet, a row per user, or a folder of such files. Of
+    Parquet, no more than a few blocks of values are in memory. All users,
+    shufflers and the analyzer are simulated here, or on a cluster. The
+    bounds must not be taken from the data: they are public, as is the
+    number of rows. Every further release about the same people adds to what
+    it costs them.
     """
-    from ikos.cli.release import release
-    from ikos.tables import read_column
+    from ikos.cli.release import Reading, release
+    from ikos.tables import open_column
 
     if not lower < upper:
         raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
@@ -120,26 +137,33 @@ def command(
         raise click.UsageError(
             f"with --no-header, --column is a number counted from 1, got {column!r}"
         )
-    with progress("reading") as report:
-        values = read_column(
-            file, column, header=not no_header, delimiter=delimiter, progress=report
+    if threads is not None and (workers is not None or scheduler is not None):
+        raise click.UsageError("--threads are for work without --workers and --scheduler")
+    path = click.get_current_context().command_path
+    reading = Reading()
+    with reading.told(path), connected(workers, scheduler) as cluster:
+        made = release(
+            open_column(file, column, header=not no_header, delimiter=delimiter),
+            reading,
+            command="sum",
+            file=file,
+            column=column,
+            lower=lower,
+            upper=upper,
+            epsilon=epsilon,
+            delta=delta,
+            clamp=on_out_of_range == "clamp",
+            show_true=show_true,
+            confidence=float(confidence),
+            threads=threads,
+            cluster=cluster,
+            options={name: value for name, value in options.items() if value is not None},
         )
-    made = release(
-        values,
-        command="sum",
-        file=file,
-        column=column,
-        lower=lower,
-        upper=upper,
-        epsilon=epsilon,
-        delta=delta,
-        clamp=on_out_of_range == "clamp",
-        confidence=float(confidence),
-        options={name: value for name, value in options.items() if value is not None},
-    )
+    # What was said to be interrupted was not released, and what is released is so as a whole.
+    leave_interrupts()
     for warning in made.warnings():
-        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+        click.echo(f"{path}: warning: {warning}", err=True)
     if as_json:
-        print_json(made.json(show_true))
+        print_json(made.json())
     else:
-        print_text(made.text(show_true))
+        print_text(made.text())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ from ikos._validation import flag, integer, quote
 from ikos.tables.csv import check_delimiter, csv_part
 from ikos.tables.files import SUFFIXES, files_in
 from ikos.tables.parquet import parquet_parts
-from ikos.tables.parts import Part, readable, shown, status
+from ikos.tables.parts import Look, Part, SeenPart, readable, shown, status
 from ikos.work import Progress
 
-__all__ = ["Column", "Part", "check_delimiter", "open_column", "read_column"]
+__all__ = ["Column", "Look", "Part", "check_delimiter", "open_column", "read_column"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,32 @@ class Column:
         counts = [part.rows for part in self.parts]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
+
+    def seen(self, look: Look) -> Column:
+        """Return the column whose numbers pass somebody's eyes, block by block.
+
+        Parameters
+        ----------
+        look : callable
+            Takes a block of numbers, the file as messages show it, and how many rows of that file
+            come before; returns as many numbers. It is called where the block is read: for another
+            process, it must be one that can be pickled.
+        """
+        parts = (
+            SeenPart(
+                part.path,
+                part.where,
+                part.column,
+                part.first,
+                part.rows,
+                part.size,
+                part.stored,
+                part,
+                look,
+            )
+            for part in self.parts
+        )
+        return replace(self, parts=tuple(parts))
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
         r"""Yield the numbers in blocks of about 2^17, in the memory of a few of them.

@@ -6,7 +6,7 @@ import difflib
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NoReturn
@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 from ikos._validation import quote
 from ikos.work import Progress
 
-__all__ = ["ROWS", "Part", "position", "readable", "shown", "status"]
+__all__ = ["ROWS", "Look", "Part", "SeenPart", "position", "readable", "shown", "status"]
 
 ROWS = 1 << 17
 """Rows of a block, about: 1 MiB of doubles."""
+
+Look = Callable[[NDArray[np.float64], str, int], NDArray[np.float64]]
+"""Takes numbers, the file as messages show it, and how many rows of it come before; returns as many
+numbers, or refuses one of these."""
 
 _ELSEWHERE = ("/dev/", "/proc/")  # names that mean another file in another process
 
@@ -102,6 +106,34 @@ class Part(ABC):
         if not self.stored:
             raise TypeError(f"{self.where} is a pipe, which no other process can read: store it")
         return self.__dict__
+
+
+@dataclass(frozen=True)
+class SeenPart(Part):
+    """A part whose numbers somebody looks at, wherever they are read.
+
+    Attributes
+    ----------
+    part : Part
+        Where they come from.
+    look : callable
+        What is done with each block.
+    """
+
+    part: Part
+    look: Look
+
+    @property
+    def weight(self) -> int:
+        """As of the part."""
+        return self.part.weight
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+        """Yield the numbers, as `Part.blocks` says."""
+        row = self.first
+        for block in self.part.blocks(progress):
+            yield self.look(block, self.where, row)
+            row += block.size
 
 
 def shown(path: str | os.PathLike[str]) -> str:

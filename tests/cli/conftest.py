@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from dataclasses import dataclass
 
@@ -34,8 +35,12 @@ def run(monkeypatch, capsys):
 
     def run(*arguments, status=0, warning=None):
         monkeypatch.setattr(sys, "argv", ["ikos", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
+        interrupts = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as end:
+                main()
+        finally:  # a program that ends leaves them ignored
+            signal.signal(signal.SIGINT, interrupts)
         captured = capsys.readouterr()
         outcome = Outcome(end.value.code or 0, captured.out, captured.err)
         assert outcome.status == status, outcome
@@ -76,9 +81,9 @@ def seeded(monkeypatch):
     """Make private sums reproducible."""
     real = PrivateSum.run
 
-    def seeded(self, x, rng=None, *, progress=None):
+    def seeded(self, x, rng=None, **options):
         assert rng is None, "the command line must use secure randomness"
-        return real(self, x, DeterministicRandom(1), progress=progress)
+        return real(self, x, DeterministicRandom(1), **options)
 
     monkeypatch.setattr(PrivateSum, "run", seeded)
 

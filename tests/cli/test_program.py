@@ -55,7 +55,8 @@ class TestHelp:
                 arguments = shlex.split(line)[1:]
                 if "adult.data" in arguments:
                     continue
-                run(*(people if word == "people.csv" else word for word in arguments))
+                given = {"people.csv": people, "people/": people.parent}
+                run(*(given.get(word, word) for word in arguments))
 
 
 class TestDemo:
@@ -185,7 +186,8 @@ class TestProgram:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         os.close(writer)
-        assert (process.returncode, out, err) == (130, "", "ikos: error: interrupted\n")
+        said = "ikos sum: interrupted before any row was read; nothing was released\n"
+        assert (process.returncode, out, err) == (130, "", said)
 
 
 def test_interrupted_run(run, people, monkeypatch):
@@ -195,7 +197,7 @@ def test_interrupted_run(run, people, monkeypatch):
     monkeypatch.setattr(PrivateSum, "run", interrupt)
     bounds = ("--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
     assert run("sum", people, "--column", "age", *bounds, status=130).err == (
-        "ikos: error: interrupted\n"
+        "ikos sum: interrupted after reading all 1,000 rows; nothing was released\n"
     )
 
 

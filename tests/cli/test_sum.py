@@ -172,8 +172,8 @@ def test_without_show_true_the_output_depends_on_the_release_alone(run, people, 
     """With the protocol's result fixed, other data gives the same text and the same JSON."""
     real, results = PrivateSum.run, []
 
-    def replay(self, x, rng=None, *, progress=None):
-        results.append(real(self, x, rng, progress=progress))
+    def replay(self, x, rng=None, **options):
+        results.append(real(self, x, rng, **options))
         return results[0]
 
     monkeypatch.setattr(PrivateSum, "run", replay)
