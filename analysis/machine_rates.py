@@ -1,0 +1,406 @@
+"""What one core of this machine takes for each part of a deployment: measured, not assumed.
+
+Times are of the processor (`time.process_time`), so that other programs do not count, and each is
+the slowest of several repetitions: a plan made of them errs towards too many machines.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import platform
+import ssl
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from ikos import PrivateSum, SecureSum
+from ikos.modular import Zq
+from ikos.randomness import secure
+from ikos.work import cores
+
+try:
+    from cryptography.hazmat.primitives import hpke
+except ImportError:  # before version 47
+    hpke = None  # type: ignore[assignment]
+
+__all__ = ["INFO", "Connection", "Envelopes", "Ordering", "Rates", "machine", "measured", "slowest"]
+
+INFO = 48
+"""Bytes of context that an envelope is bound to: the hash of the task, column and version."""
+
+Protocol = PrivateSum | SecureSum
+
+
+def slowest(work: Callable[[], object], repeats: int) -> float:
+    """Return the most processor time, in seconds, of several calls."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return max(times)
+
+
+def machine() -> str:
+    """Return what was measured on: processor, cores, memory, versions."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
+        model = names[0] if names else model
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    except (OSError, ValueError):
+        return f"{model}, {cores()} cores; numpy {np.__version__}"
+    return f"{model}, {cores()} cores, {memory:.0f} GiB; numpy {np.__version__}"
+
+
+# Envelopes
+
+
+@dataclass(frozen=True)
+class Envelopes:
+    """Encryption of shares to the analyzer, one at a time.
+
+    HPKE of RFC 9180 where the installed `cryptography` has it. Otherwise the same steps, which are
+    an exchange of keys (X25519), their derivation (HKDF-SHA256) and AES-128-GCM: as long and as
+    slow, and no standard.
+
+    Attributes
+    ----------
+    key : X25519PrivateKey
+        The analyzer's.
+    standard : bool
+        Whether to use `cryptography`'s HPKE.
+    """
+
+    key: X25519PrivateKey
+    standard: bool
+
+    @property
+    def name(self) -> str:
+        """What it is."""
+        return "HPKE" if self.standard else "X25519, HKDF-SHA256 and AES-128-GCM by hand"
+
+    def seal(self, share: bytes, info: bytes) -> bytes:
+        """Return the envelope of a share."""
+        if self.standard:
+            return _suite().encrypt(share, self.key.public_key(), info=info)
+        one = X25519PrivateKey.generate()
+        sent = one.public_key().public_bytes_raw()
+        key, nonce = _derived(one.exchange(self.key.public_key()), sent, info)
+        return sent + AESGCM(key).encrypt(nonce, share, None)
+
+    def open(self, envelope: bytes, info: bytes) -> bytes:
+        """Return the share of an envelope; a changed one raises an exception."""
+        if self.standard:
+            return _suite().decrypt(envelope, self.key, info=info)
+        sent = envelope[:32]
+        shared = self.key.exchange(X25519PublicKey.from_public_bytes(sent))
+        key, nonce = _derived(shared, sent, info)
+        return AESGCM(key).decrypt(nonce, envelope[32:], None)
+
+
+def _suite() -> hpke.Suite:
+    return hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
+
+
+def _derived(shared: bytes, sent: bytes, info: bytes) -> tuple[bytes, bytes]:
+    made = HKDF(hashes.SHA256(), 28, salt=None, info=info + sent).derive(shared)
+    return made[:16], made[16:]
+
+
+# Connections
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A TLS 1.3 connection of which one request of some bytes is made and answered.
+
+    Attributes
+    ----------
+    client, server : float
+        Processor seconds at the two ends, for the whole.
+    up, down : int
+        Bytes beyond the request and the answer.
+    """
+
+    client: float
+    server: float
+    up: int
+    down: int
+
+
+_ANSWER = 64
+
+
+def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return a client's and a server's context; the certificate is signed by its own key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "both.pem")
+        path.write_bytes(
+            pem
+            + key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        server.load_cert_chain(path)
+    client = ssl.create_default_context(cadata=pem.decode())
+    for context in (client, server):
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return client, server
+
+
+def connection(request: int) -> Connection:
+    """Make a connection in memory, send a request and an answer, and measure both ends."""
+    contexts = _contexts()
+    toward_server, toward_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    up = down = 0
+    spent = [0.0, 0.0]
+
+    def timed(side: int, work: Callable[[], object]) -> object:
+        start = time.process_time()
+        try:
+            return work()
+        except ssl.SSLWantReadError:
+            return ssl.SSLWantReadError
+        finally:
+            spent[side] += time.process_time() - start
+
+    client = contexts[0].wrap_bio(toward_client, toward_server, server_hostname="localhost")
+    server = contexts[1].wrap_bio(toward_server, toward_client, server_side=True)
+    waiting = [True, True]
+    while any(waiting):
+        for side, end in enumerate((client, server)):
+            if waiting[side]:
+                before = toward_server.pending, toward_client.pending
+                waiting[side] = timed(side, end.do_handshake) is ssl.SSLWantReadError
+                up += max(0, toward_server.pending - before[0])
+                down += max(0, toward_client.pending - before[1])
+    timed(0, lambda: client.write(bytes(request)))
+    up += toward_server.pending
+    timed(1, lambda: server.read(request))
+    before_answer = toward_client.pending
+    timed(1, lambda: server.write(bytes(_ANSWER)))
+    down += toward_client.pending - before_answer
+    timed(0, lambda: client.read(_ANSWER))
+    return Connection(spent[0], spent[1], up - request, down - _ANSWER)
+
+
+def _connections(request: int, count: int) -> Connection:
+    made = [connection(request) for _ in range(count)]
+    return Connection(
+        sum(c.client for c in made) / count,
+        sum(c.server for c in made) / count,
+        max(c.up for c in made),
+        max(c.down for c in made),
+    )
+
+
+# Shufflers
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """A uniformly random order of envelopes in memory.
+
+    Attributes
+    ----------
+    size : int
+        Envelopes.
+    seconds, memory : float
+        Processor seconds, and bytes at the most, the envelopes before and after included; for
+        each of them.
+    """
+
+    size: int
+    seconds: float
+    memory: float
+
+
+def _ordering(size: int, width: int, repeats: int) -> Ordering:
+    rng = secure(None)
+    envelopes = np.zeros((size, width), dtype=np.uint8)
+    envelopes[:, :8] = np.arange(size).view(np.uint8).reshape(size, 8)  # no page is shared
+
+    def order() -> NDArray[np.uint8]:
+        return np.take(envelopes, rng.permutation(size), axis=0)
+
+    seconds = slowest(order, repeats)
+    tracemalloc.start()
+    order()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Ordering(size, seconds / size, (peak + envelopes.nbytes) / size)
+
+
+# All of it
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core takes, in seconds, for one of each.
+
+    Attributes
+    ----------
+    envelope : str
+        How shares are encrypted.
+    overhead : int
+        Bytes of an envelope beyond its share.
+    report : float
+        A client rounds, draws noise and shares, by a call for itself alone.
+    together : float
+        The same for a user among many, in one call: what a simulation pays.
+    seal, open : float
+        An envelope is made, and opened.
+    connection : Connection
+        With one request.
+    orderings : tuple of Ordering
+        By size, ascending.
+    add : float
+        A message is checked and added.
+    simulated : float
+        A user of `run`, all parties in one process on one core.
+    """
+
+    envelope: str
+    overhead: int
+    report: float
+    together: float
+    seal: float
+    open: float
+    connection: Connection
+    orderings: tuple[Ordering, ...]
+    add: float
+    simulated: float
+
+
+def measured(
+    make: Callable[[int], Protocol],
+    n: int,
+    sizes: Iterable[int],
+    *,
+    id_bytes: int,
+    repeats: int = 3,
+    count: int = 1000,
+    crowd: int = 1 << 22,
+    step: Callable[[], None] = lambda: None,
+) -> Rates:
+    """Measure all rates on this machine.
+
+    Parameters
+    ----------
+    make : callable
+        From users to the protocol with its parameters for so many.
+    n : int
+        The users whose parameters a client's report has.
+    sizes : iterable of int
+        Envelopes to be ordered.
+    id_bytes : int
+        Of a report's id.
+    repeats : int
+        Of each measurement; the slowest counts.
+    count : int
+        Reports and envelopes that are timed together, and ten times as many as connections.
+    crowd : int
+        Users that are simulated in one call.
+    step : callable
+        Called after each kind of measurement.
+    """
+    protocol = make(n)
+    group = protocol.group if isinstance(protocol, SecureSum) else protocol.secure_sum.group
+    value: int = 1
+    report = slowest(lambda: [protocol.report(value) for _ in range(count)], repeats) / count
+    step()
+
+    everybody = make(crowd)
+    values = np.arange(crowd) % 2
+    together = slowest(lambda: _shares(everybody, values), repeats) / crowd
+    simulated = slowest(lambda: everybody.run(values, threads=1), repeats) / crowd
+    step()
+
+    envelopes = Envelopes(X25519PrivateKey.generate(), standard=hpke is not None)
+    width, info = share_bytes(group), bytes(INFO)
+    sealed: list[bytes] = []
+
+    def seal() -> None:
+        sealed[:] = [envelopes.seal(bytes(width), info) for _ in range(count)]
+
+    sealing = slowest(seal, repeats) / count
+    opening = slowest(lambda: [envelopes.open(e, info) for e in sealed], repeats) / count
+    overhead = len(sealed[0]) - width
+    step()
+
+    tls = _connections(id_bytes + width + overhead, max(10, count // 10))
+    step()
+
+    orderings = []
+    for size in sorted(sizes):
+        orderings.append(_ordering(size, width + overhead, repeats))
+        step()
+
+    column = secure(None).uniform(group.q, 1 << 20 if group.dtype != object else 1 << 14)
+
+    def add() -> int:
+        if not group.contains(column):
+            raise AssertionError("a uniform element is outside of the group")
+        return group.sum(column)
+
+    adding = slowest(add, repeats) / column.size
+    step()
+    return Rates(
+        envelopes.name,
+        overhead,
+        report,
+        together,
+        sealing,
+        opening,
+        tls,
+        tuple(orderings),
+        adding,
+        simulated,
+    )
+
+
+def _shares(protocol: Protocol, values: NDArray[np.int64]) -> NDArray[Any]:
+    """Return everybody's shares, as their clients make them."""
+    if isinstance(protocol, SecureSum):
+        return protocol.share(values)
+    return protocol.randomize(values)
+
+
+def share_bytes(group: Zq) -> int:
+    """Return the bytes that hold any element."""
+    return math.ceil(group.bits / 8)
