@@ -30,9 +30,12 @@ class ParquetPart(Part):
     ----------
     groups : range
         Their numbers.
+    total : int
+        Rows of the whole file.
     """
 
     groups: range
+    total: int
 
     @property
     def weight(self) -> int:
@@ -46,8 +49,8 @@ class ParquetPart(Part):
         name = str(self.column)
         with self.opened() as file, _table(file, self.where, name) as (pa, table):
             counts = _counts(table)
-            there = sum(counts[: self.groups.start]), sum(counts[: self.groups.stop])
-            if there != (self.first, self.first + self.rows):
+            ends = sum(counts[: self.groups.start]), sum(counts[: self.groups.stop]), sum(counts)
+            if ends != (self.first, self.first + self.rows, self.total):
                 self.refuse_changed()
             done = 0
             batches = table.iter_batches(ROWS, row_groups=list(self.groups), columns=[name])
@@ -85,8 +88,9 @@ def parquet_parts(path: str, given: str, size: int, column: str) -> Iterator[Par
     for number, count in enumerate(counts):
         rows += count
         if rows and (rows >= RUN or number == len(counts) - 1):
+            groups = range(start, number + 1)
             yield ParquetPart(
-                path, where, column, first, rows, size, True, range(start, number + 1)
+                path, where, column, first, rows, size, True, groups, total=sum(counts)
             )
             start, first, rows = number + 1, first + rows, 0
 
@@ -102,8 +106,10 @@ def _table(file: BinaryIO, where: str, column: str) -> Iterator[tuple[Any, Any]]
             f"{where} is a Parquet file, and reading one needs pyarrow: pip install 'ikos[parquet]'"
         ) from None
     try:
-        # buffered, or a row group's column would be read as a whole
-        table = pq.ParquetFile(file, buffer_size=_BUFFER, page_checksum_verification=True)
+        # buffered, and not ahead, or a row group's column would be read as a whole
+        table = pq.ParquetFile(
+            file, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
+        )
         field = table.schema_arrow.field(position(where, table.schema_arrow.names, column))
         target = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         _check_type(pa.types, f"{where}: column {quote(column)}", target)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ikos import PrivateSum
 from ikos.cli import release
@@ -430,3 +435,126 @@ class TestMistakes:
         monkeypatch.setattr(PrivateSum, "run", fail)
         with pytest.raises(KeyError, match="a bug"):
             run("sum", people, *AGE)
+
+
+class TestFolders:
+    def test_out_of_range_names_the_file_and_its_row(self, run, refused, tmp_path):
+        for name, ages in (("1.csv", (20, 30)), ("2.csv", (40, 500))):
+            (tmp_path / name).write_text("age\n" + "".join(f"{age}\n" for age in ages * 20))
+        message = refused("sum", tmp_path, *AGE)
+        assert "2.csv': row 2 has 500 in column 'age', outside [0, 100]" in message
+        clamp = ("--on-out-of-range", "clamp", "--show-true", "--json")
+        result = run("sum", tmp_path, *AGE, *clamp).json
+        assert result["users"] == 80
+        assert result["not_private"]["clamped_values"] == 20
+        assert result["not_private"]["true_sum"] == 20 * (20 + 30 + 40 + 100)
+
+    @pytest.mark.usefixtures("seeded")
+    def test_every_form_of_a_table_and_any_threads_give_the_same(self, run, people, tmp_path):
+        pa = pytest.importorskip("pyarrow", reason="needs the extra ikos[parquet]")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        folder = tmp_path / "parquet"
+        folder.mkdir()
+        for number, ages in enumerate(np.array_split(AGES, 3)):
+            parquet.write_table(pa.table({"age": ages}), folder / f"{number}.parquet")
+        expected = run("sum", people, *AGE, "--json", "--show-true").json
+        for options in ((), ("--threads", "1"), ("--threads", "3")):
+            found = run("sum", folder, *AGE, "--json", "--show-true", *options).json
+            assert {**found, "file": None} == {**expected, "file": None}
+
+    def test_threads_are_not_workers(self, refused, people):
+        for other in (("--workers", "2"), ("--scheduler", "tcp://127.0.0.1:1")):
+            assert "--threads are for work without" in refused(
+                "sum", people, *AGE, "--threads", "1", *other
+            )
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(-1e100, 1e100, allow_nan=False), min_size=1, max_size=20),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_the_truth_is_correctly_rounded_however_it_is_cut(blocks):
+    reading = release.Reading()
+    for block in map(np.array, blocks):
+        reading.add(block, np.clip(block, -1, 1))
+    together = np.concatenate([np.array(block) for block in blocks])
+    clipped = np.clip(together, -1, 1)
+    changed = int((clipped != together).sum())
+    assert reading.truth == release.Truth(math.fsum(clipped), changed, math.fsum(together))
+
+
+INTERRUPTED = """
+import os, signal, sys
+from ikos import work
+from ikos.cli import main, output, sum
+from ikos.summation import everybody, private_sum
+from ikos.tables import csv
+
+def now(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+where = sys.argv.pop(1)
+if where == "reading":
+    real = csv._Csv.convert
+    def convert(self, block):
+        if self.row > 2 * csv.ROWS:
+            now()
+        return real(self, block)
+    csv._Csv.convert = convert
+elif where == "encoding":
+    real = private_sum.PrivateSum.encoded
+    def encoded(self, values, rng):
+        now()
+        return real(self, values, rng)
+    private_sum.PrivateSum.encoded = encoded
+elif where == "adding":
+    real = everybody.mixed_sum
+    def mixed_sum(*args, progress=None, **options):
+        return real(*args, progress=lambda done, _: now() if done == 2 else None, **options)
+    everybody.mixed_sum = mixed_sum
+else:
+    real = sum.print_text
+    def print_text(lines):
+        now()
+        real(lines)
+        now()
+    sum.print_text = print_text
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("reading", r"after reading 262,144 rows"),
+        ("encoding", r"after reading all 300,000 rows"),
+        ("adding", r"after 2 of \d+ pieces of the shufflers' output"),
+    ],
+)
+def test_an_interruption_releases_nothing_and_says_what_was_done(tmp_path, where, said):
+    path = tmp_path / "t.csv"
+    path.write_text("age\n" + "30\n" * 300_000)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, where, "sum", path, *AGE, "--threads", "1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert re.fullmatch(rf"ikos sum: interrupted {said}; nothing was released\n", done.stderr)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_what_is_being_printed_is_printed_as_a_whole(people):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "printing", "sum", people, *AGE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Private sum and mean")
