@@ -9,18 +9,16 @@ from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
+from ikos.cluster.failures import ClusterError
+from ikos.cluster.processes import MAX_WORKERS, interrupts_held
+from ikos.cluster.rounds import add_up
 from ikos.randomness import RandomSource
 from ikos.summation.everybody import Clients
 from ikos.work import Progress, cores
 
-__all__ = ["MAX_WORKERS", "Cluster", "ClusterError"]
+__all__ = ["Cluster"]
 
-MAX_WORKERS = 1024
-_PATIENCE = 15  # seconds for a scheduler to answer, and for its first worker
-
-
-class ClusterError(RuntimeError):
-    """A cluster that cannot be reached, or that did not get the work done; nothing was released."""
+PATIENCE = 15  # seconds for a scheduler to answer, and for its first worker
 
 
 class Cluster:
@@ -71,19 +69,9 @@ class Cluster:
         if client is not None and not isinstance(client, distributed.Client):
             raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
         with ExitStack() as opened:
-            if client is None and scheduler is None:
-                local = distributed.LocalCluster(
-                    n_workers=many,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )
-                scheduler = opened.enter_context(local)
             if client is None:
-                client = opened.enter_context(
-                    distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
-                )
+                place = _local(opened, many) if scheduler is None else scheduler
+                client = opened.enter_context(_client(place))
             self.client = client
             self._opened = opened.pop_all()
 
@@ -97,7 +85,7 @@ class Cluster:
         self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
         """Return the sum modulo q of everybody's elements, and how many users there were."""
-        raise NotImplementedError
+        return add_up(self.client, clients, x, rng, progress)
 
     def close(self) -> None:
         """Close what was opened here."""
@@ -113,6 +101,42 @@ class Cluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _local(opened: ExitStack, workers: int) -> Any:
+    """Start worker processes, for as long as a stack is open."""
+    from distributed import LocalCluster
+
+    with interrupts_held():
+        return opened.enter_context(
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,  # a lost worker is no news: it is made up for
+            )
+        )
+
+
+def _client(place: Any) -> Any:
+    """Connect to a scheduler that has workers."""
+    from distributed import Client
+
+    shown = quote(place) if isinstance(place, str) else "started here"
+    try:
+        client = Client(place, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except BaseException as error:
+        client.close()
+        if isinstance(error, TimeoutError):
+            raise ClusterError(f"the scheduler {shown} has no workers") from None
+        raise
+    return client
 
 
 def _distributed() -> Any:

@@ -1,0 +1,31 @@
+"""Processes that work for this one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["MAX_WORKERS", "interrupts_held"]
+
+MAX_WORKERS = 1024
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold back Ctrl-C until the end; processes and threads started meanwhile never get it.
+
+    Ctrl-C goes to all processes of a terminal. Workers leave it to the one they work for.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    # as it starts, which it does with the first process, it lets all signals through
+    resource_tracker.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
