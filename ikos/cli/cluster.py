@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from ikos.cli.types import Whole
+from ikos.cluster.processes import MAX_WORKERS
 
 if TYPE_CHECKING:
     from ikos.cluster import Cluster
 
-__all__ = ["MOST_WORKERS", "connected", "scheduler_option", "workers_option"]
-
-MOST_WORKERS = 1024
+__all__ = ["connected", "scheduler_option", "workers_option"]
 
 workers_option = click.option(
     "--workers",
-    type=Whole(low=1, high=MOST_WORKERS),
+    type=Whole(low=1, high=MAX_WORKERS),
     metavar="INTEGER",
     help="Work in so many processes of Dask on this machine [in none: all cores as they are]. "
     "Needs the extra 'cluster'.",

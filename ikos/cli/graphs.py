@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos.cli.cluster import connected, scheduler_option
 from ikos.cli.errors import Command, Interrupted, Quiet
 from ikos.cli.output import print_json, print_text, progress
 from ikos.cli.types import MODULUS, NAME, PLOT, Decimal, Whole
+from ikos.cluster.processes import MAX_WORKERS, interrupts_held
 
 if TYPE_CHECKING:
     from ikos.cli.graphs_report import Asked
@@ -43,7 +45,6 @@ Exit status
 
 MOST_TRIALS = 1 << 50
 MOST_ROWS = 64
-MOST_WORKERS = 1024
 
 FAILED = 1
 INTERRUPTED = 130
@@ -100,11 +101,11 @@ INTERRUPTED = 130
 )
 @click.option(
     "--workers",
-    type=Whole(low=1, high=MOST_WORKERS),
-    default="1",
+    type=Whole(low=1, high=MAX_WORKERS),
     metavar="INTEGER",
-    help="How many processes sample [1]; the results do not depend on it.",
+    help="How many processes sample [1], without Dask; the results do not depend on it.",
 )
+@scheduler_option
 @click.option(
     "--plot",
     type=PLOT,
@@ -120,7 +121,8 @@ def command(
     confidence: Fraction,
     backend: str,
     seed: int | None,
-    workers: int,
+    workers: int | None,
+    scheduler: str | None,
     plot: Path | None,
     json: bool,
     **options: Any,
@@ -143,7 +145,7 @@ def command(
         import ikos.plots.components  # noqa: F401  (says at once whether it can be done)
     asked = Asked(trials, backend, seed)
     try:
-        with _pool(workers) as executor, progress("sampling graphs") as shown:
+        with _executor(workers, scheduler) as executor, progress("sampling graphs") as shown:
             check = graphs.check_components(
                 users,
                 messages,
@@ -165,6 +167,8 @@ def command(
         raise click.UsageError(
             "a worker process has ended; where memory is short, use fewer --workers"
         ) from None
+    except CancelledError:
+        raise click.UsageError("the connection to the scheduler was lost") from None
     if plot is not None:
         _plot(plot, check)
     _print(asked, check, plot, json)
@@ -209,6 +213,17 @@ def _plot(path: Path, check: ComponentCheck) -> None:
 
 
 @contextmanager
+def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
+    """Give an executor of processes here or of a cluster, or None."""
+    if scheduler is None:
+        with _pool(workers or 1) as executor:
+            yield executor
+        return
+    with connected(workers, scheduler) as cluster:
+        yield None if cluster is None else cluster.executor
+
+
+@contextmanager
 def _pool(workers: int) -> Iterator[Executor | None]:
     """Give an executor of so many processes, or None for one.
 
@@ -226,7 +241,7 @@ def _pool(workers: int) -> Iterator[Executor | None]:
         initializer=_leave_interrupts,
     )
     try:
-        with _interrupts_held():
+        with interrupts_held():
             for _ in range(workers):
                 executor.submit(_ready)  # starts a process, which goes without interrupts as well
         yield executor
@@ -267,20 +282,3 @@ def _end_with_the_parent() -> None:
 
 def _ready() -> None:
     """Do nothing."""
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold back Ctrl-C until the end; processes that are started meanwhile never get it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    from multiprocessing import resource_tracker
-
-    # as it starts, which it does with the first process, it lets all signals through
-    resource_tracker.ensure_running()
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)

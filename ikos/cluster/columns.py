@@ -76,7 +76,7 @@ def _collection(client: Any, x: Any, desk: Desk) -> Generator[Any, None, None]:
     from dask.delayed import delayed
 
     dimensions = getattr(x, "ndim", None)
-    if dimensions is None or not hasattr(x, "to_delayed"):
+    if not isinstance(dimensions, int):  # what is delayed has any attribute, delayed as well
         raise TypeError(f"x must be a Dask array or a column of a data frame, got {quote(x)}")
     if dimensions != 1:
         raise ValueError(f"x must be one-dimensional, got {dimensions} dimensions")

@@ -108,15 +108,18 @@ def _local(opened: ExitStack, workers: int) -> Any:
     from distributed import LocalCluster
 
     with interrupts_held():
-        return opened.enter_context(
-            LocalCluster(
+        try:
+            local = LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # None would be one port for every interface
                 silence_logs=logging.CRITICAL,  # a lost worker is no news: it is made up for
             )
-        )
+        except RuntimeError as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise ClusterError(f"no workers could be started here: {reason}") from None
+        return opened.enter_context(local)
 
 
 def _client(place: Any) -> Any:

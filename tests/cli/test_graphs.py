@@ -492,6 +492,23 @@ def test_the_results_do_not_depend_on_the_workers(run):
     assert alone == shared
 
 
+@pytest.mark.slow
+def test_a_scheduler_gives_what_this_process_gives(run):
+    cluster = pytest.importorskip("ikos.cluster")
+    pytest.importorskip("distributed")
+    options = (*SMALL, "--json")
+    with cluster.Cluster(workers=1) as local:
+        address = local.client.scheduler_info()["address"]
+        there = run("graphs", *options, "--scheduler", address).out
+    assert there == run("graphs", *options).out
+
+
+def test_a_scheduler_that_is_not_there(refused):
+    pytest.importorskip("distributed")
+    said = refused("graphs", *SMALL, "--scheduler", "nowhere://x")
+    assert said.startswith("no scheduler answers at 'nowhere://x': ")
+
+
 def test_a_worker_that_ends(refused, monkeypatch):
     def end(*arguments, executor, **options):
         executor.submit(os._exit, 1).result()
@@ -600,6 +617,10 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
         ((*SMALL, "--backend", "igraph"), "'igraph' is not one of 'scipy', 'networkx'"),
         ((*SMALL, "--shuffler", "both"), "'both' is not one of parallel, single"),
         ((*SMALL, "--workers", "0"), "--workers must be at least 1, got 0"),
+        (
+            (*SMALL, "--workers", "2", "--scheduler", "tcp://127.0.0.1:1"),
+            "--workers are started here, without --scheduler: give one of them",
+        ),
         ((*SMALL, "--workers", "9999"), "--workers must be at most 1024, got 9999"),
         ((*SMALL, "--seed", "-1"), "--seed must be at least 0, got -1"),
         ((*SMALL, "--seed", "luck"), "'luck' is not a whole number"),

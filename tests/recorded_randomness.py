@@ -1,0 +1,72 @@
+"""A secure source that writes to files which secret was drawn by whom, and where it was used."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from functools import partial
+from pathlib import Path
+
+from ikos.randomness import Expanded, SecureRandom
+
+
+def write(folder, *fields):
+    with (Path(folder) / str(os.getpid())).open("a") as file:
+        file.write(" ".join(map(str, fields)) + "\n")
+
+
+def records(folder):
+    """Return what was written, by whichever process, as tuples of texts."""
+    lines = [line for file in Path(folder).iterdir() for line in file.read_text().splitlines()]
+    return [tuple(line.split()) for line in lines]
+
+
+def fingerprint(secret):
+    return hashlib.sha256(secret).hexdigest()[:32]
+
+
+class Recorded(SecureRandom):
+    """A secure source whose families of sources are on record."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = str(folder)
+
+    def streams(self):
+        return partial(Source, self.folder)
+
+    def __reduce__(self):
+        return type(self), (self.folder,)
+
+
+class Source(SecureRandom):
+    def __init__(self, folder, number):
+        super().__init__()
+        self.folder, self.number = folder, number
+
+    def secret(self):
+        return self.bytes(64)
+
+    def family(self):
+        secret, run = self.secret(), uuid.uuid4().hex
+        write(self.folder, "secret", fingerprint(secret), self.number, run)
+        return partial(drawn, self.folder, secret, self.number, run)
+
+
+def drawn(folder, secret, number, run, place):
+    write(folder, "drawn", fingerprint(secret), number, run, place >> 64, place & (1 << 64) - 1)
+    label = hashlib.sha512(secret + place.to_bytes(16, "big")).digest()
+    return Expanded(label)
+
+
+class Numbered(Recorded):
+    """The mutant: the secret of a block is a matter of its number."""
+
+    def streams(self):
+        return partial(NumberedSource, self.folder)
+
+
+class NumberedSource(Source):
+    def secret(self):
+        return hashlib.sha512(str(self.number).encode()).digest()

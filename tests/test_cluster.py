@@ -1,0 +1,497 @@
+"""`ikos.cluster`: the plain sum, exact whatever happens to workers, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from recorded_randomness import Numbered, Recorded, records
+
+from ikos import PrivateSum, SecureSum
+from ikos.cluster import Cluster, ClusterError, rounds
+from ikos.cluster.roles import Block, Checked, Desk, Envelope, digest
+from ikos.graphs import component_counts
+from ikos.randomness import SecureRandom
+from ikos.testing import DeterministicRandom
+from ikos.work import Interrupted
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+MODULI = [2**32, 2**61 - 1, 2**64, 2**127 - 1]
+N = 1000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(workers=2) as cluster:
+        yield cluster
+
+
+@dataclass
+class Part:
+    """A part of a column, as `ikos.tables.open_column` gives them."""
+
+    values: list
+    rows: int | None = None
+
+    def blocks(self):
+        yield from np.array_split(np.asarray(self.values), 3)
+
+
+@dataclass
+class Column:
+    parts: list
+
+
+def values(q, n=N):
+    return SecureRandom().uniform(q, n)
+
+
+def truth(x, q):
+    return sum(map(int, x)) % q
+
+
+def left(cluster):
+    """Return how many tasks the scheduler knows, once it has had time to forget them."""
+    for _ in range(100):
+        tasks = len(cluster.client.cluster.scheduler.tasks)
+        if not tasks:
+            break
+        time.sleep(0.05)
+    return tasks
+
+
+# The same as the plain sum
+
+
+@pytest.mark.parametrize("q", MODULI)
+@pytest.mark.parametrize(("shuffler", "clear"), [("parallel", True), ("single", False)])
+def test_sums_of_dask_arrays(cluster, q, shuffler, clear):
+    x = values(q)
+    told = []
+    protocol = SecureSum(N, q, messages=3, shuffler=shuffler, clear_share=clear)
+    given = da.from_array(x, chunks=300)
+    found = protocol.run(given, cluster=cluster, progress=lambda *now: told.append(now))
+    assert found == truth(x, q)
+    assert told == [(i + 1, 3 - clear) for i in range(3 - clear)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [2, 5, *MODULI])
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+@pytest.mark.parametrize("clear", [False, True])
+@pytest.mark.parametrize("messages", [1, 4])
+@pytest.mark.parametrize("longest", [N // 7, 1 << 26])
+def test_all_settings(cluster, monkeypatch, q, shuffler, clear, messages, longest):
+    """With columns cut into ranges of values, and whole."""
+    monkeypatch.setattr(rounds, "LONGEST", longest)
+    x = values(q)
+    protocol = SecureSum(N, q, messages=messages, shuffler=shuffler, clear_share=clear)
+    assert protocol.run(x, cluster=cluster) == truth(x, q)
+
+
+def kinds(x):
+    unknown = da.from_array(x, chunks=400)
+    return {
+        "array": x,
+        "list": [int(value) for value in x],
+        "range": range(N),
+        "iterator": iter(np.array_split(x, 7)),
+        "empty blocks": iter([x[:0], x[:500], x[:0], x[500:]]),
+        "series": dd.from_pandas(pd.DataFrame({"age": x}), npartitions=3)["age"],
+        "filtered": dd.from_pandas(pd.DataFrame({"age": x}), npartitions=3, sort=False).query(
+            "age >= 0 and age < 10**9"
+        )["age"],
+        "unknown chunks": unknown[unknown < 10**9],
+        "empty chunks": da.concatenate([unknown[:0], unknown, unknown[:0]]),
+        "persisted": unknown,
+        "parts": Column([Part(x[:300].tolist()), Part([]), Part(x[300:].tolist(), 700)]),
+    }
+
+
+@pytest.mark.parametrize("kind", kinds(np.arange(N)))
+def test_sums_of_all_kinds(cluster, kind):
+    x = np.arange(N)
+    given = kinds(x)[kind]
+    if kind == "persisted":
+        given = cluster.client.persist(given)
+    protocol = SecureSum(N, 2**20, messages=2)
+    if kind == "parts":  # an empty part has no integers
+        protocol = PrivateSum(N, 1, 1e-6, lower=0, upper=N, integers=True)
+        result = protocol.run(given, cluster=cluster)
+        assert result.users == N
+        low, high = result.interval(1 - 1e-12)
+        assert low <= x.sum() <= high
+        return
+    assert protocol.run(given, cluster=cluster) == x.sum()
+
+
+def test_private_sums(cluster):
+    x = np.random.default_rng(1).random(N)
+    protocol = PrivateSum(N, 1, 1e-6, min_honest=900)
+    result = protocol.run(da.from_array(x[:950], chunks=100), cluster=cluster)
+    low, high = result.interval(1 - 1e-12)
+    assert low <= x[:950].sum() <= high
+    assert result.users == 950
+    assert result.guarantee == protocol.guarantee
+
+
+def test_a_seed_gives_what_it_gives_here(cluster):
+    """Blocks of an array have the sources that they have on one machine."""
+    x = np.random.default_rng(1).random(N)
+    protocol = PrivateSum(N, 1, 1e-6)
+    here = protocol.run(x, DeterministicRandom(5))
+    assert protocol.run(x, DeterministicRandom(5), cluster=cluster).estimate == here.estimate
+    blocks = [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=cluster)]
+    blocks += [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=cluster)]
+    assert blocks[0].estimate == blocks[1].estimate
+
+
+# Refusals
+
+
+def test_bad_values_are_said_as_they_are(cluster):
+    protocol = SecureSum(N, 100, messages=2)
+    bad = np.arange(N) % 100
+    bad[777] = 100
+    with pytest.raises(ValueError, match=r"x\[177\].*got 100 \(in partition 2") as caught:
+        protocol.run(da.from_array(bad, chunks=300), cluster=cluster)
+    assert "in partition 2, counted from 0" in str(caught.value)
+    assert caught.value.__cause__ is None
+    with pytest.raises(ValueError, match=r"x\[777\] must be in"):
+        protocol.run(bad, cluster=cluster)
+    with pytest.raises(TypeError, match="must hold integers"):
+        protocol.run(da.ones(N, chunks=300), cluster=cluster)
+    with pytest.raises(ValueError, match=r"in partition 1"):
+        protocol.run(Column([Part([1] * 500), Part([1] * 499 + [-1])]), cluster=cluster)
+    assert left(cluster) == 0
+
+
+@pytest.mark.parametrize("given", [np.arange(N - 1), da.arange(N + 1, chunks=90), iter(())])
+def test_too_few_and_too_many_users(cluster, given):
+    with pytest.raises(ValueError, match="x must hold 1000 users' values"):
+        SecureSum(N, 2**32, messages=2).run(given, cluster=cluster)
+
+
+def test_what_is_no_column(cluster):
+    protocol = SecureSum(N, 2**32, messages=2)
+    with pytest.raises(ValueError, match="one-dimensional, got 2"):
+        protocol.run(da.ones((10, 100)), cluster=cluster)
+    dask = pytest.importorskip("dask")
+    with pytest.raises(TypeError, match="x must be a Dask array"):
+        protocol.run(dask.delayed(np.arange)(N), cluster=cluster)
+    with pytest.raises(TypeError, match="cluster="):
+        protocol.run(da.ones(N))
+    with pytest.raises(ValueError, match="threads must be None"):
+        protocol.run(np.arange(N), threads=2, cluster=cluster)
+
+
+def test_arguments(cluster):
+    with pytest.raises(ValueError, match="workers must be None where scheduler is given"):
+        Cluster(2, scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
+        Cluster(0)
+    with pytest.raises(TypeError, match="scheduler must be an address, got 8786"):
+        Cluster(scheduler=8786)
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 'there'"):
+        Cluster(client="there")
+    with pytest.raises(ClusterError, match="no scheduler answers at 'nowhere://x'"):
+        Cluster(scheduler="nowhere://x")
+    with Cluster(client=cluster.client) as same:
+        assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=same) == 6
+    assert cluster.client.status == "running"  # who gave it closes it
+
+
+def test_ikos_needs_no_dask():
+    code = (
+        "import sys, ikos, ikos.cluster, ikos.cli.cluster\n"
+        "assert not {'dask', 'distributed', 'pandas'} & set(sys.modules)\n"
+        "sys.modules['distributed'] = None\n"
+        "try:\n    ikos.cluster.Cluster()\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == (
+        "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'\n"
+    )
+
+
+def test_graphs(cluster):
+    wanted = component_counts(20, 2, 300, rng=DeterministicRandom(1))
+    found = component_counts(20, 2, 300, rng=DeterministicRandom(1), executor=cluster.executor)
+    assert found.tolist() == wanted.tolist()
+
+
+# Nobody is told what is private, and nothing is in one place
+
+
+def test_printed_forms_show_no_values():
+    desk = Desk(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
+    block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
+    assert isinstance(block, Block)
+    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", block.last))]
+    shown.append(repr(block))
+    for text in shown:
+        assert "424242" not in text
+        assert not any(str(share) in text for share in block.last)
+    again = pickle.loads(pickle.dumps(block))
+    assert [a.tolist() for row in range(3) for a in block.row(row)] == [
+        a.tolist() for row in range(3) for a in again.row(row)
+    ]
+    assert again.nonce == block.nonce
+
+
+def test_digests_tell_sharings_apart():
+    sharings = [(0, b"a" * 16), (1, b"b" * 16)]
+    assert digest(sharings) == digest(sharings[::-1])
+    others = [sharings[:1], [*sharings, sharings[0]], [(0, b"b" * 16), (1, b"a" * 16)]]
+    assert len({digest(some) for some in (sharings, *others)}) == 4
+
+
+def test_no_task_holds_much(cluster, monkeypatch):
+    """2^18 users with 6 messages each: 12 MiB of messages, 2 MiB of values."""
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class Sizes(SchedulerPlugin):
+        def __init__(self):
+            self.held = Counter()
+
+        def transition(self, key, start, finish, *args, **options):
+            if finish == "memory" and key in scheduler.tasks:
+                name = str(key).partition("-")[0]
+                self.held[name] = max(self.held[name], scheduler.tasks[key].nbytes)
+
+    n, m = 1 << 18, 6
+    monkeypatch.setattr(rounds, "LONGEST", 1 << 15)
+    received = []
+    results = rounds.results
+
+    def weighed(tasks):
+        found = results(tasks)
+        received.extend(len(pickle.dumps(one)) for one in found)
+        return found
+
+    monkeypatch.setattr(rounds, "results", weighed)
+    plugin = Sizes()
+    scheduler = cluster.client.cluster.scheduler
+    scheduler.add_plugin(plugin, name="sizes")
+    try:
+        x = da.arange(n, chunks=n // 8)
+        found = SecureSum(n, 2**64, messages=m, shuffler="single").run(x, cluster=cluster)
+    finally:
+        scheduler.remove_plugin("sizes")
+    assert found == n * (n - 1) // 2
+    chunk = 8 * n // 8
+    assert plugin.held["posted"] > 0.8 * chunk  # one column's worth at a time
+    assert max(plugin.held.values()) < 1.2 * chunk
+    assert 0 < plugin.held["mixed"] < 1000
+    assert max(received) < 1000
+
+
+# Workers that are lost
+
+
+def killing(cluster, told, times=1):
+    """Return a callback that kills a worker after the first shuffler, each so many attempts."""
+    pids = cluster.client.run(os.getpid)
+
+    def progress(done, wanted):
+        told.append((done, wanted))
+        if done == 1 and len([now for now in told if now[0] == 1]) <= times:
+            address, pid = next(iter(cluster.client.run(os.getpid).items()))
+            os.kill(pid, signal.SIGKILL)
+            scheduler = cluster.client.cluster.scheduler
+            while address in scheduler.workers:
+                time.sleep(0.01)
+
+    assert len(pids) == 2
+    return progress
+
+
+def whole(cluster):
+    """Wait until there are two workers again."""
+    cluster.client.wait_for_workers(2, timeout=30)
+
+
+def lose_a_worker(cluster, rng, q=2**64):
+    """Return the sum with a worker lost in the middle, the true one, and what was told."""
+    whole(cluster)
+    told = []
+    n = 5000
+    x = values(q, n)
+    protocol = SecureSum(n, q, messages=12)
+    try:
+        given = da.from_array(x, chunks=500)
+        found = protocol.run(given, rng, cluster=cluster, progress=killing(cluster, told))
+    finally:
+        whole(cluster)
+    return found, truth(x, q), told
+
+
+def check_records(folder, blocks):
+    """Assert that clients ran again and that no two sharings, hence no two messages, share any."""
+    found = records(folder)
+    runs = [entry[1:] for entry in found if entry[0] == "secret"]
+    assert len({number for _, number, _ in runs}) == blocks
+    assert len(runs) > blocks, "nothing was run again"
+    assert len({secret for secret, _, _ in runs}) == len(runs), "two runs share a secret"
+    whose = {secret: (number, run) for secret, number, run in runs}
+    messages = Counter()
+    for kind, secret, number, run, row, place in (e for e in found if e[0] == "drawn"):
+        assert kind == "drawn"
+        assert whose[secret] == (number, run)
+        messages[secret, row, place] += 1
+    rows = {(secret, row) for secret, row, _ in messages}
+    assert len(rows) == 11 * len(runs)  # every sharing drew all rows but the last
+
+
+@POSIX
+def test_a_lost_worker(cluster, tmp_path):
+    found, true, told = lose_a_worker(cluster, Recorded(tmp_path))
+    assert found == true
+    done = [now for now, _ in told]
+    assert done.count(1) > 1, "there was one attempt only"
+    assert sum(later <= before for before, later in pairwise(done)) == done.count(1) - 1
+    assert done[-1] == told[-1][1] == 11
+    check_records(tmp_path, blocks=10)
+    assert left(cluster) == 0
+
+
+@POSIX
+@pytest.mark.slow
+def test_mutant_that_does_not_compare_sharings(cluster, monkeypatch):
+    monkeypatch.setattr(rounds, "_same", lambda *digests: True)
+    found, true, told = lose_a_worker(cluster, None)
+    assert [now for now, _ in told].count(1) == 1
+    assert found != true
+
+
+@POSIX
+@pytest.mark.slow
+def test_mutant_whose_secrets_are_numbered(cluster, tmp_path):
+    lose_a_worker(cluster, Numbered(tmp_path))
+    with pytest.raises(AssertionError, match="two runs share a secret"):
+        check_records(tmp_path, blocks=10)
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["array", "iterator"])
+def test_values_that_were_sent_are_there_still(cluster, given):
+    whole(cluster)
+    x, told = values(2**64, 1 << 20), []
+    some = x if given == "array" else iter(np.array_split(x, 50))
+    protocol = SecureSum(x.size, 2**64, messages=8)
+    assert protocol.run(some, cluster=cluster, progress=killing(cluster, told)) == truth(x, 2**64)
+    assert [now for now, _ in told].count(1) > 1
+    whole(cluster)
+
+
+@POSIX
+@pytest.mark.slow
+def test_workers_that_are_lost_again_and_again(cluster, monkeypatch):
+    whole(cluster)
+    monkeypatch.setattr(rounds, "ATTEMPTS", 2)
+    told = []
+
+    def progress(done, wanted):
+        killing(cluster, told, times=9)(done, wanted)
+        whole(cluster)
+
+    with pytest.raises(ClusterError, match="in the middle of each of 2 attempts"):
+        SecureSum(5000, 2**64, messages=12).run(
+            da.arange(5000, chunks=500), cluster=cluster, progress=progress
+        )
+    assert left(cluster) == 0
+
+
+def restless(chunk, folder):
+    """Return other values, and fewer of them, the first time than later."""
+    first = os.path.join(folder, f"{int(chunk[0])}")
+    if os.path.exists(first):
+        return chunk
+    open(first, "w").close()
+    return chunk[:-10] + 1
+
+
+@POSIX
+@pytest.mark.slow
+def test_values_that_read_differently_the_second_time(cluster, tmp_path):
+    """The sum is one of values that were read together with the users who are counted."""
+    whole(cluster)
+    told, n = [], 5000
+    x = da.arange(n, chunks=500).map_blocks(restless, str(tmp_path), dtype=int)
+    protocol = SecureSum(n, 2**64, messages=12, min_honest=4000)
+    found = protocol.run(x, cluster=cluster, progress=killing(cluster, told))
+    assert [now for now, _ in told].count(1) > 1
+    blocks = np.arange(n).reshape(10, 500)
+    read = [(int(block[:-10].sum()) + 490, int(block.sum())) for block in blocks]
+    possible = {0}
+    for pair in read:
+        possible = {total + one for total in possible for one in pair}
+    assert found in possible
+    assert found != sum(first for first, _ in read)
+    whole(cluster)
+
+
+# Ctrl-C, and a scheduler that is gone
+
+
+def test_interrupted_in_the_middle(cluster):
+    def stop(done, wanted):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        SecureSum(N, 2**64, messages=9).run(
+            da.arange(N, chunks=100), cluster=cluster, progress=stop
+        )
+    assert caught.value.partial is None
+    assert str(caught.value) == "interrupted after 2 of 8 pieces of the shufflers' output"
+    assert left(cluster) == 0
+
+
+def test_interrupted_while_values_are_read(cluster):
+    def stop():
+        yield np.arange(N)
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="values were being read"):
+        SecureSum(N, 2**64, messages=9).run(stop(), cluster=cluster)
+    assert left(cluster) == 0
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost():
+    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    port = "38786"
+    address = f"tcp://127.0.0.1:{port}"
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard"]
+    with (
+        subprocess.Popen([*program, "--port", port, "--host", "127.0.0.1"], **quiet) as scheduler,
+        subprocess.Popen([*worker, "--nthreads", "1"], **quiet) as workers,
+    ):
+        try:
+            with Cluster(scheduler=address) as cluster:
+                protocol = SecureSum(N, 2**64, messages=9)
+                x = np.arange(N)
+                assert protocol.run(x, cluster=cluster) == x.sum()
+                with pytest.raises(ClusterError, match="nothing was released"):
+                    protocol.run(x, cluster=cluster, progress=lambda *now: scheduler.kill())
+        finally:
+            scheduler.kill()
+            workers.terminate()
