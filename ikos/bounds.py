@@ -92,7 +92,7 @@ class Bounds:
             )
         return steps
 
-    def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
+    def values(self, x: ArrayLike, first: int = 0, *, copy: bool = True) -> NDArray[np.float64]:
         """Return values as doubles, each checked, still in the data's units.
 
         Parameters
@@ -100,6 +100,8 @@ class Bounds:
         x : (k,) array_like of float
         first : int
             Index of the first of them, for error messages.
+        copy : bool
+            Whether to copy what is an array of doubles already.
 
         Raises
         ------
@@ -114,22 +116,35 @@ class Bounds:
             raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")
         if given.ndim != 1:
             raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
-        values = given.astype(np.float64)
-        inside = (values >= self.lower) & (values <= self.upper)  # False for NaN
-        if not inside.all():
-            bad = int(np.argmin(inside))
+        values = given.astype(np.float64, copy=copy)
+        if values.size and not (  # NaN if there is one, which is not in order with anything
+            np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
+        ):
+            bad = int(np.argmin((values >= self.lower) & (values <= self.upper)))
             got = float(values[bad])
             raise ValueError(
                 f"x[{first + bad}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}"
             )
         return values
 
-    def unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def unit(
+        self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
         """Return checked values as parts of the way from ``lower`` to ``upper``.
 
         Subtraction and division are monotone in floating point: the result is in [0, 1].
+
+        Parameters
+        ----------
+        values : ndarray of float64
+        out : ndarray of float64, optional
+            Memory that may be used for the result; a new array by default. With it, values that
+            are parts already, between 0 and 1, are returned themselves.
         """
-        return (values - self.lower) / (self.upper - self.lower)
+        if out is not None and self.lower == 0 and self.upper == 1:
+            return values
+        distance = np.subtract(values, self.lower, out=out)
+        return np.divide(distance, self.upper - self.lower, out=distance)
 
     def total(self, parts: Fraction | float, users: int) -> float:
         """Return the sum over ``users`` in the data's units whose sum of parts is ``parts``."""

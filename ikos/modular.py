@@ -156,23 +156,25 @@ class Zq:
             np.subtract(a, b, out=a)
             return
         q = a.dtype.type(self.q)
-        if self.power_of_two:
-            np.subtract(a, b, out=a)
-            np.bitwise_and(a, q - a.dtype.type(1), out=a)
-        elif self.bits < 8 * a.dtype.itemsize:
-            # With q below half the range, a wrapped difference is the larger of itself and
-            # itself + q, and a difference that did not wrap the smaller: the minimum is right.
-            for part in blocks(a.size):
-                difference = a[part]
-                np.subtract(difference, b[part], out=difference)
-                np.minimum(difference, difference + q, out=difference)
-        else:
-            # Near the top of the range the minimum is ambiguous. The borrow is not: it decides
-            # before the subtraction whether q is added, and both operations wrap.
-            for part in blocks(a.size):
-                borrow = a[part] < b[part]
-                np.subtract(a[part], b[part], out=a[part])
-                np.add(a[part], q, out=a[part], where=borrow)
+        below_half = self.bits < 8 * a.dtype.itemsize
+        held = np.empty(min(a.size, BLOCK), dtype=a.dtype if below_half else np.bool_)
+        for part in blocks(a.size):
+            left, right, beside = a[part], b[part], held[: part.stop - part.start]
+            if self.power_of_two:
+                np.subtract(left, right, out=left)
+                np.bitwise_and(left, q - a.dtype.type(1), out=left)
+            elif below_half:
+                # With q below half the range, a wrapped difference is the larger of itself and
+                # itself + q, and a difference that did not wrap the smaller: the minimum is right.
+                np.subtract(left, right, out=left)
+                np.add(left, q, out=beside)
+                np.minimum(left, beside, out=left)
+            else:
+                # Near the top of the range the minimum is ambiguous. The borrow is not: it decides
+                # before the subtraction whether q is added, and both operations wrap.
+                np.less(left, right, out=beside)
+                np.subtract(left, right, out=left)
+                np.add(left, q, out=left, where=beside)
 
     def negate(self, a: NDArray[Any]) -> NDArray[Any]:
         """Return ``-a`` modulo q, for an array of reduced elements."""
@@ -187,8 +189,9 @@ class Zq:
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.
 
-        Machine words are split so that no partial sum can exceed 64 bits: halves of 32 bits,
-        summed over at most 2^31 elements at a time.
+        Machine words are added up as they are, modulo 2^64, and without their lower halves, which
+        is below 2^64 for fewer than 2^32 of them. What the lower halves add up to is below 2^64
+        too, and so it is the difference of the two modulo 2^64.
         """
         if self.dtype == object:
             return int(sum(a.flat)) % self.q
@@ -200,11 +203,10 @@ class Zq:
             for part in blocks(flat.size, 1 << 31):
                 total += int(flat[part].sum(dtype=np.uint64))
             return total % self.q
-        exact = BLOCK if self.bits + BLOCK.bit_length() <= 64 else 0
+        held = np.empty(min(flat.size, BLOCK), dtype=np.uint64)
         for part in blocks(flat.size):
-            if exact:
-                total += int(flat[part].sum())
-            else:
-                total += int((flat[part] >> np.uint64(32)).sum()) << 32
-                total += int((flat[part] & np.uint64(0xFFFFFFFF)).sum())
+            upper = held[: part.stop - part.start]
+            np.right_shift(flat[part], 32, out=upper)
+            above = int(np.add.reduce(upper)) << 32
+            total += above + (int(np.add.reduce(flat[part])) - above) % (1 << 64)
         return total % self.q

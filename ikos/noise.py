@@ -34,10 +34,14 @@ __all__ = [
     "polya_counts",
     "polya_jumps",
     "polya_population",
+    "polya_shares",
 ]
 
 Real = int | float | Fraction
 _INT64_MAX = (1 << 63) - 1
+
+_FEW = 8
+"""Variables up to which drawing one after the other is faster than drawing all in lockstep."""
 
 MAX_SHAPE = 10**6
 """Largest shape of `polya`, whose time grows with it."""
@@ -440,19 +444,51 @@ def polya_population(
     >>> noise.shape, bool(0 < (noise != 0).sum() < 100)
     ((1000000,), True)
     """
+    users, noise = polya_shares(n, s, parties=parties, rng=rng)
+    result = np.zeros(n, dtype=noise.dtype)
+    result[users] = noise
+    return result
+
+
+def polya_shares(
+    n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Draw what `polya_population` draws, and return it for those users who get any.
+
+    Takes no time for the others: one pass less over a population.
+
+    Parameters
+    ----------
+    n, s, parties, rng
+        As of `polya_population`.
+
+    Returns
+    -------
+    users : (k,) ndarray of int64
+        In increasing order. Who does not occur gets 0.
+    noise : (k,) ndarray
+        What each gets; int64, or object where a value does not fit.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> users, noise = polya_shares(10**6, 0.001, rng=DeterministicRandom(4))
+    >>> bool((np.diff(users) > 0).all()), users.size == noise.size < 100
+    (True, True)
+    """
     n = integer("n", n, low=1, high=1 << 62)
     parties = n if parties is None else integer("parties", parties, low=1, high=1 << 62)
     rate, source = _positive("s", s), secure(rng)
-    result = np.zeros(n, dtype=np.int64)
-    bound = 0
-    for sign in (1, -1):
-        users, amounts = _jumps(n, rate, parties, source)
-        bound += sum(map(int, amounts))  # no partial sum of any user exceeds it
-        if bound > _INT64_MAX:
-            result = result.astype(object)
-        np.add.at(result, users, sign * amounts)
-    delivered: NDArray[Any] = _deliver(result, n)
-    return delivered
+    jumps = [_jumps(n, rate, parties, source) for _ in range(2)]
+    users, places = np.unique(np.concatenate([user for user, _ in jumps]), return_inverse=True)
+    noise = np.zeros(users.size, dtype=np.int64)
+    if sum(int(amount) for _, amounts in jumps for amount in amounts) > _INT64_MAX:
+        noise = noise.astype(object)  # else no partial sum of any user exceeds it
+    first = jumps[0][0].size
+    np.add.at(noise, places[:first], jumps[0][1])
+    np.subtract.at(noise, places[first:], jumps[1][1])
+    delivered: NDArray[Any] = _deliver(noise, users.size)
+    return users, delivered
 
 
 def polya_jumps(
@@ -541,6 +577,8 @@ def _jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return users of one sign's noise and the amounts they get; a user may occur repeatedly."""
     groups = -(-n // parties)
+    if groups * variables <= _FEW:
+        return _few_jumps(n, rate, parties, rng, variables)
     remaining = _geometric(rate, groups * variables, rng)
     index = np.flatnonzero(remaining > 0)
     remaining = remaining[index]
@@ -557,6 +595,46 @@ def _jumps(
         going_on = np.asarray(remaining > 0, dtype=bool)
         group, remaining = group[going_on], remaining[going_on]
     return np.concatenate(users), np.concatenate(amounts)
+
+
+def _few_jumps(
+    n: int, rate: Fraction, parties: int, rng: RandomSource, variables: int
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return what `_jumps` does, one variable after the other: faster than lockstep for few."""
+    users, amounts = [], []
+    for one in range(-(-n // parties) * variables):
+        first, remaining = one // variables * parties, _one_geometric(rate, rng)
+        while remaining:
+            cycle = 1 + rng.integer(remaining)
+            user = first + rng.integer(parties)
+            if user < n:
+                users.append(user)
+                amounts.append(cycle)
+            remaining -= cycle
+    large = max(amounts, default=0) > _INT64_MAX
+    return (
+        np.array(users, dtype=np.int64),
+        np.array(amounts, dtype=object if large else np.int64),
+    )
+
+
+def _one_geometric(s: Fraction, rng: RandomSource) -> int:
+    """Return one draw, as `_geometric` does."""
+    a, b = s.numerator, s.denominator
+    low, high = rng.integer(b), 0
+    while not _one_bernoulli_exp(low, b, rng):
+        low = rng.integer(b)
+    while _one_bernoulli_exp(1, 1, rng):
+        high += 1
+    return (low + b * high) // a
+
+
+def _one_bernoulli_exp(numerator: int, denominator: int, rng: RandomSource) -> bool:
+    """Return one Bernoulli variable, as `_bernoulli_exp` does."""
+    k = 1
+    while rng.integer(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
 
 
 def _largest(values: NDArray[Any]) -> int:

@@ -178,6 +178,8 @@ class RandomSource(ABC):
                 np.bitwise_and(block, mask, out=block)
             if group.power_of_two:
                 continue
+            if np.maximum.reduce(block) < group.q:
+                continue
             # Rejection: what is at or above q is drawn again until it is not, so that each
             # element is uniform on [0, q) whatever the others are.
             rejected = np.flatnonzero(block >= group.q)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from typing import Any, Protocol
 
@@ -60,7 +60,8 @@ def _blocks_of(clients: Clients, x: NDArray[Any] | Iterator[ArrayLike]) -> Itera
     for some in x:
         values = clients.checked(some, first)
         first += values.size
-        kept.append(values)
+        # copied: an iterator may write what comes next to the same memory
+        kept.append(values.copy())
         held += values.size
         if held >= USERS:
             together = np.concatenate(kept)
@@ -117,24 +118,35 @@ def gathered(
     if total is not None:
         clients.check_users(total, "x")
     many = threads_for(threads, WORTHWHILE if total is None else 8 * total, WORTHWHILE)
+    with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
+        if isinstance(given, Iterator):
+            elements = _encoded_as_read(clients, given, streams, executor)
+            clients.check_users(elements.size, "x")
+            return elements
+        elements = np.empty(given.size, dtype=clients.setting.group.dtype)
 
+        def place(number: int, part: slice) -> None:
+            values = clients.checked(given[part], part.start)
+            elements[part] = clients.encoded(values, streams(number))
+
+        with closing(spread(place, enumerate(blocks(given.size, USERS)), executor)) as placed:
+            for _ in placed:
+                pass
+    return elements
+
+
+def _encoded_as_read(
+    clients: Clients,
+    x: Iterator[ArrayLike],
+    streams: Callable[[int], RandomSource],
+    executor: Executor | None,
+) -> NDArray[Any]:
     def encode(number: int, values: NDArray[Any]) -> NDArray[Any]:
         return clients.encoded(values, streams(number))
 
-    with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
-        numbered = enumerate(_blocks_of(clients, given))
-        with closing(spread(encode, numbered, executor)) as parts:
-            if total is None:
-                found = list(parts)
-                empty = np.empty(0, dtype=clients.setting.group.dtype)
-                elements = np.concatenate(found) if found else empty
-            else:
-                elements = np.empty(total, dtype=clients.setting.group.dtype)
-                for part, some in zip(blocks(total, USERS), parts, strict=True):
-                    elements[part] = some
-    if total is None:
-        clients.check_users(elements.size, "x")
-    return elements
+    with closing(spread(encode, enumerate(_blocks_of(clients, x)), executor)) as parts:
+        found = list(parts)
+    return np.concatenate(found) if found else np.empty(0, dtype=clients.setting.group.dtype)
 
 
 def add_up(
@@ -176,6 +188,6 @@ def add_up(
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        raise Interrupted(None, 0, 1, "steps: values were being read") from None
+        raise Interrupted(None, 0, 0, "while values were read") from None
     users = elements.size
     return mixed_sum(elements, clients.setting, rng, threads=threads, progress=progress), users

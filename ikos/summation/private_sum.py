@@ -23,7 +23,7 @@ from ikos.counts import (
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
-from ikos.noise import polya_population
+from ikos.noise import polya_shares
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult
 from ikos.sharing import split
@@ -352,22 +352,24 @@ class PrivateSum:
         return self.secure_sum.setting
 
     def checked(self, x: ArrayLike | Sequence[float], first: int = 0) -> NDArray[np.float64]:
-        """Return values as doubles in the data's units, each looked at; from user ``first`` on."""
-        values = self.bounds.values(x, first)
+        """Return values as doubles in the data's units, each looked at; from user ``first`` on.
+
+        What are doubles already is not copied.
+        """
+        values = self.bounds.values(x, first, copy=False)
         return whole(values, first) if self.integers else values
 
     def encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return checked values, rounded and noisy, as group elements."""
         group = self.secure_sum.group
+        elements = np.empty(values.size, dtype=group.dtype)
         if self.integers:
-            encoded = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
+            elements[:] = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
         else:
-            encoded = encode(self.bounds.unit(values), self.precision, rng)
-        elements = encoded.astype(group.dtype)
-        noise = polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
-        noisy = np.flatnonzero(noise)
+            encode(values, self.precision, rng, bounds=self.bounds, out=elements)
+        noisy, noise = polya_shares(values.size, self.rate, parties=self.min_honest, rng=rng)
         changed = elements[noisy]
-        group.add(changed, group.reduce(noise[noisy]))
+        group.add(changed, group.reduce(noise))
         elements[noisy] = changed
         return elements
 
