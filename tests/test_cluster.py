@@ -253,6 +253,21 @@ def test_printed_forms_show_no_values():
     assert again.nonce == block.nonce
 
 
+def test_tasks_are_named_by_what_they_do(cluster):
+    """A seeded source is printed with its secret, and keys of tasks are in every log."""
+    names = set()
+
+    def look(done, wanted):
+        names.update(map(str, cluster.client.cluster.scheduler.tasks))
+
+    protocol, seed = SecureSum(N, 2**64, messages=4), DeterministicRandom(5)
+    for x in (np.arange(N), da.from_array(np.arange(N), chunks=100)):
+        protocol.run(x, seed, cluster=cluster, progress=look)
+    ours = {name.partition("-")[0] for name in names if not name.startswith("(")}
+    assert ours == {"clients", "described", "posted", "mixed"}
+    assert all(len(name) < 60 for name in names)
+
+
 def test_digests_tell_sharings_apart():
     sharings = [(0, b"a" * 16), (1, b"b" * 16)]
     assert digest(sharings) == digest(sharings[::-1])
@@ -303,20 +318,30 @@ def test_no_task_holds_much(cluster, monkeypatch):
 # Workers that are lost
 
 
-def killing(cluster, told, times=1):
-    """Return a callback that kills a worker after the first shuffler, each so many attempts."""
+def kill(cluster, *, everyone):
+    """Kill all workers, or one that alone holds a block, and wait until the scheduler knows."""
+    scheduler = cluster.client.cluster.scheduler
     pids = cluster.client.run(os.getpid)
+    blocks = [task for key, task in scheduler.tasks.items() if str(key).startswith("clients-")]
+    alone = [next(iter(task.who_has)).address for task in blocks if len(task.who_has) == 1]
+    # blocks move about: if both workers have all of them, no single one can be lost
+    victims = list(pids) if everyone or not alone else alone[:1]
+    for address in victims:
+        os.kill(pids[address], signal.SIGKILL)
+    while any(address in scheduler.workers for address in victims):
+        time.sleep(0.01)
+
+
+def killing(cluster, told, *, times=1, everyone=False):
+    """Return a callback that kills after the first shuffler, in each of so many attempts."""
 
     def progress(done, wanted):
         told.append((done, wanted))
-        if done == 1 and len([now for now in told if now[0] == 1]) <= times:
-            address, pid = next(iter(cluster.client.run(os.getpid).items()))
-            os.kill(pid, signal.SIGKILL)
-            scheduler = cluster.client.cluster.scheduler
-            while address in scheduler.workers:
-                time.sleep(0.01)
+        if done == 1 and [now for now, _ in told].count(1) <= times:
+            kill(cluster, everyone=everyone)
+            if everyone:
+                whole(cluster)
 
-    assert len(pids) == 2
     return progress
 
 
@@ -404,12 +429,7 @@ def test_values_that_were_sent_are_there_still(cluster, given):
 def test_workers_that_are_lost_again_and_again(cluster, monkeypatch):
     whole(cluster)
     monkeypatch.setattr(rounds, "ATTEMPTS", 2)
-    told = []
-
-    def progress(done, wanted):
-        killing(cluster, told, times=9)(done, wanted)
-        whole(cluster)
-
+    progress = killing(cluster, [], times=9, everyone=True)
     with pytest.raises(ClusterError, match="in the middle of each of 2 attempts"):
         SecureSum(5000, 2**64, messages=12).run(
             da.arange(5000, chunks=500), cluster=cluster, progress=progress

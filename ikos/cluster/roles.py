@@ -108,7 +108,7 @@ def _bytes(a: NDArray[Any]) -> int:
     return a.nbytes + (a.size * sys.getsizeof(a[0]) if a.dtype == object and a.size else 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Desk:
     """Where clients work: turns values into a `Block`.
 
@@ -126,6 +126,8 @@ class Desk:
     encoding: Callable[[int], RandomSource]
     sharing: Callable[[int], RandomSource]
     stride: int
+
+    __name__ = "clients"  # what Dask names tasks by, where it would otherwise print all of this
 
     def __call__(self, given: Any, number: int) -> Block | Refused:
         """Return a fresh sharing of values: checked ones, a part of a table, or a partition."""
