@@ -196,8 +196,8 @@ class Zq:
         if self.dtype == object:
             return int(sum(a.flat)) % self.q
         flat = a.reshape(-1)
-        if self.power_of_two:  # q divides 2^64, so that a sum that wraps stays right modulo q
-            return int(flat.sum(dtype=np.uint64)) % self.q
+        if self.power_of_two:  # q divides 2^32 or 2^64: a sum that wraps stays right modulo q
+            return int(flat.sum(dtype=self.dtype)) % self.q
         total = 0
         if self.dtype == np.uint32:
             for part in blocks(flat.size, 1 << 31):

@@ -11,7 +11,6 @@ each from a source of its own that can be asked again, and only the last row is 
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -76,10 +75,10 @@ class Sharing:
         # randomness, whoever draws them and in whatever order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
-        with self._locks[block % _LOCKS] if peel else nullcontext():
-            for part in blocks(out.size, _STEP):
-                source.uniform_into(out[part], self.group)
-                if peel:
+        for part in blocks(out.size, _STEP):
+            source.uniform_into(out[part], self.group)
+            if peel:
+                with self._locks[block % _LOCKS]:
                     self.group.subtract(last[part], out[part])
 
 
