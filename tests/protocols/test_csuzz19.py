@@ -28,9 +28,10 @@ class Halves(Ideal):
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         return np.array([self.flip(probability) for _ in range(size)], dtype=np.bool_)
 
-    def uniform(self, q: int, size: int) -> NDArray[Any]:
-        assert q == 1 << 53
-        return np.array([self.choose(2) << 52 for _ in range(size)], dtype=np.uint64)
+    def fill(self, out: NDArray[Any]) -> None:
+        # the first digits of a rounding: with the others 0 they never tie, and the first decides
+        assert out.dtype == np.uint16
+        out[:] = [self.choose(2) << 15 for _ in range(out.size)]
 
 
 def seen(view: View) -> Hashable:
