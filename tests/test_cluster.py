@@ -185,6 +185,16 @@ def test_too_few_and_too_many_users(cluster, given):
         SecureSum(N, 2**32, messages=2).run(given, cluster=cluster)
 
 
+class Pipe(Part):
+    def __getstate__(self):
+        raise TypeError("people.csv is a pipe")
+
+
+def test_parts_that_cannot_be_sent_say_so(cluster):
+    with pytest.raises(TypeError, match=r"^people\.csv is a pipe$"):
+        SecureSum(N, 2**32, messages=2).run(Column([Pipe([1] * N)]), cluster=cluster)
+
+
 def test_what_is_no_column(cluster):
     protocol = SecureSum(N, 2**32, messages=2)
     with pytest.raises(ValueError, match="one-dimensional, got 2"):
@@ -247,9 +257,11 @@ def test_printed_forms_show_no_values():
         assert "424242" not in text
         assert not any(str(share) in text for share in block.last)
     again = pickle.loads(pickle.dumps(block))
-    assert [a.tolist() for row in range(3) for a in block.row(row)] == [
-        a.tolist() for row in range(3) for a in again.row(row)
+    rows = [
+        [one.row(row, block.last.copy()).tolist() for row in range(3)] for one in (block, again)
     ]
+    assert rows[0] == rows[1]
+    assert [sum(column) % 2**64 for column in zip(*rows[0], strict=True)] == [11, 22, 33]
     assert again.nonce == block.nonce
 
 

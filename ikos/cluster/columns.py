@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -46,13 +47,10 @@ def block_tasks(
         If it is none of these, or a value that is looked at here is not one that users may have.
     """
     encoding, sharing = rng.streams(), rng.streams()
-    if hasattr(x, "__dask_graph__") or hasattr(x, "parts"):
-        desk = Desk(clients, encoding, sharing, _STRIDE)
-        return (
-            _collection(client, x, desk)
-            if hasattr(x, "__dask_graph__")
-            else _sent(client, desk, x.parts)
-        )
+    if hasattr(x, "__dask_graph__"):
+        return _collection(client, x, Desk(clients, encoding, sharing, _STRIDE))
+    if hasattr(x, "parts"):
+        return _sent(client, Desk(clients, encoding, sharing, _STRIDE), map(_movable, x.parts))
     given = _cuttable(clients, x)
     span = SPAN
     if isinstance(given, np.ndarray):
@@ -60,6 +58,12 @@ def block_tasks(
         span = min(SPAN, max(1, given.size // (2 * threads * USERS)))
     desk = Desk(clients, encoding, sharing, span)
     return _sent(client, desk, map(Checked, _together(_blocks_of(clients, given), span)))
+
+
+def _movable(part: Any) -> Any:
+    """Return a part as it is; one that cannot be sent, such as a pipe, says so itself."""
+    pickle.dumps(part)
+    return part
 
 
 def _together(found: Iterator[NDArray[Any]], span: int) -> Iterator[list[NDArray[Any]]]:

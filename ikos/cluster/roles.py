@@ -82,15 +82,14 @@ class Block(Sharing):
             for row in range(self.messages - 1):
                 self.draw(row, place, drawn, peel=True)
 
-    def row(self, row: int) -> Iterator[NDArray[Any]]:
-        """Yield the shares of one row, some users at a time; not to be written to."""
+    def row(self, row: int, out: NDArray[Any]) -> NDArray[Any]:
+        """Overwrite ``out``, as long as the block, with the shares of one row, and return it."""
+        if row == self.messages - 1:
+            out[:] = self.last
+            return out
         for place, here in enumerate(self.blocks):
-            if row == self.messages - 1:
-                yield self.last[here]
-            else:
-                drawn = np.empty(here.stop - here.start, dtype=self.group.dtype)
-                self.draw(row, place, drawn, peel=False)
-                yield drawn
+            self.draw(row, place, out[here], peel=False)
+        return out
 
     def __getstate__(self) -> dict[str, Any]:
         # Nothing is ever taken off the last row again, so that no lock is needed any more.
@@ -184,13 +183,19 @@ class Envelope:
 
 def posted(block: Block, pieces: Sequence[Piece]) -> tuple[Envelope, ...]:
     """Return a block's envelopes for some pieces of the output of one shuffler."""
-    found: list[list[NDArray[Any]]] = [[block.last[:0]] for _ in pieces]
+    rows, users = pieces[0].rows, block.last.size
+    if pieces[0].parts == 1:
+        shares = np.empty((len(rows), users), dtype=block.group.dtype)
+        for row, out in zip(rows, shares, strict=True):
+            block.row(row, out)
+        return (Envelope(block.number, block.nonce, shares.reshape(-1)),)
+    found: list[list[NDArray[Any]]] = [[] for _ in pieces]
     ends = [piece.ends(block.group.q) for piece in pieces]
-    for row in pieces[0].rows:
-        for drawn in block.row(row):
-            for piece, shares, (low, high) in zip(pieces, found, ends, strict=True):
-                whole = piece.parts == 1
-                shares.append(drawn if whole else drawn[(drawn >= low) & (drawn <= high)])
+    drawn = np.empty(users, dtype=block.group.dtype)
+    for row in rows:
+        block.row(row, drawn)
+        for shares_in_range, (low, high) in zip(found, ends, strict=True):
+            shares_in_range.append(drawn[(drawn >= low) & (drawn <= high)])
     return tuple(Envelope(block.number, block.nonce, np.concatenate(some)) for some in found)
 
 
