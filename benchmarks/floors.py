@@ -34,8 +34,8 @@ def sort_rows(rows: NDArray[Any]) -> None:
 
 
 def add_up(rows: NDArray[Any]) -> int:
-    """Pass over the messages once, wrapping."""
-    return int(np.add.reduce(rows, axis=None))
+    """Pass over the messages once, wrapping in their own type."""
+    return int(np.add.reduce(rows, axis=None, dtype=rows.dtype))
 
 
 def weak_components(matrix: csr_array) -> int:

@@ -16,6 +16,7 @@ from ikos.modular import Zq
 from ikos.randomness import SecureRandom
 from ikos.sharing import split
 from ikos.shuffling import release
+from ikos.work import cores
 
 N, M = 10**6, 10
 MODULI = [
@@ -69,17 +70,53 @@ def test_secure_sum_against_floors(against: Callable[..., float], q: int, shuffl
     against(lambda: protocol.run(x), floor)
 
 
-def test_private_sum_against_floors(against: Callable[..., float]) -> None:
-    x = np.random.default_rng(0).random(N)
-    protocol = PrivateSum(N, 1, 1e-12)
-    rows = np.zeros((protocol.messages.total, N), dtype=Zq(protocol.modulus).dtype)
+def floor_of(protocol: SecureSum) -> Callable[[], object]:
+    """Return the floor of a whole sum: keystream, a sort of what is shuffled, one addition."""
+    count = protocol.messages
+    rows = np.zeros((count.total, protocol.n), dtype=protocol.group.dtype)
 
     def floor() -> None:
-        keystream(rows)
-        sort_rows(rows)
+        keystream(rows)  # uniform rows, to be sorted next
+        sort_rows(rows[: count.shuffled])
         add_up(rows)
 
-    against(lambda: protocol.run(x), floor)
+    return floor
+
+
+def sums(n: int, kind: str) -> tuple[SecureSum, Callable[[int], object]]:
+    """Return a sum's protocol, and what runs it on so many threads."""
+    if kind == "private":
+        private, x = PrivateSum(n, 1, 1e-12), np.random.default_rng(0).random(n)
+        return private.secure_sum, lambda threads: private.run(x, threads=threads)
+    q = {"q=2^64": 2**64, "q=2^61-1": 2**61 - 1}[kind]
+    secure, elements = SecureSum(n, q, messages=M), values(q, n)
+    return secure, lambda threads: secure.run(elements, threads=threads)
+
+
+WHOLE = [
+    pytest.param(n, kind, id=f"{kind}-n=10^{len(str(n)) - 1}")
+    for n in (10**6, 10**7)
+    for kind in ("private", "q=2^64", "q=2^61-1")
+]
+
+
+@pytest.mark.parametrize(("n", "kind"), WHOLE)
+def test_whole_sum_on_one_core_against_floors(
+    against: Callable[..., float], n: int, kind: str
+) -> None:
+    protocol, run = sums(n, kind)
+    against(lambda: run(1), floor_of(protocol), rounds=9 if n == N else 3)
+
+
+@pytest.mark.parametrize(("n", "kind"), WHOLE)
+def test_whole_sum_on_two_cores_against_one(
+    against: Callable[..., float], n: int, kind: str
+) -> None:
+    """The ratio's inverse is the speed-up: 0.5 would be all of it."""
+    if cores() < 2:
+        pytest.skip("there is one core")
+    _, run = sums(n, kind)
+    against(lambda: run(2), lambda: run(1), rounds=9 if n == N else 3)
 
 
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
