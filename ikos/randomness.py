@@ -357,8 +357,8 @@ class RandomSource(ABC):
         """Return a family of independent sources that can be asked again.
 
         As `streams`, but source k draws the same, from its beginning, each time that it is asked
-        for: what was drawn need not be kept. One secret of 64 bytes, drawn now, determines them
-        all, and whoever has the family has it.
+        for: what was drawn need not be kept. One secret, drawn now, determines them all, and
+        whoever has the family has it. A secure source's sources are keyed by AES-256 under it.
 
         Examples
         --------
@@ -396,7 +396,7 @@ class Expanded(RandomSource):
     Parameters
     ----------
     root : bytes
-        The secret, of 64 bytes.
+        The secret, of at least `KEY_BYTES`.
     """
 
     def __init__(self, root: bytes) -> None:
@@ -422,6 +422,30 @@ class Expanded(RandomSource):
 def _derived(root: bytes, number: int) -> RandomSource:
     label = b"ikos.randomness.streams" + root + number.to_bytes(16, "big")
     return Expanded(hashlib.sha512(label).digest())
+
+
+class _Enciphered(Expanded):
+    """The source that a secret AES-256 key determines: a keystream of keystreams."""
+
+    def _next_seed(self) -> bytes:
+        self._rekeys += 1
+        return _seed(self._root, self._rekeys)
+
+
+def _enciphered(key: bytes, number: int) -> RandomSource:
+    return _Enciphered(_seed(key, number)[:KEY_BYTES])
+
+
+def _seed(key: bytes, number: int) -> bytes:
+    """Return the seed of one number below 2^126: three blocks of the key's keystream.
+
+    Counters from 4 ``number`` to 4 ``number`` + 2: no two numbers share a block. Seeds can be told
+    from random ones by whoever can tell AES-256 from a random permutation, or with advantage b^2 /
+    2^129 for b blocks in all (those of a keystream are counted at `Keystream`).
+    """
+    counter = (4 * number).to_bytes(16, "big")
+    stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    return stream.update(bytes(KEY_BYTES + NONCE_BYTES))
 
 
 class SecureRandom(RandomSource):
@@ -461,6 +485,13 @@ class SecureRandom(RandomSource):
     def streams(self) -> Callable[[int], RandomSource]:
         """Return a family of secure sources: no key leaves the process that uses it."""
         return _fresh
+
+    def family(self) -> Callable[[int], RandomSource]:
+        """Return a family of sources that can be asked again, keyed by AES-256 under a secret.
+
+        Numbers are below 2^126.
+        """
+        return partial(_enciphered, self._read(KEY_BYTES))
 
     def __reduce__(self) -> tuple[type[SecureRandom], tuple[()]]:
         return SecureRandom, ()

@@ -11,6 +11,7 @@ each from a source of its own that can be asked again, and only the last row is 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -71,15 +72,31 @@ class Sharing:
             Whether to take the shares off the last row. Without, they are those that were drawn
             before, or will be.
         """
+        self.draw_rows({row: out}, block, peel=peel)
+
+    def draw_rows(self, outs: Mapping[int, NDArray[Any]], block: int, *, peel: bool) -> None:
+        """Overwrite arrays with one block of several rows other than the last.
+
+        As `draw` for each, with one pass over the last row for all of them.
+
+        Parameters
+        ----------
+        outs : mapping of int to ndarray
+            For each row, where to write.
+        block, peel
+            As for `draw`.
+        """
         # One source for each block of each row, and no two of them alike: no two messages share
         # randomness, whoever draws them and in whatever order.
-        source = self._family((row << 64) + block)
+        rows = [(self._family((row << 64) + block), out) for row, out in outs.items()]
         last = self.last[self.blocks[block]]
-        for part in blocks(out.size, _STEP):
-            source.uniform_into(out[part], self.group)
+        for part in blocks(last.size, _STEP):
+            for source, out in rows:
+                source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
-                    self.group.subtract(last[part], out[part])
+                    for _, out in rows:
+                        self.group.subtract(last[part], out[part])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
+import platform
+import subprocess
+import sys
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +19,21 @@ from hypothesis import strategies as st
 
 from ikos import PrivateSum
 from ikos.tables import csv, open_column, parquet, read_column
-from ikos.tables.parts import ROWS
+from ikos.tables.parts import ROWS, Stamp
 from ikos.testing import DeterministicRandom
+
+
+def rewrite(path, content, later=10**9):
+    """Put something else in its place, and say that this was so many nanoseconds later."""
+    found = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns + later))
+    assert path.stat().st_size == found.st_size
+    assert path.stat().st_ino == found.st_ino
+
+
+def first_numbers(part):
+    return next(part.blocks())[:2].tolist()
 
 
 def refusal(path, column="a", **options):
@@ -194,6 +211,134 @@ class TestParts:
         with pytest.raises(ValueError, match="was changed"):
             list(blocks)
 
+    @pytest.mark.parametrize("pickled", [False, True])
+    @pytest.mark.parametrize("later", [10**9, -(10**9), 1000])
+    def test_as_many_bytes_and_rows(self, put, store, pickled, later):
+        """Other numbers in the same place, with any other time of writing."""
+        folders = [
+            (put("a.csv", "a\n1\n2\n"), "a.csv", b"a\n1\n3\n"),
+            (store("../p/a.parquet", [1.0, 2.0]).parent / "p", "a.parquet", None),
+        ]
+        other = (store("../o/a.parquet", [1.0, 3.0]).parent / "o" / "a.parquet").read_bytes()
+        for folder, name, content in folders:
+            column = open_column(folder, "a")
+            column = pickle.loads(pickle.dumps(column)) if pickled else column
+            rewrite(folder / name, content or other, later)
+            with pytest.raises(ValueError, match="was changed"):
+                list(column.blocks())
+            with pytest.raises(ValueError, match="was changed"):
+                list(column.seen(lambda values, *_: values).blocks())
+            assert read_column(folder, "a").tolist() == [1, 3]
+
+    def test_as_many_bytes_between_two_parts(self, store, monkeypatch):
+        monkeypatch.setattr(parquet, "RUN", 2)
+        folder = store("a.parquet", [1.0, 2.0, 3.0, 4.0], row_group_size=2)
+        first, second = open_column(folder, "a").parts
+        assert np.concatenate(list(first.blocks())).tolist() == [1, 2]
+        other = store("../o/a.parquet", [2.0, 1.0, 3.0, 4.0], row_group_size=2).parent / "o"
+        rewrite(folder / "a.parquet", (other / "a.parquet").read_bytes())
+        with pytest.raises(ValueError, match="was changed"):
+            list(second.blocks())
+
+    def test_as_many_bytes_while_it_is_read(self, put):
+        folder = put("a.csv", "a\n" + "1\n" * (2 * ROWS))
+        blocks = open_column(folder, "a").blocks()
+        next(blocks)
+        rewrite(folder / "a.csv", b"a\n" + b"2\n" * (2 * ROWS))
+        with pytest.raises(ValueError, match="was changed"):
+            list(blocks)
+
+    def test_as_many_bytes_in_another_process(self, put):
+        folder = put("a.csv", "a\n1\n2\n")
+        (part,) = open_column(folder, "a").parts
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert pool.apply(first_numbers, (part,)) == [1, 2]
+            rewrite(folder / "a.csv", b"a\n1\n3\n")
+            with pytest.raises(ValueError, match="was changed"):
+                pool.apply(first_numbers, (part,))
+
+    def test_another_file_of_the_same_time(self, put):
+        """Put in its place under the same name: in the process that opened it, the inode tells."""
+        folder = put("a.csv", "a\n1\n2\n")
+        column = open_column(folder, "a")
+        found = (folder / "a.csv").stat()
+        put("../new.csv", "a\n1\n3\n")
+        os.utime(folder.parent / "new.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
+        (folder.parent / "new.csv").replace(folder / "a.csv")
+        with pytest.raises(ValueError, match="was changed"):
+            list(column.blocks())
+
+    def test_another_inode_elsewhere(self, put):
+        """What other processes see under the same path may have numbers of its own."""
+        folder = put("a.csv", "a\n1\n2\n")
+        (part,) = open_column(folder, "a").parts
+        moved = pickle.loads(pickle.dumps(part))
+        assert moved == part
+        assert part.stamp.inode == (folder / "a.csv").stat().st_ino
+        assert moved.stamp.inode is None
+        found = (folder / "a.csv").stat()
+        (folder / "a.csv").rename(folder.parent / "old.csv")
+        put("a.csv", "a\n1\n2\n")
+        os.utime(folder / "a.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
+        assert np.concatenate(list(moved.blocks())).tolist() == [1, 2]
+        with pytest.raises(ValueError, match="was changed"):
+            list(part.blocks())
+
+    def test_copies_on_other_machines(self, put, monkeypatch):
+        """They have the times of copying, before the column is opened; what is later is no copy."""
+        folder = put("a.csv", "a\n1\n2\n")
+        os.utime(folder / "a.csv", ns=(0, 10**18))
+        column = open_column(folder, "a")
+        sent = pickle.dumps(column)
+        monkeypatch.setattr(platform, "node", lambda: "another")
+        moved = pickle.loads(sent)
+        assert np.concatenate(list(moved.blocks())).tolist() == [1, 2]
+        opened = moved.parts[0].stamp.opened
+        for time, same in ((10**18, True), (2 * 10**17, True), (opened - 10**9, True)):
+            os.utime(folder / "a.csv", ns=(0, time))
+            assert [block.tolist() for block in moved.blocks()] == [[1, 2]] * same
+        os.utime(folder / "a.csv", ns=(0, opened + 10**10))
+        with pytest.raises(ValueError, match="was changed"):
+            list(moved.blocks())
+        put("a.csv", "a\n1\n22\n")
+        os.utime(folder / "a.csv", ns=(0, 10**18))
+        with pytest.raises(ValueError, match="was changed"):
+            list(moved.blocks())
+
+    @pytest.mark.parametrize("coarse", [10**9, 2 * 10**9])
+    def test_what_changes_nothing(self, put, coarse):
+        """Whole seconds, reading twice at once, other rights, more names, new access times."""
+        folder = put("a.csv", "a\n1\n2\n")
+        path = folder / "a.csv"
+        time = path.stat().st_mtime_ns // coarse * coarse
+        os.utime(path, ns=(time, time))
+        columns = [open_column(path, "a") for _ in range(2)]
+        both = zip(*(column.blocks() for column in columns), strict=True)
+        assert [[block.tolist() for block in pair] for pair in both] == [[[1, 2]] * 2]
+        path.chmod(0o400)
+        os.utime(path, ns=(0, time))
+        os.link(path, folder.parent / "link.csv")
+        np.memmap(path, mode="r")[:].sum()
+        assert np.concatenate(list(columns[0].blocks())).tolist() == [1, 2]
+
+    @pytest.mark.skipif(not os.path.exists("/dev/stdin"), reason="there is no /dev/stdin here")
+    @pytest.mark.parametrize("kind", ["pipe", "file"])
+    def test_what_is_handed_over(self, put, kind):
+        """A pipe is known by nothing; a file by itself, under whatever name it comes."""
+        path = put("a.csv", "a\n1\n2\n") / "a.csv"
+        program = (
+            "from ikos.tables import open_column\n"
+            "column = open_column('/dev/stdin', 'a')\n"
+            "print(column.parts[0].stored, [block.tolist() for block in column.blocks()])"
+        )
+        run = [sys.executable, "-c", program]
+        if kind == "pipe":
+            done = subprocess.run(run, input=path.read_bytes(), capture_output=True, check=True)
+        else:
+            with path.open("rb") as file:
+                done = subprocess.run(run, stdin=file, capture_output=True, check=True)
+        assert done.stdout.decode().strip() == f"{kind == 'file'} [[1.0, 2.0]]"
+
     def test_other_row_groups_in_as_many_bytes(self, store):
         folder = store("a.parquet", [1, 2, 3, 4], row_group_size=2)
         column = open_column(folder, "a")
@@ -201,6 +346,7 @@ class TestParts:
         other = store("a.parquet", [1, 2, 3, 4, 5], row_group_size=2) / "a.parquet"
         grown = pickle.loads(pickle.dumps(part))
         object.__setattr__(grown, "size", other.stat().st_size)
+        object.__setattr__(grown, "stamp", Stamp.of(other.stat()))
         with pytest.raises(ValueError, match="was changed"):
             list(grown.blocks())
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ikos._validation import quote
 from ikos.cluster.roles import Checked, Desk
 from ikos.randomness import RandomSource
-from ikos.summation.everybody import USERS, Clients, _blocks_of, _cuttable
+from ikos.summation.everybody import USERS, Clients, checked_blocks, iterator_or_array
 
 __all__ = ["block_tasks"]
 
@@ -51,13 +51,13 @@ def block_tasks(
         return _collection(client, x, Desk(clients, encoding, sharing, _STRIDE))
     if hasattr(x, "parts"):
         return _sent(client, Desk(clients, encoding, sharing, _STRIDE), map(_movable, x.parts))
-    given = _cuttable(clients, x)
+    given = iterator_or_array(clients, x)
     span = SPAN
     if isinstance(given, np.ndarray):
         clients.check_users(given.size, "x")
         span = min(SPAN, max(1, given.size // (2 * threads * USERS)))
     desk = Desk(clients, encoding, sharing, span)
-    return _sent(client, desk, map(Checked, _together(_blocks_of(clients, given), span)))
+    return _sent(client, desk, map(Checked, _together(checked_blocks(clients, given), span)))
 
 
 def _movable(part: Any) -> Any:

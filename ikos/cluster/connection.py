@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import pkgutil
+import signal
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
+import ikos
 from ikos._validation import integer, quote
-from ikos.cluster.failures import ClusterError
+from ikos.cluster.failures import ClusterError, connection
+from ikos.cluster.patience import ANSWER, Calls, workers
 from ikos.cluster.processes import MAX_WORKERS, interrupts_held
 from ikos.cluster.rounds import add_up
 from ikos.randomness import RandomSource
@@ -18,7 +23,11 @@ from ikos.work import Progress, cores
 
 __all__ = ["Cluster"]
 
-PATIENCE = 15  # seconds for a scheduler to answer, and for its first worker
+START = 60
+"""Seconds for a worker to start, here, at first or in the place of one that was lost."""
+
+CLOSING = 30
+"""Seconds for all workers that were started here to end, before they are ended."""
 
 
 class Cluster:
@@ -39,7 +48,9 @@ class Cluster:
     ImportError
         If Dask is not installed.
     ClusterError
-        If there is no scheduler at the address, or it has no workers.
+        If there is no scheduler at the address, or it has no workers. Sums and calls raise it as
+        well: where a worker has another version of ikos, and where the cluster has had no workers
+        for a minute, or only such as are paused for lack of memory.
     TypeError, ValueError
         If an argument is of the wrong kind, or more than one of them is given.
 
@@ -71,20 +82,22 @@ class Cluster:
         with ExitStack() as opened:
             if client is None:
                 place = _local(opened, many) if scheduler is None else scheduler
-                client = opened.enter_context(_client(place))
+                client = _client(place)
+                opened.callback(_leave, client)
             self.client = client
             self._opened = opened.pop_all()
 
     @property
     def executor(self) -> Executor:
         """What `ikos.graphs` functions take as ``executor=``."""
-        executor: Executor = self.client.get_executor(pure=False)
-        return executor
+        _check_versions(self.client)
+        return Calls(self.client)
 
     def add_up(
         self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
         """Return the sum modulo q of everybody's elements, and how many users there were."""
+        _check_versions(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
     def close(self) -> None:
@@ -105,8 +118,11 @@ class Cluster:
 
 def _local(opened: ExitStack, workers: int) -> Any:
     """Start worker processes, for as long as a stack is open."""
+    import dask
     from distributed import LocalCluster
 
+    # where another worker has not come in the place of a lost one by then, none ever does
+    opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
     with interrupts_held():
         try:
             local = LocalCluster(
@@ -115,11 +131,30 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 processes=True,
                 dashboard_address="127.0.0.1:0",  # None would be one port for every interface
                 silence_logs=logging.CRITICAL,  # a lost worker is no news: it is made up for
+                death_timeout=START,
             )
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise ClusterError(f"no workers could be started here: {reason}") from None
-        return opened.enter_context(local)
+        opened.callback(_end, local)
+        return local
+
+
+def _end(local: Any) -> None:
+    """End workers, and do not wait for those for ever that do not hear of it."""
+    processes = [worker.pid for worker in local.workers.values()]
+    try:
+        local.close(timeout=CLOSING)
+    except TimeoutError:
+        for process in filter(None, processes):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+
+
+def _leave(client: Any) -> None:
+    """End a connection; what is wrong with one that takes too long has been said before."""
+    with suppress(TimeoutError):
+        client.close(timeout=CLOSING)
 
 
 def _client(place: Any) -> Any:
@@ -128,18 +163,45 @@ def _client(place: Any) -> Any:
 
     shown = quote(place) if isinstance(place, str) else "started here"
     try:
-        client = Client(place, timeout=PATIENCE, set_as_default=False)
+        client = Client(place, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
     try:
-        client.wait_for_workers(1, timeout=PATIENCE)
+        client.wait_for_workers(1, timeout=ANSWER)
     except BaseException as error:
-        client.close()
+        found = workers(client)
+        _leave(client)
         if isinstance(error, TimeoutError):
-            raise ClusterError(f"the scheduler {shown} has no workers") from None
+            which = "only workers that are paused, for lack of memory" if found else "no workers"
+            raise ClusterError(f"the scheduler {shown} has {which}") from None
         raise
     return client
+
+
+def _check_versions(client: Any) -> None:
+    """Refuse a worker that would not do what is meant here."""
+    with connection():
+        try:
+            found = client.sync(
+                client.run,
+                pkgutil.resolve_name,
+                "ikos:__version__",
+                on_error="return",
+                callback_timeout=ANSWER,
+            )
+        except TimeoutError:
+            raise ClusterError("workers of the cluster do not answer") from None
+    for worker, version in found.items():
+        if isinstance(version, ImportError):
+            raise ClusterError(
+                f"the worker {worker} has no ikos; it needs version {ikos.__version__}, as here"
+            )
+        if isinstance(version, str) and version != ikos.__version__:
+            raise ClusterError(
+                f"the worker {worker} has version {version} of ikos, and here is "
+                f"{ikos.__version__}: they must be the same"
+            )
 
 
 def _distributed() -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
-__all__ = ["ClusterError", "Refused", "connection", "results"]
+__all__ = ["ClusterError", "Refused", "connection"]
 
 _KINDS = (ValueError, TypeError, ImportError, OSError, MemoryError, ArithmeticError)
 
@@ -29,16 +29,16 @@ class Refused:
         The exception's.
     message : str
         What it said.
-    partition : int
-        Where.
+    partition : int or None
+        Where, if the message does not say it.
     """
 
     kind: type[Exception]
     message: str
-    partition: int
+    partition: int | None
 
     @classmethod
-    def of(cls, error: Exception, partition: int) -> Refused:
+    def of(cls, error: Exception, partition: int | None) -> Refused:
         """Return what an exception says, in a form that can be sent anywhere."""
         for kind in _KINDS:
             if isinstance(error, kind):
@@ -47,12 +47,16 @@ class Refused:
 
     def throw(self) -> NoReturn:
         """Raise it here, with the partition named."""
-        raise self.kind(f"{self.message} (in partition {self.partition}, counted from 0)") from None
+        where = ""
+        if self.partition is not None:
+            where = f" (in partition {self.partition}, counted from 0)"
+        raise self.kind(self.message + where) from None
 
 
 @contextmanager
 def connection() -> Iterator[None]:
-    """Say in one line that the connection was lost, however Dask says it."""
+    """Say in one line that the connection was lost, or the workers, however Dask says it."""
+    from distributed import KilledWorker
     from distributed.client import ClosedClientError
     from distributed.comm.core import CommClosedError
 
@@ -63,36 +67,8 @@ def connection() -> Iterator[None]:
             "the connection to the scheduler was lost, or the work was cancelled there; "
             "nothing was released"
         ) from None
-
-
-def results(futures: list[Any]) -> list[Any]:
-    """Return the results of tasks, in their order, when all of them are done.
-
-    Raises
-    ------
-    ClusterError
-        If a task failed other than by `Refused`. What the graph of a Dask collection raises for
-        its values, `ValueError` and `TypeError`, is raised as it is.
-    """
-    from distributed import KilledWorker
-    from distributed.client import wait
-
-    if not futures:
-        return []
-    wait(futures)
-    for future in futures:
-        if future.status != "error":
-            continue
-        error = future.exception()
-        if isinstance(error, KilledWorker):
-            raise ClusterError(
-                "workers ended again and again at one task, and nothing was released; where "
-                "memory is short, use smaller partitions or fewer workers"
-            ) from None
-        if isinstance(error, (ValueError, TypeError)):
-            raise error from None
+    except KilledWorker:
         raise ClusterError(
-            f"a task failed on a worker, and nothing was released: {type(error).__name__}: {error}"
+            "workers ended again and again at one task, and nothing was released; where "
+            "memory is short, use smaller partitions or fewer workers"
         ) from None
-    found: list[Any] = futures[0].client.gather(futures)
-    return found

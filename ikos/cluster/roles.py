@@ -17,7 +17,7 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import Sharing
 from ikos.shuffling import release
-from ikos.summation.everybody import Clients, _blocks_of
+from ikos.summation.everybody import Clients, checked_blocks
 from ikos.summation.mixing import Piece, Setting
 
 __all__ = [
@@ -139,16 +139,28 @@ class Desk:
             encoded.append(np.empty(0, dtype=setting.group.dtype))  # for a block without users
             return Block(number, np.concatenate(encoded), setting, self.sharing(number))
         except Exception as error:  # to be raised by the driver, without a word in Dask's logs
-            return Refused.of(error, number)
+            return Refused.of(error, number if _untold(given) else None)
 
     def _values(self, given: Any) -> Iterator[NDArray[Any]] | Sequence[NDArray[Any]]:
         if isinstance(given, Checked):
             return given.blocks
-        if hasattr(given, "blocks") and hasattr(given, "rows"):
-            return _blocks_of(self.clients, iter(given.blocks()))
+        if _is_part(given):
+            return checked_blocks(self.clients, iter(given.blocks()))
         if hasattr(given, "to_numpy"):
             given = given.to_numpy()
-        return _blocks_of(self.clients, given if isinstance(given, np.ndarray) else np.array(given))
+        if not isinstance(given, np.ndarray):
+            given = np.array(given)
+        return checked_blocks(self.clients, given)
+
+
+def _is_part(given: Any) -> bool:
+    """Whether it is a part of a table: it is read here, and names the file and row of a mistake."""
+    return hasattr(given, "blocks") and hasattr(given, "rows")
+
+
+def _untold(given: Any) -> bool:
+    """Whether it is a partition of a collection, which does not know its place."""
+    return not isinstance(given, Checked) and not _is_part(given)
 
 
 @dataclass(frozen=True, repr=False)

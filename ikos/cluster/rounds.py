@@ -8,7 +8,8 @@ from contextlib import closing
 from typing import Any
 
 from ikos.cluster.columns import block_tasks
-from ikos.cluster.failures import ClusterError, Refused, connection, results
+from ikos.cluster.failures import ClusterError, Refused, connection
+from ikos.cluster.patience import first_done, results, threads
 from ikos.cluster.roles import Released, Seen, described, digest, mixed, picked, posted
 from ikos.randomness import RandomSource
 from ikos.summation.everybody import Clients
@@ -138,7 +139,7 @@ class _Sum:
 
     def _accepted(self, tasks: list[Any]) -> list[Seen]:
         """Return which sharings there are, or raise what the first of the clients raised."""
-        found = results(tasks)
+        found = results(self.client, tasks)
         for one in found:
             if isinstance(one, Refused):
                 one.throw()
@@ -146,24 +147,21 @@ class _Sum:
 
     def _released(self, todo: list[tuple[Piece, ...]]) -> Iterator[Released]:
         """Yield what the analyzer makes of each piece, with a few columns under way at once."""
-        from distributed import as_completed
-
         if not todo:
             return
-        finished, columns = as_completed(loop=self.client.loop), deque(todo)
+        columns = deque(todo)
         ranges = len(columns[0])
         ahead = -(-self.threads // ranges) * ranges
-        under_way = 0
+        under_way: set[Any] = set()
         while columns or under_way:
-            while columns and under_way <= ahead:
+            while columns and len(under_way) <= ahead:
                 tasks = self._mixed(columns.popleft())
                 self.futures.others.update(tasks)
-                finished.update(tasks)
-                under_way += len(tasks)
-            task = next(finished)
-            under_way -= 1
-            yield from results([task])
-            self.futures.others.discard(task)
+                under_way.update(tasks)
+            done = first_done(self.client, under_way)
+            yield from results(self.client, list(done))
+            under_way -= done
+            self.futures.others -= done
 
     def _mixed(self, pieces: tuple[Piece, ...]) -> list[Any]:
         """Put the clients to their envelopes and the shufflers of a column to work."""
@@ -209,17 +207,16 @@ def add_up(
     TypeError, ValueError
         If a value is not one that the users may have, or there are too few or too many.
     ClusterError
-        If workers are lost faster than the sum can be made, or the scheduler is.
+        If workers are lost faster than the sum can be made, or all of them are for
+        `ikos.cluster.patience.LIMIT` seconds, or the scheduler is.
     Interrupted
         At Ctrl-C; nothing was released.
     """
     with client.as_current(), connection():
-        threads = sum(client.nthreads().values())
-        if not threads:
-            raise ClusterError("the cluster has no workers")
-        made = _Sum(client, clients, threads, progress)
+        many = threads(client)
+        made = _Sum(client, clients, many, progress)
         try:
-            with closing(block_tasks(client, clients, x, rng, threads)) as tasks:
+            with closing(block_tasks(client, clients, x, rng, many)) as tasks:
                 made.read(tasks)
             for _ in range(ATTEMPTS):
                 try:
@@ -232,7 +229,7 @@ def add_up(
                     None, made.done, made.wanted, "pieces of the shufflers' output"
                 )
             else:
-                stopped = Interrupted(None, 0, 1, "steps: values were being read")
+                stopped = Interrupted(None, 0, 0, "while values were read")
             raise stopped from None
         finally:
             made.futures.end()

@@ -15,7 +15,16 @@ from ikos.randomness import RandomSource
 from ikos.summation.mixing import WORTHWHILE, Setting, mixed_sum
 from ikos.work import Interrupted, Progress, spread, threads_for
 
-__all__ = ["USERS", "Clients", "Engine", "Values", "add_up", "gathered"]
+__all__ = [
+    "USERS",
+    "Clients",
+    "Engine",
+    "Values",
+    "add_up",
+    "checked_blocks",
+    "gathered",
+    "iterator_or_array",
+]
 
 USERS = 1 << 18
 """Users whose rounding and noise come from one source."""
@@ -50,7 +59,9 @@ class Engine(Protocol):
         """Return the sum modulo q of everybody's elements, and how many users there were."""
 
 
-def _blocks_of(clients: Clients, x: NDArray[Any] | Iterator[ArrayLike]) -> Iterator[NDArray[Any]]:
+def checked_blocks(
+    clients: Clients, x: NDArray[Any] | Iterator[ArrayLike]
+) -> Iterator[NDArray[Any]]:
     """Yield checked values, `USERS` at a time, however they come."""
     if not isinstance(x, Iterator):
         for part in blocks(x.size, USERS):
@@ -73,7 +84,7 @@ def _blocks_of(clients: Clients, x: NDArray[Any] | Iterator[ArrayLike]) -> Itera
         yield np.concatenate(kept)
 
 
-def _cuttable(clients: Clients, x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
+def iterator_or_array(clients: Clients, x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
     """Return values as an iterator, or as an array of which parts are still to be looked at."""
     if hasattr(x, "__dask_graph__"):
         raise TypeError("x is a Dask collection: say where to work on it with cluster=")
@@ -112,7 +123,7 @@ def gathered(
     TypeError, ValueError
         If a value is not one that the clients may have, or there are too few or too many.
     """
-    given = _cuttable(clients, x)
+    given = iterator_or_array(clients, x)
     streams = rng.streams()
     total = None if isinstance(given, Iterator) else given.size
     if total is not None:
@@ -144,7 +155,7 @@ def _encoded_as_read(
     def encode(number: int, values: NDArray[Any]) -> NDArray[Any]:
         return clients.encoded(values, streams(number))
 
-    with closing(spread(encode, enumerate(_blocks_of(clients, x)), executor)) as parts:
+    with closing(spread(encode, enumerate(checked_blocks(clients, x)), executor)) as parts:
         found = list(parts)
     return np.concatenate(found) if found else np.empty(0, dtype=clients.setting.group.dtype)
 

@@ -13,10 +13,11 @@ is first taken off the last share and then drawn again, once for each range.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,16 @@ __all__ = ["LONGEST", "WORTHWHILE", "Piece", "Receiver", "Setting", "mixed_sum",
 LONGEST = 1 << 27
 """Messages of a piece at most, up to chance: 1 GiB of uint64."""
 
+TOGETHER = 1 << 25
+"""Messages of several pieces that a thread draws at once at most: 256 MiB of uint64."""
+
+AT_ONCE = 1 << 29
+"""Messages of all threads at once at most, up to chance: 4 GiB of uint64."""
+
 WORTHWHILE = 1 << 21
 """Messages in all from which on all cores are used."""
+
+_PASS = 4  # rows that are taken off the last in one pass
 
 Receiver = Callable[["Piece", NDArray[Any]], int]
 """The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
@@ -171,18 +180,31 @@ class _Shufflers:
         self.stop = stop
         self._local = threading.local()
 
-    def _buffer(self, size: int) -> NDArray[Any]:
-        """Return memory for so many messages, the same again for each piece of a thread."""
+    def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
+        """Return a thread's memory for messages, at least so many; the first of them stay."""
         held: NDArray[Any] | None = getattr(self._local, "buffer", None)
         if held is None or held.size < size:
-            held = self._local.buffer = np.empty(size, dtype=self.sharing.group.dtype)
-        return held[:size]
+            more = 2 * held.size if held is not None and kept else 0  # seldom twice
+            larger = np.empty(max(size, more), dtype=self.sharing.group.dtype)
+            if held is not None:
+                larger[:kept] = held[:kept]
+            held = self._local.buffer = larger
+        return held
 
-    def make(self, piece: Piece) -> int:
-        """Make a piece of a shuffler's output, and return what the analyzer makes of it."""
-        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
-        self._go_on()
-        return self.receive(piece, release(messages, "sorted", self.rng))
+    def make(self, pieces: Sequence[Piece]) -> list[int]:
+        """Make pieces of shufflers' output, and return what the analyzer makes of each."""
+        found = []
+        for piece, messages in zip(pieces, self._messages(pieces), strict=True):
+            self._go_on()
+            found.append(self.receive(piece, release(messages, "sorted", self.rng)))
+        return found
+
+    def _messages(self, pieces: Sequence[Piece]) -> Sequence[NDArray[Any]]:
+        """Return the messages of one range of values, or of whole outputs that are as long."""
+        if pieces[0].parts > 1:
+            (piece,) = pieces
+            return [self._range(piece)]
+        return self._whole(pieces)
 
     def peel(self, row: int, block: int) -> None:
         """Take one block of a row off the last row."""
@@ -201,38 +223,44 @@ class _Shufflers:
         self.sharing.draw(row, block, out, peel=peel)
         return out
 
-    def _whole(self, piece: Piece) -> NDArray[Any]:
-        """Return all messages of some rows; the last row, if it is one of them, is the last."""
+    def _whole(self, pieces: Sequence[Piece]) -> Sequence[NDArray[Any]]:
+        """Return all messages to some shufflers."""
         users, last = self.sharing.last.size, self.sharing.messages - 1
-        if piece.rows[0] == last:
-            return self.sharing.last
-        messages = self._buffer(len(piece.rows) * users).reshape(-1, users)
-        for place, row in enumerate(piece.rows):
-            if row == last:
-                messages[place] = self.sharing.last
-                continue
-            cuts = self.sharing.blocks
-            for step in range(len(cuts)):
-                self._go_on()
-                # each row begins elsewhere, so that threads seldom wait for the same users
-                number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
-                self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
-        return messages.reshape(-1)
+        rows = [row for piece in pieces for row in piece.rows]
+        if rows == [last]:
+            return [self.sharing.last]
+        columns = self._buffer(len(rows) * users)[: len(rows) * users].reshape(-1, users)
+        drawn = {row: column for row, column in zip(rows, columns, strict=True) if row != last}
+        cuts = self.sharing.blocks
+        for step in range(len(cuts)):
+            self._go_on()
+            # each piece begins elsewhere, so that threads seldom wait for the same users
+            number = (step + rows[0] * len(cuts) // self.sharing.messages) % len(cuts)
+            here = {row: column[cuts[number]] for row, column in drawn.items()}
+            self.sharing.draw_rows(here, number, peel=pieces[0].peel)
+        if rows[-1] == last:
+            columns[-1] = self.sharing.last
+        return list(columns.reshape(len(pieces), -1))
 
     def _range(self, piece: Piece) -> NDArray[Any]:
         """Return the messages of some rows that are in a range of values."""
         q, last = self.sharing.group.q, self.sharing.messages - 1
         low, high = piece.ends(q)
-        found = []
+        count = 0
         for row in piece.rows:
             for number in range(len(self.sharing.blocks)):
                 drawn = self._drawn(row, number, peel=False)
-                found.append(_within(drawn.copy() if row == last else drawn, low, high, q))
-        return np.concatenate(found) if found else self.sharing.last[:0]
+                found = _within(drawn.copy() if row == last else drawn, low, high, q)
+                # one part and the like of a block, unless somebody's last row is not random
+                expected = len(piece.rows) * self.sharing.last.size // piece.parts + drawn.size
+                messages = self._buffer(max(expected, count + found.size), count)
+                messages[count : count + found.size] = found
+                count += found.size
+        return self._buffer(0)[:count]
 
 
 def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
-    """Return the elements from ``low`` to ``high``, copied; the others change their places.
+    """Return the elements from ``low`` to ``high``; all of them change their places.
 
     Selection as in quicksort, by the rank that is counted first, takes a fifth of the time of a
     mask.
@@ -244,7 +272,17 @@ def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
     if high < q - 1 and (rank := int(np.count_nonzero(drawn <= high))) < drawn.size:
         drawn.partition(rank)
         drawn = drawn[:rank]
-    return drawn.copy()
+    return drawn
+
+
+def _together(pieces: Sequence[Piece], users: int, threads: int) -> list[tuple[Piece, ...]]:
+    """Return whole pieces by those that a thread draws together, for one pass over the last row."""
+    if not pieces:
+        return []
+    most = max(1, min(_PASS, TOGETHER // max(1, users * len(pieces[0].rows))))
+    runs = min(len(pieces), threads * -(-len(pieces) // (threads * most)))
+    ends = [len(pieces) * run // runs for run in range(runs + 1)]
+    return [tuple(pieces[start:end]) for start, end in pairwise(ends)]
 
 
 def mixed_sum(
@@ -290,7 +328,13 @@ def mixed_sum(
     group = setting.group
     sharing = Sharing(elements, group, setting.messages, rng)
     many = threads_for(threads, elements.size * setting.messages, WORTHWHILE)
-    plan = planned(setting, elements.size, cuts=len(sharing.blocks), threads=many, longest=longest)
+    plan = planned(
+        setting,
+        elements.size,
+        cuts=len(sharing.blocks),
+        threads=many,
+        longest=min(longest, max(1, AT_ONCE // many)),
+    )
     stop = threading.Event()
     shufflers = _Shufflers(sharing, receive or (lambda _, a: group.sum(a)), rng, stop)
     wanted = len(plan.whole) + len(plan.later)
@@ -298,12 +342,14 @@ def mixed_sum(
     try:
         with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
             try:
-                for pieces, peeled in ((plan.whole, plan.peeled), (plan.later, ())):
+                first = _together(plan.whole, elements.size, many)
+                then = [(piece,) for piece in plan.later]
+                for pieces, peeled in ((first, plan.peeled), (then, ())):
                     with (
                         closing(spread(shufflers.make, ((p,) for p in pieces), executor)) as sums,
                         closing(spread(shufflers.peel, peeled, executor)) as rests,
                     ):
-                        for found in sums:
+                        for found in chain.from_iterable(sums):
                             total += found
                             done += 1
                             if progress is not None:

@@ -69,7 +69,7 @@ class Column:
                 part.first,
                 part.rows,
                 part.size,
-                part.stored,
+                part.stamp,
                 part,
                 look,
             )
@@ -185,8 +185,8 @@ def open_column(
     widths: dict[int, str] = {}
     for name in names:
         with readable(shown(name)):
-            real, size, stored = status(name)
-            parquet = _is_parquet(name, real, stored)
+            real, size, stamp = status(name)
+            parquet = _is_parquet(name, real, stamp is not None)
         kinds.setdefault(parquet, name)
         if len(kinds) > 1:
             raise ValueError(
@@ -195,7 +195,7 @@ def open_column(
             )
         if not parquet:
             part, width = csv_part(
-                real, name, size, column, stored=stored, header=header, delimiter=delimiter
+                real, name, size, column, stamp=stamp, header=header, delimiter=delimiter
             )
             parts.append(part)
             widths.setdefault(width, part.where)
@@ -208,11 +208,11 @@ def open_column(
                 f"{shown(name)} is a Parquet file, whose columns have names: "
                 "give the column's name, not its number"
             )
-        if not stored:
+        if stamp is None:
             raise ValueError(
                 f"{shown(name)} is Parquet in a pipe, which cannot be read: store it first"
             )
-        parts += parquet_parts(real, name, size, str(column))
+        parts += parquet_parts(real, name, size, str(column), stamp=stamp)
     if not parts:
         raise ValueError(f"{where} has columns but no rows")
     return Column(where, tuple(parts))
@@ -244,7 +244,7 @@ def read_column(
     ------
     ValueError
         As `open_column`; and if a cell is missing, not a decimal number, or beyond the doubles, or
-        a file changes while it is read. The message is one line. Blanks around cells are allowed
+        a file changes after it was opened. The message is one line. Blanks around cells are allowed
         and blank lines at the end are not rows; ``nan``, ``inf``, ``1_000``, hexadecimal and a
         blank line in the middle are refused.
     ImportError

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import quote
-from ikos.tables.parts import ROWS, Part, position, readable, shown
+from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown
 from ikos.work import Progress
 
 __all__ = ["CsvPart", "check_delimiter", "csv_part"]
@@ -87,7 +87,7 @@ def csv_part(
     size: int,
     column: str | int,
     *,
-    stored: bool,
+    stamp: Stamp | None,
     header: bool,
     delimiter: str,
 ) -> tuple[CsvPart, int]:
@@ -101,13 +101,13 @@ def csv_part(
         Its bytes, 0 if not known.
     column : str or int
         Name, or number without a header.
-    stored : bool
-        Whether it can be read twice.
+    stamp : Stamp or None
+        As of `Part`.
     header, delimiter
         As of `CsvPart`.
     """
-    part = CsvPart(path, shown(given), column, 0, None, size, stored, header, delimiter)
-    if not stored:
+    part = CsvPart(path, shown(given), column, 0, None, size, stamp, header, delimiter)
+    if not part.stored:
         return part, 0
     with readable(part.where), open(path, "rb") as file:
         reader = _Csv(file, part.where, size, delimiter, None)

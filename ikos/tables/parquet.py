@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import quote
-from ikos.tables.parts import ROWS, Part, position, readable, shown
+from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown
 from ikos.work import Progress
 
 __all__ = ["ParquetPart", "parquet_parts"]
@@ -64,7 +64,9 @@ class ParquetPart(Part):
                 self.refuse_changed()
 
 
-def parquet_parts(path: str, given: str, size: int, column: str) -> Iterator[ParquetPart]:
+def parquet_parts(
+    path: str, given: str, size: int, column: str, *, stamp: Stamp
+) -> Iterator[ParquetPart]:
     """Yield the parts of a file.
 
     Parameters
@@ -75,6 +77,8 @@ def parquet_parts(path: str, given: str, size: int, column: str) -> Iterator[Par
         Its bytes.
     column : str
         The name of the column.
+    stamp : Stamp
+        As of `Part`.
     """
     where = shown(given)
     with readable(where), open(path, "rb") as file, _table(file, where, column) as (_, table):
@@ -90,7 +94,7 @@ def parquet_parts(path: str, given: str, size: int, column: str) -> Iterator[Par
         if rows and (rows >= RUN or number == len(counts) - 1):
             groups = range(start, number + 1)
             yield ParquetPart(
-                path, where, column, first, rows, size, True, groups, total=sum(counts)
+                path, where, column, first, rows, size, stamp, groups, total=sum(counts)
             )
             start, first, rows = number + 1, first + rows, 0
 

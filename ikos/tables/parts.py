@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
+import platform
 import stat
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -17,7 +19,17 @@ from numpy.typing import NDArray
 from ikos._validation import quote
 from ikos.work import Progress
 
-__all__ = ["ROWS", "Look", "Part", "SeenPart", "position", "readable", "shown", "status"]
+__all__ = [
+    "ROWS",
+    "Look",
+    "Part",
+    "SeenPart",
+    "Stamp",
+    "position",
+    "readable",
+    "shown",
+    "status",
+]
 
 ROWS = 1 << 17
 """Rows of a block, about: 1 MiB of doubles."""
@@ -27,6 +39,49 @@ Look = Callable[[NDArray[np.float64], str, int], NDArray[np.float64]]
 numbers, or refuses one of these."""
 
 _ELSEWHERE = ("/dev/", "/proc/")  # names that mean another file in another process
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What tells whether a file is still the one that was opened, besides its size.
+
+    Attributes
+    ----------
+    written : int
+        When it was last written, in nanoseconds since 1970, as finely as its file system says.
+    opened : int
+        When it was looked at, by the clock of the machine that did.
+    machine : str
+        That machine's name.
+    inode : int or None
+        Its number there. None once this was pickled: another process may see another number.
+    """
+
+    written: int
+    opened: int = field(compare=False)
+    machine: str = field(compare=False)
+    inode: int | None = field(compare=False)
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Stamp:
+        """Return the stamp of a file of which the system has just said this."""
+        return cls(found.st_mtime_ns, time.time_ns(), platform.node(), found.st_ino)
+
+    def differs(self, found: os.stat_result) -> bool:
+        """Return whether what is found under the same path is another file, or was rewritten.
+
+        On the machine that opened it, any other time of writing says so. On another one the path
+        may lead to a copy, with the time of copying: there, only a time after the opening does.
+        """
+        if self.inode not in (None, found.st_ino):
+            return True
+        if found.st_mtime_ns == self.written:
+            return False
+        here = self.machine == platform.node()
+        return here or found.st_mtime_ns > max(self.written, self.opened)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "inode": None}
 
 
 @dataclass(frozen=True)
@@ -50,8 +105,8 @@ class Part(ABC):
         Rows of this part, if that is known without reading it.
     size : int
         Bytes of the file; 0 for a pipe.
-    stored : bool
-        Whether it is a file that can be read again, anywhere.
+    stamp : Stamp or None
+        What else it is known by; None if it cannot be read again, anywhere.
     """
 
     path: str
@@ -60,7 +115,12 @@ class Part(ABC):
     first: int
     rows: int | None
     size: int
-    stored: bool
+    stamp: Stamp | None
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is a file that can be read again, anywhere."""
+        return self.stamp is not None
 
     @property
     @abstractmethod
@@ -85,13 +145,13 @@ class Part(ABC):
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Open the file, and make sure that it is the same until it is closed."""
+        """Open the file, and make sure that it is the one it was, and is until it is closed."""
         with readable(self.where), open(self.path, "rb") as file:
-            if not self.stored:
+            if self.stamp is None:
                 yield file
                 return
             before = os.fstat(file.fileno())
-            if before.st_size != self.size:
+            if before.st_size != self.size or self.stamp.differs(before):
                 self.refuse_changed()
             yield file
             after = os.fstat(file.fileno())
@@ -157,15 +217,15 @@ def readable(where: str) -> Iterator[None]:
         raise ValueError(f"cannot read {where}: {reason}") from None
 
 
-def status(path: str | os.PathLike[str]) -> tuple[str, int, bool]:
-    """Return where another process finds a file, its bytes, and whether it finds it at all."""
+def status(path: str | os.PathLike[str]) -> tuple[str, int, Stamp | None]:
+    """Return where another process finds a file, its bytes, and its stamp if it finds it at all."""
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
-        return os.fspath(path), 0, False
+        return os.fspath(path), 0, None
     real = os.path.realpath(path)
     if real.startswith(_ELSEWHERE) or not os.path.exists(real):
-        return os.fspath(path), found.st_size, False
-    return real, found.st_size, True
+        return os.fspath(path), found.st_size, None
+    return real, found.st_size, Stamp.of(found)
 
 
 def position(where: str, names: Sequence[str], column: str, advice: str = "") -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -18,28 +19,48 @@ def rising(r: Fraction, k: int) -> Fraction:
     return math.prod((r + i for i in range(k)), start=Fraction(1))
 
 
+def many_bernoulli_exp(x: Fraction, rng: Any) -> bool:
+    return bool(noise._bernoulli_exp(np.array([x.numerator]), x.denominator, rng)[0])
+
+
+def one_bernoulli_exp(x: Fraction, rng: Any) -> bool:
+    return noise._one_bernoulli_exp(x.numerator, x.denominator, rng)
+
+
+@pytest.mark.parametrize("sampler", [many_bernoulli_exp, one_bernoulli_exp])
 @pytest.mark.parametrize("x", [Fraction(1), Fraction(1, 2), Fraction(2, 3), Fraction(0)])
-def test_bernoulli_exp_stops_at_each_step_with_the_probability_of_the_series(x: Fraction) -> None:
+def test_bernoulli_exp_stops_at_each_step_with_the_probability_of_the_series(
+    x: Fraction, sampler: Callable[[Fraction, Any], bool]
+) -> None:
     """P[stop at k] = x^(k-1)/(k-1)! - x^k/k!, and the odd ones are True: exp(-x) in all."""
     steps = 5
 
     def experiment(rng: Ideal) -> tuple[int, bool] | None:
         asked = 0
 
-        def count_steps(out: NDArray[Any], group: Any) -> None:
+        def step() -> None:
             nonlocal asked
             asked += 1
             if asked > steps:
                 raise StopIteration
+
+        def uniform_into(out: NDArray[Any], group: Any) -> None:
+            step()
             Ideal.uniform_into(rng, out, group)
 
-        rng.uniform_into = count_steps  # type: ignore[method-assign]
+        def integer(bound: int) -> int:
+            if bound > 1:
+                step()
+            return Ideal.integer(rng, bound)
+
+        rng.uniform_into = uniform_into  # type: ignore[method-assign]
+        rng.integer = integer  # type: ignore[method-assign]
         try:
-            kept = noise._bernoulli_exp(np.array([x.numerator]), x.denominator, rng)
+            kept = sampler(x, rng)
         except StopIteration:
             return None
         # With denominator 1 the first step needs no randomness.
-        return asked + (x.denominator == 1), bool(kept[0])
+        return asked + (x.denominator == 1), kept
 
     law, unfinished = exact_law(experiment)
     assert unfinished == 0
@@ -55,8 +76,9 @@ def test_bernoulli_exp_stops_at_each_step_with_the_probability_of_the_series(x: 
 
 @pytest.mark.parametrize("s", [Fraction(2, 3), Fraction(1, 2), Fraction(3), Fraction(3, 2)])
 @pytest.mark.parametrize("t", [Fraction(1, 3), Fraction(1, 2)])
+@pytest.mark.parametrize("together", [True, False])
 def test_geometric_has_its_law_for_every_value_of_the_exponential(
-    s: Fraction, t: Fraction, monkeypatch: pytest.MonkeyPatch
+    s: Fraction, t: Fraction, together: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a rational t in place of exp(-1/b): P[k] = (1 - t^a) t^(a k) for s = a/b."""
 
@@ -64,10 +86,15 @@ def test_geometric_has_its_law_for_every_value_of_the_exponential(
         powers = [int(u) * s.denominator // denominator for u in numerators]
         return np.array([rng.flip(t**power) for power in powers], dtype=bool)
 
+    def one_bernoulli(numerator: int, denominator: int, rng: Ideal) -> bool:
+        return rng.flip(t ** (numerator * s.denominator // denominator))
+
+    def draw(rng: Ideal) -> int:
+        return int(noise._geometric(s, 1, rng)[0]) if together else noise._one_geometric(s, rng)
+
     monkeypatch.setattr(noise, "_bernoulli_exp", bernoulli)
-    law, unfinished = exact_law(
-        lambda rng: int(noise._geometric(s, 1, rng)[0]), least=Fraction(1, 3**8)
-    )
+    monkeypatch.setattr(noise, "_one_bernoulli_exp", one_bernoulli)
+    law, unfinished = exact_law(draw, least=Fraction(1, 3**8))
     assert 0 < unfinished < Fraction(1, 30)
     ratio = t**s.numerator
     for k in range(max(law) + 1):
@@ -126,11 +153,19 @@ def test_thinning_several_at_once_keeps_them_independent() -> None:
     assert joint == {(a, 0, b): p * r for a, p in one.items() for b, r in other.items()}
 
 
+@pytest.fixture(params=["lockstep", "one after the other"])
+def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw in each of the two ways: both are to have the same law."""
+    monkeypatch.setattr(noise, "_FEW", 0 if request.param == "lockstep" else 100)
+
+
 def population_law(n: int, parties: int, totals: list[int], monkeypatch: Any) -> Law:
     """Return the joint law of one sign's noise, given the geometric totals of the groups."""
     monkeypatch.setattr(noise, "_geometric", lambda rate, count, rng: np.array(totals))
 
     def experiment(rng: Ideal) -> tuple[int, ...]:
+        left = iter(totals)
+        monkeypatch.setattr(noise, "_one_geometric", lambda rate, rng: next(left))
         users, amounts = noise._jumps(n, Fraction(1), parties, rng)
         assert users.max(initial=0) < n
         return tuple(int(v) for v in np.bincount(users, weights=amounts, minlength=n))
@@ -140,6 +175,7 @@ def population_law(n: int, parties: int, totals: list[int], monkeypatch: Any) ->
     return law
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize(("n", "points"), [(1, 3), (2, 1), (2, 4), (3, 3)])
 def test_population_splits_a_geometric_into_independent_polya_parts(
     n: int, points: int, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +191,7 @@ def test_population_splits_a_geometric_into_independent_polya_parts(
     assert len(law) == math.comb(points + n - 1, n - 1)
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize(("n", "parties", "points"), [(1, 2, 3), (2, 3, 3), (1, 4, 2)])
 def test_population_of_fewer_users_than_parties_drops_the_imaginary_ones(
     n: int, parties: int, points: int, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +205,7 @@ def test_population_of_fewer_users_than_parties_drops_the_imaginary_ones(
     assert len(law) == math.comb(points + n, n)
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_population_of_more_users_than_parties_has_independent_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
