@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import pkgutil
 import signal
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
-import ikos
 from ikos._validation import integer, quote
 from ikos.cluster.failures import ClusterError, connection
 from ikos.cluster.patience import ANSWER, Calls, workers
 from ikos.cluster.processes import MAX_WORKERS, interrupts_held
 from ikos.cluster.rounds import add_up
+from ikos.cluster.versions import check_versions
 from ikos.randomness import RandomSource
 from ikos.summation.everybody import Clients
 from ikos.work import Progress, cores
@@ -90,14 +89,14 @@ class Cluster:
     @property
     def executor(self) -> Executor:
         """What `ikos.graphs` functions take as ``executor=``."""
-        _check_versions(self.client)
+        with connection():
+            check_versions(self.client)
         return Calls(self.client)
 
     def add_up(
         self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
         """Return the sum modulo q of everybody's elements, and how many users there were."""
-        _check_versions(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
     def close(self) -> None:
@@ -168,40 +167,16 @@ def _client(place: Any) -> Any:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
     try:
-        client.wait_for_workers(1, timeout=ANSWER)
-    except BaseException as error:
-        found = workers(client)
+        # its own limit is one for workers, and none for the scheduler
+        client.sync(client.wait_for_workers, 1, timeout=ANSWER, callback_timeout=2 * ANSWER)
+    except TimeoutError:
+        all_of_them = " that are not paused for lack of memory" if workers(client) else ""
         _leave(client)
-        if isinstance(error, TimeoutError):
-            which = "only workers that are paused, for lack of memory" if found else "no workers"
-            raise ClusterError(f"the scheduler {shown} has {which}") from None
+        raise ClusterError(f"the scheduler {shown} has no workers{all_of_them}") from None
+    except BaseException:
+        _leave(client)
         raise
     return client
-
-
-def _check_versions(client: Any) -> None:
-    """Refuse a worker that would not do what is meant here."""
-    with connection():
-        try:
-            found = client.sync(
-                client.run,
-                pkgutil.resolve_name,
-                "ikos:__version__",
-                on_error="return",
-                callback_timeout=ANSWER,
-            )
-        except TimeoutError:
-            raise ClusterError("workers of the cluster do not answer") from None
-    for worker, version in found.items():
-        if isinstance(version, ImportError):
-            raise ClusterError(
-                f"the worker {worker} has no ikos; it needs version {ikos.__version__}, as here"
-            )
-        if isinstance(version, str) and version != ikos.__version__:
-            raise ClusterError(
-                f"the worker {worker} has version {version} of ikos, and here is "
-                f"{ikos.__version__}: they must be the same"
-            )
 
 
 def _distributed() -> Any:

@@ -11,6 +11,7 @@ from ikos.cluster.columns import block_tasks
 from ikos.cluster.failures import ClusterError, Refused, connection
 from ikos.cluster.patience import first_done, results, threads
 from ikos.cluster.roles import Released, Seen, described, digest, mixed, picked, posted
+from ikos.cluster.versions import check_versions
 from ikos.randomness import RandomSource
 from ikos.summation.everybody import Clients
 from ikos.summation.mixing import Piece, Setting
@@ -84,12 +85,10 @@ class _Futures:
 class _Sum:
     """One sum on a cluster."""
 
-    def __init__(
-        self, client: Any, clients: Clients, threads: int, progress: Progress | None
-    ) -> None:
+    def __init__(self, client: Any, clients: Clients, progress: Progress | None) -> None:
         self.client = client
         self.clients = clients
-        self.threads = threads
+        self.threads = 1  # until the cluster is asked
         self.progress = progress
         self.futures = _Futures(client)
         self.done = 0
@@ -213,10 +212,11 @@ def add_up(
         At Ctrl-C; nothing was released.
     """
     with client.as_current(), connection():
-        many = threads(client)
-        made = _Sum(client, clients, many, progress)
+        made = _Sum(client, clients, progress)
         try:
-            with closing(block_tasks(client, clients, x, rng, many)) as tasks:
+            check_versions(client)
+            made.threads = threads(client)
+            with closing(block_tasks(client, clients, x, rng, made.threads)) as tasks:
                 made.read(tasks)
             for _ in range(ATTEMPTS):
                 try:

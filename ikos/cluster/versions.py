@@ -1,0 +1,43 @@
+"""Workers must run the same version of ikos as the program that they work for."""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import Any
+
+import ikos
+from ikos.cluster.failures import ClusterError
+from ikos.cluster.patience import LIMIT
+
+__all__ = ["check_versions"]
+
+
+def check_versions(client: Any) -> None:
+    """Refuse a cluster with a worker that would not do what is meant here.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The connection.
+
+    Raises
+    ------
+    ClusterError
+        If a worker has another version of ikos, or none. Workers that end meanwhile are nobody's
+        mistake, and are passed over.
+    """
+    # by a function of the standard library: a worker without ikos could not read one of ours
+    asked = {"on_error": "return", "callback_timeout": LIMIT}
+    try:
+        found = client.sync(client.run, pkgutil.resolve_name, "ikos:__version__", **asked)
+    except TimeoutError:
+        raise ClusterError("workers of the cluster do not answer") from None
+    here = ikos.__version__
+    for worker, version in found.items():
+        if isinstance(version, (ImportError, AttributeError)):
+            raise ClusterError(f"the worker {worker} has no ikos, and here is version {here}")
+        if isinstance(version, str) and version != here:
+            raise ClusterError(
+                f"the worker {worker} has version {version} of ikos, and here is {here}: "
+                "they must be the same"
+            )
