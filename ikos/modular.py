@@ -176,6 +176,21 @@ class Zq:
                 np.subtract(left, right, out=left)
                 np.add(left, q, out=left, where=beside)
 
+    def take_off(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Set ``a`` to ``a - b``, as `subtract`, but leave reducing ``a`` to `finish`.
+
+        Where q is a power of two, words need no reduction on the way: they wrap at a multiple of q.
+        """
+        if self.power_of_two and self.dtype != object:
+            np.subtract(a, b, out=a)
+        else:
+            self.subtract(a, b)
+
+    def finish(self, a: NDArray[Any]) -> None:
+        """Reduce what `take_off` left, in place."""
+        if self.power_of_two and self.dtype != object and not self._fills_dtype:
+            np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
+
     def negate(self, a: NDArray[Any]) -> NDArray[Any]:
         """Return ``-a`` modulo q, for an array of reduced elements."""
         result = np.zeros_like(a)

@@ -11,7 +11,6 @@ each from a source of its own that can be asked again, and only the last row is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class Sharing:
     Notes
     -----
     `draw` may be called by several threads at once. The last row is complete once each block of
-    each other row was drawn with ``peel`` exactly once.
+    each other row was drawn with ``peel`` exactly once, and then `finish` was called.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> None:
@@ -72,31 +71,20 @@ class Sharing:
             Whether to take the shares off the last row. Without, they are those that were drawn
             before, or will be.
         """
-        self.draw_rows({row: out}, block, peel=peel)
-
-    def draw_rows(self, outs: Mapping[int, NDArray[Any]], block: int, *, peel: bool) -> None:
-        """Overwrite arrays with one block of several rows other than the last.
-
-        As `draw` for each, with one pass over the last row for all of them.
-
-        Parameters
-        ----------
-        outs : mapping of int to ndarray
-            For each row, where to write.
-        block, peel
-            As for `draw`.
-        """
         # One source for each block of each row, and no two of them alike: no two messages share
         # randomness, whoever draws them and in whatever order.
-        rows = [(self._family((row << 64) + block), out) for row, out in outs.items()]
+        source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
-        for part in blocks(last.size, _STEP):
-            for source, out in rows:
-                source.uniform_into(out[part], self.group)
+        for part in blocks(out.size, _STEP):
+            source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
-                    for _, out in rows:
-                        self.group.subtract(last[part], out[part])
+                    self.group.take_off(last[part], out[part])
+
+    def finish(self) -> None:
+        """Reduce the last row, when all others were taken off it."""
+        for part in blocks(self.last.size, _STEP):
+            self.group.finish(self.last[part])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
@@ -125,4 +113,5 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
             sharing.draw(row, number, shares[row, block], peel=True)
+    sharing.finish()
     return shares

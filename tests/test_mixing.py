@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -249,21 +249,18 @@ def check_no_two_messages_share_randomness(kind: type[Sharing]) -> None:
 
 
 class OneSourceForAllBlocks(Sharing):
-    def draw_rows(self, outs: Mapping[int, NDArray[Any]], block: int, *, peel: bool) -> None:
-        for row, out in outs.items():
-            self._family(row << 64).uniform_into(out, self.group)
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(row << 64).uniform_into(out, self.group)
 
 
 class OneSourceForAllRows(Sharing):
-    def draw_rows(self, outs: Mapping[int, NDArray[Any]], block: int, *, peel: bool) -> None:
-        for out in outs.values():
-            self._family(block).uniform_into(out, self.group)
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(block).uniform_into(out, self.group)
 
 
 class NumbersThatCollide(Sharing):
-    def draw_rows(self, outs: Mapping[int, NDArray[Any]], block: int, *, peel: bool) -> None:
-        for row, out in outs.items():
-            self._family(row + block).uniform_into(out, self.group)
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(row + block).uniform_into(out, self.group)
 
 
 def test_no_two_messages_share_randomness(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,8 +43,10 @@ class Clients(Protocol):
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return values that were looked at; the first is user number ``first``."""
 
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return the group elements, a new array, that users with checked values share."""
+    def encoded(
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return the group elements that users with checked values share; ``out``, if given."""
 
     def check_users(self, users: int, name: str) -> None:
         """Refuse too few users and too many."""
@@ -138,7 +140,7 @@ def gathered(
 
         def place(number: int, part: slice) -> None:
             values = clients.checked(given[part], part.start)
-            elements[part] = clients.encoded(values, streams(number))
+            clients.encoded(values, streams(number), elements[part])
 
         with closing(spread(place, enumerate(blocks(given.size, USERS)), executor)) as placed:
             for _ in placed:

@@ -13,11 +13,10 @@ is first taken off the last share and then drawn again, once for each range.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -34,16 +33,11 @@ __all__ = ["LONGEST", "WORTHWHILE", "Piece", "Receiver", "Setting", "mixed_sum",
 LONGEST = 1 << 27
 """Messages of a piece at most, up to chance: 1 GiB of uint64."""
 
-TOGETHER = 1 << 25
-"""Messages of several pieces that a thread draws at once at most: 256 MiB of uint64."""
-
 AT_ONCE = 1 << 29
 """Messages of all threads at once at most, up to chance: 4 GiB of uint64."""
 
 WORTHWHILE = 1 << 21
 """Messages in all from which on all cores are used."""
-
-_PASS = 4  # rows that are taken off the last in one pass
 
 Receiver = Callable[["Piece", NDArray[Any]], int]
 """The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
@@ -191,20 +185,31 @@ class _Shufflers:
             held = self._local.buffer = larger
         return held
 
-    def make(self, pieces: Sequence[Piece]) -> list[int]:
-        """Make pieces of shufflers' output, and return what the analyzer makes of each."""
-        found = []
-        for piece, messages in zip(pieces, self._messages(pieces), strict=True):
-            self._go_on()
-            found.append(self.receive(piece, release(messages, "sorted", self.rng)))
-        return found
+    def sums(self, plan: Plan, executor: Executor | None) -> Generator[int, None, None]:
+        """Yield what the analyzer makes of each piece of a plan."""
+        yield from self._stage(plan.whole, plan.peeled, executor)
+        self.sharing.finish()
+        yield from self._stage(plan.later, (), executor)
 
-    def _messages(self, pieces: Sequence[Piece]) -> Sequence[NDArray[Any]]:
-        """Return the messages of one range of values, or of whole outputs that are as long."""
-        if pieces[0].parts > 1:
-            (piece,) = pieces
-            return [self._range(piece)]
-        return self._whole(pieces)
+    def _stage(
+        self,
+        pieces: Sequence[Piece],
+        peeled: Sequence[tuple[int, int]],
+        executor: Executor | None,
+    ) -> Generator[int, None, None]:
+        with (
+            closing(spread(self.make, ((piece,) for piece in pieces), executor)) as sums,
+            closing(spread(self.peel, peeled, executor)) as rests,
+        ):
+            yield from sums
+            for _ in rests:
+                pass
+
+    def make(self, piece: Piece) -> int:
+        """Make a piece of a shuffler's output, and return what the analyzer makes of it."""
+        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
+        self._go_on()
+        return self.receive(piece, release(messages, "sorted", self.rng))
 
     def peel(self, row: int, block: int) -> None:
         """Take one block of a row off the last row."""
@@ -223,24 +228,25 @@ class _Shufflers:
         self.sharing.draw(row, block, out, peel=peel)
         return out
 
-    def _whole(self, pieces: Sequence[Piece]) -> Sequence[NDArray[Any]]:
-        """Return all messages to some shufflers."""
+    def _whole(self, piece: Piece) -> NDArray[Any]:
+        """Return all messages of some rows; the last row, if it is one of them, is the last."""
         users, last = self.sharing.last.size, self.sharing.messages - 1
-        rows = [row for piece in pieces for row in piece.rows]
-        if rows == [last]:
-            return [self.sharing.last]
-        columns = self._buffer(len(rows) * users)[: len(rows) * users].reshape(-1, users)
-        drawn = {row: column for row, column in zip(rows, columns, strict=True) if row != last}
-        cuts = self.sharing.blocks
-        for step in range(len(cuts)):
-            self._go_on()
-            # each piece begins elsewhere, so that threads seldom wait for the same users
-            number = (step + rows[0] * len(cuts) // self.sharing.messages) % len(cuts)
-            here = {row: column[cuts[number]] for row, column in drawn.items()}
-            self.sharing.draw_rows(here, number, peel=pieces[0].peel)
-        if rows[-1] == last:
-            columns[-1] = self.sharing.last
-        return list(columns.reshape(len(pieces), -1))
+        if piece.rows[0] == last:
+            return self.sharing.last
+        size = len(piece.rows) * users
+        messages = self._buffer(size)[:size].reshape(-1, users)
+        for place, row in enumerate(piece.rows):
+            if row == last:
+                self.sharing.finish()  # all others were drawn before
+                messages[place] = self.sharing.last
+                continue
+            cuts = self.sharing.blocks
+            for step in range(len(cuts)):
+                self._go_on()
+                # each row begins elsewhere, so that threads seldom wait for the same users
+                number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
+                self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
+        return messages.reshape(-1)
 
     def _range(self, piece: Piece) -> NDArray[Any]:
         """Return the messages of some rows that are in a range of values."""
@@ -273,16 +279,6 @@ def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
         drawn.partition(rank)
         drawn = drawn[:rank]
     return drawn
-
-
-def _together(pieces: Sequence[Piece], users: int, threads: int) -> list[tuple[Piece, ...]]:
-    """Return whole pieces by those that a thread draws together, for one pass over the last row."""
-    if not pieces:
-        return []
-    most = max(1, min(_PASS, TOGETHER // max(1, users * len(pieces[0].rows))))
-    runs = min(len(pieces), threads * -(-len(pieces) // (threads * most)))
-    ends = [len(pieces) * run // runs for run in range(runs + 1)]
-    return [tuple(pieces[start:end]) for start, end in pairwise(ends)]
 
 
 def mixed_sum(
@@ -342,20 +338,12 @@ def mixed_sum(
     try:
         with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
             try:
-                first = _together(plan.whole, elements.size, many)
-                then = [(piece,) for piece in plan.later]
-                for pieces, peeled in ((first, plan.peeled), (then, ())):
-                    with (
-                        closing(spread(shufflers.make, ((p,) for p in pieces), executor)) as sums,
-                        closing(spread(shufflers.peel, peeled, executor)) as rests,
-                    ):
-                        for found in chain.from_iterable(sums):
-                            total += found
-                            done += 1
-                            if progress is not None:
-                                progress(done, wanted)
-                        for _ in rests:
-                            pass
+                with closing(shufflers.sums(plan, executor)) as sums:
+                    for found in sums:
+                        total += found
+                        done += 1
+                        if progress is not None:
+                            progress(done, wanted)
             except BaseException:
                 stop.set()  # before the executor waits for its threads
                 raise
