@@ -26,7 +26,10 @@ from ikos.testing import DeterministicRandom
 from ikos.work import Interrupted
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
-GROUPS = {"2": 2, "97": 97, "2^32": 2**32, "2^61-1": 2**61 - 1, "2^64": 2**64, "2^70+3": 2**70 + 3}
+GROUPS = {
+    "2": 2, "97": 97, "2^20": 2**20, "2^32": 2**32, "2^37": 2**37, "2^61-1": 2**61 - 1,
+    "2^64": 2**64, "2^70+3": 2**70 + 3,
+}  # fmt: skip
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 each_group = pytest.mark.parametrize("q", GROUPS.values(), ids=GROUPS.keys())
 
@@ -275,6 +278,32 @@ def test_messages_that_share_randomness_are_caught(
     monkeypatch.setattr(sharing, "USERS", 16)
     with pytest.raises(AssertionError):
         check_no_two_messages_share_randomness(mutant)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_last_row_that_is_not_reduced_is_caught(
+    monkeypatch: pytest.MonkeyPatch, setting: tuple[str, bool]
+) -> None:
+    """2^20 in words of 32 bits: a row is reduced by chance with probability 2^-1200."""
+    shuffler, clear = setting
+    protocol = SecureSum(100, 2**20, messages=3, shuffler=shuffler, clear_share=clear)
+
+    def unreduced() -> int:
+        shares = protocol.share(range(100), DeterministicRandom(2))
+        return int(np.count_nonzero(shares >= 2**20))
+
+    def piece_outside() -> int:
+        recorder = Recorder(protocol.group)
+        x = np.arange(100, dtype=np.uint32)
+        mixed_sum(x, protocol.setting, DeterministicRandom(2), threads=2, receive=recorder)
+        return 0
+
+    assert unreduced() == piece_outside() == 0
+    monkeypatch.setattr(Sharing, "finish", lambda self: None)
+    assert unreduced() > 50
+    if not clear:  # else the last row is not in what the shufflers release
+        with pytest.raises(AssertionError):
+            piece_outside()
 
 
 def test_two_sums_share_no_randomness() -> None:

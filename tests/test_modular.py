@@ -84,6 +84,19 @@ def test_dtype_is_the_smallest_exact_one(q: int) -> None:
 
 
 @each_order
+def test_taking_off_and_finishing_is_subtracting(q: int) -> None:
+    """Many times before it is reduced once, and nothing is reduced too late to be right."""
+    group = Zq(q)
+    a, b = pairs(q, 300)
+    some, taken = array(group, a), array(group, b)
+    for _ in range(5):
+        group.take_off(some, taken)
+    group.finish(some)
+    assert plain(some) == [(x - 5 * y) % q for x, y in zip(a, b, strict=True)]
+    assert group.contains(some)
+
+
+@each_order
 @pytest.mark.parametrize("size", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
 def test_arithmetic_equals_python_integers_across_block_boundaries(q: int, size: int) -> None:
     if q > 2**64:
