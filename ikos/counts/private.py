@@ -149,14 +149,26 @@ def private_message_count(
         return m >= 1 and found <= allowed
 
     if analysis == "exact":
-        shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share))
+        shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share, budget))
     return with_messages(shuffled, n)
 
 
-def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
-    """Return a count to begin a search for privacy by "exact" at."""
-    bits = (1 - float(gmpy2.log2(exact(delta, DOWN)))) / 2
-    return max(2, exact_analysis.guess(n, q, bits, shuffler=shuffler, clear_share=clear_share))
+def near(
+    n: int,
+    q: int,
+    delta: Fraction,
+    shuffler: str,
+    clear_share: bool,
+    epsilon: Fraction = Fraction(0),
+) -> int:
+    """Return a count to begin a search for privacy by "exact" at.
+
+    The second moments count e^epsilon times in delta. From a guess without that factor a large
+    epsilon takes dozens of tries, and each may run a recursion.
+    """
+    bits = float(epsilon) / math.log(2) - float(gmpy2.log2(exact(delta, DOWN)))
+    sigma = (1 + bits) / 2
+    return max(2, exact_analysis.guess(n, q, sigma, shuffler=shuffler, clear_share=clear_share))
 
 
 def private_proved(

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
-from ikos.counts import exact, hockey_stick, private_proved, proved
+from ikos.counts import exact, hockey_stick, private, private_proved, proved
 from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.hockey_stick import Noise
 from ikos.counts.recursion import rational_split
@@ -648,6 +648,46 @@ def test_extreme_budgets_are_answered(
         assert found <= delta
         assert 0.99 * epsilon * (1 - 2**-50) <= eps0 <= epsilon
         assert count.shuffled >= 1
+
+
+@EVERY_SETTING
+@pytest.mark.parametrize(
+    ("n", "q", "epsilon", "delta", "tries"),
+    [
+        (1000, 2**40, 1e6, 1e-9, 8),
+        (1023, 2**11, 700, 1 - 2**-53, 6),
+        (10**9, 2**60, 1e4, 1e-300, 8),
+        (10**6, 2**31, 1, 1e-12, 6),
+        (10**6, 2**306, 1e-90, 1e-299, 12),
+    ],
+)
+def test_the_search_begins_near_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+    n: int,
+    q: int,
+    epsilon: float,
+    delta: float,
+    tries: int,
+    shuffler: str,
+    clear: bool,
+) -> None:
+    """However large epsilon is: each try below what is enough may run a recursion."""
+    tried: list[int] = []
+    search = private.smallest
+
+    def watched(enough: Callable[[int], bool], guess: int) -> int:
+        return search(lambda m: (tried.append(m), enough(m))[1], guess)
+
+    monkeypatch.setattr(private, "smallest", watched)
+    options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    found = private_message_count(n, q, epsilon, delta, 100, **options)
+    assert 1 <= len(tried) <= tries
+    assert found.shuffled in tried
+    assert found.delta is not None
+    assert found.delta <= delta
+    fewer = private_proved(n, q, found.shuffled - 1, epsilon, delta, 100, **options)
+    assert fewer.delta is not None
+    assert fewer.delta > delta
 
 
 @EVERY_SETTING
