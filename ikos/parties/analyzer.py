@@ -1,0 +1,310 @@
+"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum.
+
+Each step of a release is on disk before the next begins, and each can be done again: an analyzer
+that is killed goes on where it was. It uses complete reports alone; with fewer than the guarantee
+counts on it stops, for good. It releases once.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.modular import Zq
+from ikos.parties import collection, envelopes
+from ikos.parties.collection import Collection
+from ikos.parties.reports import ID_BYTES
+from ikos.parties.seats import AnalyzerSeat
+from ikos.parties.store import Store
+from ikos.results import SumResult
+from ikos.shuffling import View
+
+__all__ = ["Analyzer", "Column", "Stopped", "result_json"]
+
+SCHEMA = (
+    collection.SCHEMA
+    + """
+CREATE TABLE IF NOT EXISTS complete (id BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch (party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL);
+"""
+)
+_AGREED = "agreed"
+_STOPPED = "stopped"
+_RESULT = "result"
+
+
+class Stopped(Exception):  # noqa: N818
+    """A task of which nothing will be released, and why."""
+
+
+class Column(Protocol):
+    """A shuffler, as the analyzer speaks to it; each may raise OSError and be asked again."""
+
+    def close(self) -> None:
+        """Close the task."""
+
+    def ids(self) -> bytes:
+        """Return the ids of its reports, in order."""
+
+    def agree(self, ids: bytes) -> None:
+        """Tell it which reports are complete."""
+
+    def batch(self, limit: int) -> bytes:
+        """Return the envelopes of the complete reports; more than ``limit`` bytes are refused."""
+
+    def forget(self) -> None:
+        """Tell it that the batch is stored."""
+
+
+class Analyzer:
+    """The analyzer of one task.
+
+    Parameters
+    ----------
+    seat : AnalyzerSeat
+        What it knows.
+    columns : sequence of Column
+        The shufflers, in order.
+    """
+
+    def __init__(self, seat: AnalyzerSeat, columns: Sequence[Column]) -> None:
+        if len(columns) != seat.seat.task.columns:
+            raise ValueError(
+                f"columns must be {seat.seat.task.columns} shufflers, got {len(columns)}"
+            )
+        self.seat = seat.seat
+        self.task = seat.seat.task
+        self.store = Store(seat.seat.store, SCHEMA)
+        self.collection = Collection(seat.seat, self.store)
+        self.columns = tuple(columns)
+        self._key = seat.key
+        self._releasing = threading.Lock()
+
+    @property
+    def state(self) -> str:
+        """``collecting``, ``closed``, ``agreed``, ``stopped`` or ``released``."""
+        for fact, state in ((_RESULT, "released"), (_STOPPED, "stopped"), (_AGREED, "agreed")):
+            if self.collection.fact(fact) is not None:
+                return state
+        return "closed" if self.collection.closed else "collecting"
+
+    def reports(self) -> int:
+        """Return how many clear shares were accepted."""
+        noted = self.collection.fact("reports")
+        return self.collection.count() if noted is None else int(noted)
+
+    def complete(self) -> int | None:
+        """Return how many reports are complete, once it is known."""
+        noted = self.collection.fact("complete")
+        return None if noted is None else int(noted)
+
+    def why_stopped(self) -> str | None:
+        """Return why nothing will be released, if so."""
+        return self.collection.fact(_STOPPED)
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the result, once it was released, as `result_json` made it."""
+        noted = self.collection.fact(_RESULT)
+        return None if noted is None else dict(json.loads(noted))
+
+    def close(self) -> None:
+        """Close the task here and at all shufflers.
+
+        Raises
+        ------
+        OSError
+            If one does not answer; the others were told. To be done again.
+        """
+        self.collection.close()
+        missing = None
+        for column in self.columns:
+            try:
+                column.close()
+            except OSError as error:
+                missing = error
+        if missing is not None:
+            raise missing
+
+    def release(self, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+        """Return the result: the sum of complete reports, with its guarantee.
+
+        Parameters
+        ----------
+        progress : callable
+            Told each step as it begins.
+
+        Raises
+        ------
+        Stopped
+            If nothing will ever be released.
+        OSError
+            If a shuffler does not answer, or refuses for now; to be done again.
+        """
+        progress = progress or (lambda _: None)
+        with self._releasing:
+            found = self.result()
+            if found is not None:
+                return found
+            why = self.why_stopped()
+            if why is not None:
+                raise Stopped(why)
+            progress("closing")
+            self.close()
+            ids = self._agreed() or self._agree(progress)
+            self._fetch(ids, progress)
+            progress("adding up")
+            return self._conclude(self._sum(ids))
+
+    def _stop(self, why: str) -> Stopped:
+        return Stopped(self.collection.note(_STOPPED, why).result())
+
+    def _agreed(self) -> list[bytes]:
+        if self.collection.fact(_AGREED) is None:
+            return []
+        with self.store.read() as connection:
+            rows = connection.execute("SELECT id FROM complete ORDER BY id")
+            return [number for (number,) in rows]
+
+    def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
+        """Find the complete reports: their ids are at all parties."""
+        complete = set(self.collection.ids())
+        for party, column in enumerate(self.columns, 1):
+            progress(f"asking shuffler {party} for its reports")
+            data = column.ids()
+            if len(data) % ID_BYTES:
+                raise self._stop(f"shuffler {party} sent ids that are none; nothing is released")
+            complete &= {data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)}
+        ids = sorted(complete)
+
+        def work(connection: sqlite3.Connection) -> None:
+            count = connection.execute("SELECT count(*) FROM report").fetchone()[0]
+            facts = [("complete", str(len(ids))), ("reports", str(count))]
+            if len(ids) < self.task.min_honest:
+                few = (
+                    f"{len(ids):,} reports are complete, and nothing is released for fewer than "
+                    f"{self.task.min_honest:,}"
+                )
+                facts.append((_STOPPED, few))
+            else:
+                facts.append((_AGREED, "yes"))
+                connection.executemany("INSERT INTO complete VALUES (?)", ((one,) for one in ids))
+            connection.executemany("INSERT INTO fact VALUES (?, ?)", facts)
+
+        self.store.write(work).result()
+        why = self.why_stopped()
+        if why is not None:
+            raise Stopped(why)
+        return ids
+
+    def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
+        """Store the batches of all shufflers, and let them forget theirs."""
+        with self.store.read() as connection:
+            stored = {party for (party,) in connection.execute("SELECT party FROM batch")}
+        missing = [party for party in range(1, self.task.columns + 1) if party not in stored]
+        for party in missing:
+            progress(f"telling shuffler {party} which reports are complete")
+            self.columns[party - 1].agree(b"".join(ids))
+        length = len(ids) * envelopes.size(self.task)
+        for party in missing:
+            progress(f"receiving the batch of shuffler {party}")
+            data = self.columns[party - 1].batch(length)
+            if len(data) != length:
+                raise self._stop(
+                    f"shuffler {party} released {len(data):,} bytes instead of {length:,}; "
+                    "nothing is released"
+                )
+            self.store.write(_insert(party, data)).result()
+        for party, column in enumerate(self.columns, 1):
+            progress(f"telling shuffler {party} that its batch is stored")
+            column.forget()
+
+    def _sum(self, ids: list[bytes]) -> SumResult:
+        group = Zq(self.task.modulus)
+        columns = []
+        for party in range(1, self.task.columns + 1):
+            with self.store.read() as connection:
+                row = connection.execute("SELECT envelopes FROM batch WHERE party = ?", (party,))
+                data = row.fetchone()[0]
+            columns.append(self._opened(party, data, group))
+        with self.store.read() as connection:
+            rows = connection.execute("SELECT part FROM report JOIN complete USING (id)")
+            clear = np.empty(len(ids), dtype=group.dtype)
+            clear[:] = [envelopes.read_clear(part, self.task) for (part,) in rows]
+        return self.task.protocol.analyze(View(tuple(columns), clear))
+
+    def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
+        """Return the shares in a batch."""
+        size = envelopes.size(self.task)
+        sealed = [data[start : start + size] for start in range(0, len(data), size)]
+        shares, unopened = [], len(sealed) - len(set(sealed))
+        for envelope in sealed:
+            try:
+                shares.append(envelopes.unseal(envelope, self._key, self.task, party))
+            except ValueError:
+                unopened += 1
+        if unopened:
+            raise self._stop(
+                f"of the envelopes of shuffler {party} {unopened:,} do not open, or are there "
+                "twice; nothing is released, and nobody can tell whose they are"
+            )
+        found = np.empty(len(shares), dtype=group.dtype)
+        found[:] = shares
+        return found
+
+    def _conclude(self, result: SumResult) -> dict[str, Any]:
+        """Note the result, and delete all shares, at once."""
+        text = json.dumps(result_json(result), allow_nan=False)
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO fact VALUES (?, ?)", (_RESULT, text))
+            for table in ("report", "batch", "complete"):
+                connection.execute(f"DELETE FROM {table}")
+
+        self.store.write(work).result()
+        self.store.shrink()
+        return dict(json.loads(text))
+
+    def end(self) -> None:
+        """End: finish what waits."""
+        self.store.close()
+
+
+def _insert(party: int, data: bytes) -> Callable[[sqlite3.Connection], None]:
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT OR IGNORE INTO batch VALUES (?, ?)", (party, data))
+
+    return work
+
+
+def result_json(result: SumResult) -> dict[str, Any]:
+    """Return a result as it is published.
+
+    ``estimate`` of the sum, ``sum_low`` and ``sum_high`` (95 %), ``mean``, ``standard_error``,
+    ``users``, ``epsilon``, ``delta``, ``theorem``, ``conditions``, ``text`` for people.
+    """
+    guarantee = result.guarantee
+    low: float | None
+    high: float | None
+    try:
+        low, high = result.interval(0.95)
+    except ValueError:  # wrapped around with a probability that leaves none
+        low = high = None
+    return {
+        "estimate": result.estimate,
+        "sum_low": low,
+        "sum_high": high,
+        "mean": result.mean(),
+        "standard_error": result.standard_error,
+        "users": result.users,
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "theorem": guarantee.theorem,
+        "conditions": list(guarantee.conditions),
+        "text": str(result),
+    }

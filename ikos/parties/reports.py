@@ -1,0 +1,79 @@
+"""A client's report: its shares, each ready for its party, made once."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from ikos.parties.envelopes import clear_part, seal, size
+from ikos.parties.task import Task, decoded, encoded
+from ikos.randomness import RandomSource
+
+__all__ = ["ID_BYTES", "Report"]
+
+ID_BYTES = 16
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What one client sends: printed without any of it.
+
+    Attributes
+    ----------
+    id : bytes
+        Random; the same at all parties, so that they can tell which reports are complete.
+    parts : tuple of bytes
+        The clear share for the analyzer, then the envelope for each shuffler.
+    """
+
+    id: bytes
+    parts: tuple[bytes, ...]
+
+    @classmethod
+    def make(cls, task: Task, value: float, rng: RandomSource | None = None) -> Report:
+        """Return a report of a value: rounded, with noise, split, encrypted.
+
+        Parameters
+        ----------
+        task : Task
+            What it is for.
+        value : float
+            Within the task's bounds.
+        rng : RandomSource, optional
+            Secure randomness by default. Ids and envelopes are always random.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not a value that the task allows.
+        """
+        *shares, clear = (int(share) for share in task.protocol.report(value, rng))
+        envelopes = (seal(share, task, column) for column, share in enumerate(shares, 1))
+        return cls(os.urandom(ID_BYTES), (clear_part(clear, task), *envelopes))
+
+    def to_json(self, task: Task) -> str:
+        """Return the report as text, for the client's own disk."""
+        parts = [encoded(part) for part in self.parts]
+        return json.dumps({"task": task.name, "id": encoded(self.id), "parts": parts})
+
+    @classmethod
+    def from_json(cls, text: str, task: Task) -> Report:
+        """Return a report of a task from text; ValueError, quoting none of it, otherwise."""
+        refused = "what is kept for this task is no report of it"
+        try:
+            found = json.loads(text)
+            named, parts = found["task"], list(found["parts"])
+            number = found["id"]
+        except (ValueError, TypeError, KeyError):
+            raise ValueError(refused) from None
+        if named != task.name or len(parts) != task.messages:
+            raise ValueError(refused)
+        lengths = [task.share_bytes, *[size(task)] * task.columns]
+        read = (
+            decoded("a part", part, length) for part, length in zip(parts, lengths, strict=True)
+        )
+        return cls(decoded("id", number, ID_BYTES), tuple(read))
+
+    def __repr__(self) -> str:
+        return f"<Report of {len(self.parts)} parts>"

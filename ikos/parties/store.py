@@ -1,0 +1,140 @@
+"""What a party keeps on disk: SQLite, written by one thread, durable before anybody is answered."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+__all__ = ["Full", "Store"]
+
+LAYOUT = 1
+TOGETHER = 512
+"""Writes of one transaction at most: those that wait are answered after one commit."""
+
+_T = TypeVar("_T")
+_Write = Callable[[sqlite3.Connection], Any]
+
+
+class Full(Exception):  # noqa: N818
+    """The disk is full: nothing was written, and what was written before is there."""
+
+
+class Store:
+    """A database file, with its writes in one order.
+
+    Parameters
+    ----------
+    path : Path
+        The file; made where it is not there, readable by its owner alone.
+    schema : str
+        Statements that make its tables.
+
+    Raises
+    ------
+    ValueError
+        If it is another kind of file, or of another version.
+    """
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self.path = path
+        try:
+            path.touch(mode=0o600, exist_ok=True)
+            with self.read() as connection:
+                layout = connection.execute("PRAGMA user_version").fetchone()[0]
+                if layout not in (0, LAYOUT):
+                    raise ValueError(f"{str(path)!r} was written by another version of ikos")
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.executescript(schema)
+                connection.execute(f"PRAGMA user_version={LAYOUT}")
+                connection.commit()
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
+        self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="store", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection of one's own."""
+        # a reader may be handed from thread to thread, but is used by one at a time
+        opened = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+        with closing(opened) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")
+            connection.execute("PRAGMA temp_store=MEMORY")  # what is sorted leaves no other trace
+            yield connection
+
+    def write(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
+        """Let the writer do something; the result is there when it is on disk.
+
+        What ``work`` raises undoes what it alone did. A full disk is `Full`.
+        """
+        result: Future[_T] = Future()
+        self._queue.put((work, result))
+        return result
+
+    def close(self) -> None:
+        """Finish what waits, and close."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        with self.read() as connection:
+            connection.isolation_level = None
+            going_on = True
+            while going_on:
+                waiting: list[tuple[_Write, Future[Any]]] = []
+                first = self._queue.get()
+                while first is not None:
+                    waiting.append(first)
+                    if len(waiting) == TOGETHER or self._queue.empty():
+                        break
+                    first = self._queue.get()
+                going_on = first is not None
+                self._together(connection, waiting)
+
+    @staticmethod
+    def _together(
+        connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
+    ) -> None:
+        """Do writes in one transaction, and answer each when it is on disk."""
+        done: list[tuple[Future[Any], Any]] = []
+        failed: list[tuple[Future[Any], BaseException]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for work, result in waiting:
+                connection.execute("SAVEPOINT one")
+                try:
+                    done.append((result, work(connection)))
+                except sqlite3.Error:
+                    raise
+                except Exception as error:  # the caller's: its own write is undone, no other
+                    connection.execute("ROLLBACK TO one")
+                    failed.append((result, error))
+                connection.execute("RELEASE one")
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            # Nothing of this transaction is there, and nobody was told that it is.
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            reason = Full(str(error))
+            for _, result in waiting:
+                result.set_exception(reason)
+            return
+        for result, value in done:
+            result.set_result(value)
+        for result, reason_ in failed:
+            result.set_exception(reason_)
+
+    def shrink(self) -> None:
+        """Leave nothing in the file of what was deleted, nor in the log beside it."""
+        self.write(lambda _: None).result()
+        with self.read() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
