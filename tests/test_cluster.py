@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
@@ -32,7 +33,9 @@ from ikos.work import Interrupted
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 MODULI = [2**32, 2**61 - 1, 2**64, 2**127 - 1]
@@ -250,7 +253,6 @@ def test_what_is_no_column(here):
     protocol = SecureSum(N, 2**32, messages=2)
     with pytest.raises(ValueError, match="one-dimensional, got 2"):
         protocol.run(da.ones((10, 100)), cluster=here)
-    dask = pytest.importorskip("dask")
     with pytest.raises(TypeError, match="x must be a Dask array"):
         protocol.run(dask.delayed(np.arange)(N), cluster=here)
     with pytest.raises(TypeError, match="cluster="):
@@ -296,6 +298,7 @@ def test_graphs(cluster):
     wanted = component_counts(20, 2, 300, rng=DeterministicRandom(1))
     found = component_counts(20, 2, 300, rng=DeterministicRandom(1), executor=cluster.executor)
     assert found.tolist() == wanted.tolist()
+    forgotten(cluster)
 
 
 # Nobody is told what is private, and nothing is in one place
@@ -639,6 +642,9 @@ def test_a_cluster_that_does_nothing_samples_no_graphs():
     with workers_here(1) as cluster, ExitStack() as held:
         executor = cluster.executor
         assert executor.submit(divmod, 7, 2).result() == (3, 1)
+        gc.disable()
+        held.callback(gc.enable)
+        forgotten(cluster)
         with pytest.raises(ZeroDivisionError):
             executor.submit(divmod, 7, 0).result()
         end(cluster)
@@ -696,6 +702,30 @@ def test_a_cluster_without_workers(monkeypatch):
             Cluster(scheduler=address)
         with pytest.raises(ClusterError, match=r"^the cluster has no workers$"):
             SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster)
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_start(tmp_path, monkeypatch):
+    stuck = tmp_path / "stuck.py"
+    stuck.write_text("def dask_setup(worker):\n    import time\n    time.sleep(1000)\n")
+    monkeypatch.setattr(connection, "START", 5)
+    with (
+        dask.config.set({"distributed.worker.preload": [str(stuck)]}),
+        pytest.raises(ClusterError, match=r"^no workers could be started here: they have not st"),
+    ):
+        Cluster(workers=1)
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.parametrize("closing", [connection.CLOSING, 0.5])
+def test_a_worker_that_hears_nothing_is_ended(monkeypatch, closing):
+    monkeypatch.setattr(connection, "CLOSING", closing)
+    with Cluster(workers=1) as cluster:
+        (nanny,) = cluster.client.cluster.workers.values()
+        process = psutil.Process(nanny.pid)
+        process.suspend()
+    soon(lambda: not process.is_running(), "the worker is there still", 30)
 
 
 class Newer:

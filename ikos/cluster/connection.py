@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import time
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from types import TracebackType
@@ -122,6 +123,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
 
     # where another worker has not come in the place of a lost one by then, none ever does
     opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
+    begun = time.monotonic()
     with interrupts_held():
         try:
             local = LocalCluster(
@@ -132,8 +134,10 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 silence_logs=logging.CRITICAL,  # a lost worker is no news: it is made up for
                 death_timeout=START,
             )
-        except (RuntimeError, OSError) as error:
+        except Exception as error:  # of any kind, where what has started in part is ended
             reason = (str(error) or type(error).__name__).splitlines()[0]
+            if time.monotonic() > begun + START:
+                reason = f"they have not started within {START} s"
             raise ClusterError(f"no workers could be started here: {reason}") from None
         opened.callback(_end, local)
         return local

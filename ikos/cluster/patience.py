@@ -212,10 +212,12 @@ class _Call(Future[_T]):
     def __init__(self, client: Any, made: Future[_T]) -> None:
         super().__init__()
         self._client = client
-        self._made = made
+        self._made: Future[_T] | None = made
         made.add_done_callback(self._take)
 
     def _take(self, made: Future[_T]) -> None:
+        # in a circle of references, the result would stay on the cluster until it is noticed
+        self._made = None
         if not self.set_running_or_notify_cancel():
             return
         try:
@@ -225,8 +227,9 @@ class _Call(Future[_T]):
 
     def cancel(self) -> bool:
         """Cancel the call, here and there."""
-        cancelled = super().cancel()
-        self._made.cancel()
+        cancelled, made = super().cancel(), self._made
+        if made is not None:
+            made.cancel()
         return cancelled
 
     def result(self, timeout: float | None = None) -> _T:
