@@ -1,0 +1,304 @@
+"""A client: makes one report for a task, and sends it until all parties have it.
+
+Whatever happens in between, it never makes a second one: two sharings of one value would tell
+more than one does, and noise that is drawn twice averages out.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from numpy.typing import ArrayLike
+
+from ikos._validation import number
+from ikos.parties import tokens
+from ikos.parties.remote import connect, problem_of
+from ikos.parties.reports import Report
+from ikos.parties.seats import write_new
+from ikos.parties.task import Task, encoded
+from ikos.work import Progress
+
+__all__ = ["Client", "Receipt", "Rejected", "Unsent", "submit_many"]
+
+SETTLE_SECONDS = 0.1
+"""From the call to the first message: longer than sampling takes, whose time tells a little."""
+
+_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
+_AGAIN = {408, 429, 500, 502, 503, 504, 507}
+_ANSWER = 1 << 16
+
+
+class Rejected(ValueError):  # noqa: N818
+    """A party does not take the report, and will not.
+
+    Parameters
+    ----------
+    party : str
+        Which.
+    name : str
+        The problem's: ``taskClosed``, ``reportRejected``, ...
+    detail : str
+        For people.
+    """
+
+    def __init__(self, party: str, name: str, detail: str) -> None:
+        super().__init__(f"{party} rejects the report: {detail} ({name})")
+        self.party = party
+        self.name = name
+
+
+class Unsent(OSError):  # noqa: N818
+    """Some parties do not have the report yet: submit again, and the same one is sent on."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """All parties have the report.
+
+    Attributes
+    ----------
+    parties : int
+        How many.
+    again : bool
+        Whether it was made by an earlier call, so that the value of this one was not used.
+    """
+
+    parties: int
+    again: bool
+
+
+class Client:
+    """One client of one task.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    secret : bytes
+        This client's, of 32 bytes.
+    store : Path, optional
+        A file for the report, written before anything is sent. With it a program that was ended
+        in the middle sends the same report when it is started again. Without, the object
+        remembers: never make a second one for the same client.
+    ca : Path, optional
+        Authorities to trust in the parties' certificates, instead of the system's.
+
+    Examples
+    --------
+    >>> client = Client(task, secret, store="report.json")  # doctest: +SKIP
+    >>> client.submit(42)  # doctest: +SKIP
+    Receipt(parties=6, again=False)
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        secret: bytes,
+        *,
+        store: Path | str | None = None,
+        ca: Path | None = None,
+    ) -> None:
+        if len(secret) != tokens.SECRET_BYTES:
+            raise ValueError(f"secret must be {tokens.SECRET_BYTES} bytes")
+        self.task = task
+        self._secret = secret
+        self._store = None if store is None else Path(store)
+        self._ca = ca
+        self._report: Report | None = None
+
+    def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
+        """Send this client's report of a value; blocks until all parties have it.
+
+        Parameters
+        ----------
+        value : float
+            Within the task's bounds. Not used where a report was made before.
+        patience : float
+            Seconds to go on for, where parties do not answer.
+
+        Returns
+        -------
+        Receipt
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the task does not allow the value; nothing was sent.
+        Rejected
+            If a party does not take the report. Nothing is released of a report that not all
+            parties have.
+        Unsent
+            If parties did not answer in time. Submit again.
+        """
+        seconds = number("patience", patience, low=0, high=1e6)
+        with closing(connect(self._ca)) as http:
+            begin = time.monotonic()
+            report, again = self._made(value)
+            # what sampling took does not show in when sending begins
+            time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
+            _send(http, self.task, self._secret, report, begin + SETTLE_SECONDS + seconds)
+        return Receipt(self.task.messages, again)
+
+    def _made(self, value: float) -> tuple[Report, bool]:
+        """Return the report, and whether it was there; it is on disk when this returns."""
+        if self._report is None:
+            kept = self._kept()
+            if kept is not None:
+                self._report = kept
+            else:
+                made = Report.make(self.task, value)
+                if self._store is not None and not _keep(self._store, made.to_json(self.task)):
+                    kept = self._kept()  # another process was faster: its report is the one
+                self._report = kept or made
+                return self._report, kept is not None
+        return self._report, True
+
+    def _kept(self) -> Report | None:
+        if self._store is None:
+            return None
+        try:
+            text = self._store.read_text(encoding="ascii", errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            reason = (error.strerror or "an error").lower()
+            raise ValueError(f"store must be a file that can be read: {reason}") from None
+        return Report.from_json(text, self.task)
+
+    def __repr__(self) -> str:
+        return f"<Client of task {self.task.name}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Client cannot be copied: its copy might make a second report")
+
+
+def _keep(path: Path, text: str) -> bool:
+    """Write a whole file that was not there, on disk when this returns; False if it was."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        try:
+            write_new(part, text.encode())
+            try:
+                os.link(part, path)  # which replaces nothing, unlike a renaming
+            except FileExistsError:
+                return False
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                part.unlink()
+        with contextlib.suppress(OSError, AttributeError):  # folders have no sync everywhere
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
+        reason = (error.strerror or "an error").lower()
+        raise ValueError(f"store must be a file that can be written: {reason}") from None
+    return True
+
+
+def _send(http: httpx.Client, task: Task, secret: bytes, report: Report, until: float) -> None:
+    """Send all parts, in a random order; what is there already is not counted twice."""
+    parties = list(range(task.messages))
+    random.SystemRandom().shuffle(parties)
+    waiting = parties
+    pause = _PAUSE
+    while True:
+        waiting = [p for p in waiting if not _put(http, task, secret, report, p)]
+        if not waiting:
+            return
+        left = until - time.monotonic()
+        if left <= 0:
+            raise Unsent(
+                f"{len(parties) - len(waiting)} of {len(parties)} parties have the report; "
+                "submit again to go on with it"
+            )
+        # many clients that wait for one party do not come back at once
+        time.sleep(min(left, pause * (0.5 + random.random())))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _put(http: httpx.Client, task: Task, secret: bytes, report: Report, party: int) -> bool:
+    """Send one part; False where it is to be tried again."""
+    part = report.parts[party]
+    digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
+    try:
+        response = http.put(
+            f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
+            content=part,
+            headers={
+                "Authorization": f"Bearer {tokens.to_text(tokens.for_party(secret, task, party))}",
+                "Content-Digest": f"sha-256=:{digest}:",
+                "Content-Type": "application/octet-stream",
+            },
+        )
+    except httpx.HTTPError:
+        return False
+    if response.status_code in (200, 201):
+        return True
+    name, detail = problem_of(response)
+    if response.status_code in _AGAIN:
+        return False
+    raise Rejected("the analyzer" if party == 0 else f"shuffler {party}", name, detail)
+
+
+def submit_many(
+    task: Task,
+    secrets: Sequence[bytes],
+    values: ArrayLike,
+    *,
+    connections: int = 8,
+    ca: Path | None = None,
+    patience: float = 60.0,
+    progress: Progress | None = None,
+) -> int:
+    """Send the reports of many clients from one machine, to try things out.
+
+    Not for earnest: whoever runs this holds everybody's values, and nothing is kept to go on with.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    secrets : sequence of bytes
+        One for each value.
+    values : (k,) array_like of float
+        Within the task's bounds.
+    connections : int
+        How many clients send at once.
+    ca, patience
+        As of `Client`.
+    progress : callable, optional
+        Called with the clients done, and their number.
+
+    Returns
+    -------
+    int
+        How many reports were sent, all of them.
+    """
+    checked = task.protocol.checked(values)
+    if len(secrets) != checked.size:
+        raise ValueError(f"secrets must be one for each of {checked.size}, got {len(secrets)}")
+    reports = list(Report.make_many(task, checked))
+    with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
+        until = time.monotonic() + patience
+        sent = executor.map(
+            lambda pair: _send(http, task, pair[0], pair[1], until + patience),
+            zip(secrets, reports, strict=True),
+        )
+        for done, _ in enumerate(sent, 1):
+            if progress is not None:
+                progress(done, len(reports))
+    return len(reports)

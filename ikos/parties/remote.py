@@ -1,0 +1,162 @@
+"""A shuffler, from afar: HTTP with timeouts; every failure is an OSError, to be tried again."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ikos.parties import tokens
+from ikos.parties.task import Task
+
+__all__ = ["RemoteError", "RemoteShuffler", "agreement_of", "connect", "problem_of"]
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 60.0
+_ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at most
+
+
+class RemoteError(OSError):
+    """A party that does not answer, or refuses for now."""
+
+
+def connect(ca: Path | None = None) -> httpx.Client:
+    """Return a client with timeouts, which trusts the system's authorities or those of a file."""
+    context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    return httpx.Client(
+        verify=context,
+        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+def problem_of(response: httpx.Response) -> tuple[str, str]:
+    """Return the name of what a party answered instead, and its words; both may be made up."""
+    try:
+        found = response.json()
+        name = str(found["type"]).removeprefix("urn:ikos:parties:")
+        detail = str(found["detail"])
+    except (ValueError, KeyError, TypeError):
+        name, detail = "unknown", f"HTTP status {response.status_code}"
+    return name[:40], " ".join(detail.split())[:300]
+
+
+def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
+    """Return the digest of the batch that a shuffler agreed to, if any; OSError if it is silent."""
+    response = _answer(client, "GET", f"{_place(task, party)}/agreement", party, limit=_ANSWER)
+    if response.status_code == httpx.codes.NOT_FOUND:
+        return None
+    _succeeded(response, party)
+    try:
+        return str(response.json()["digest"])
+    except (ValueError, KeyError, TypeError):
+        raise RemoteError(f"shuffler {party} answers something else") from None
+
+
+class RemoteShuffler:
+    """One shuffler of a task, as the analyzer speaks to it.
+
+    Parameters
+    ----------
+    client : httpx.Client
+        The connection.
+    task : Task
+        The task.
+    party : int
+        Which shuffler.
+    control : bytes
+        The secret that commands it.
+    """
+
+    def __init__(self, client: httpx.Client, task: Task, party: int, control: bytes) -> None:
+        self._client = client
+        self._task = task
+        self._party = party
+        self._headers = {"Authorization": f"Bearer {tokens.to_text(control)}"}
+
+    def status(self, seconds: float) -> dict[str, Any]:
+        """Return what the shuffler tells everybody, if it does within so many seconds."""
+        return dict(self._ask("GET", "", limit=_ANSWER, seconds=seconds).json())
+
+    def close(self) -> None:
+        """Close the task."""
+        self._ask("POST", "/close", limit=_ANSWER)
+
+    def ids(self) -> bytes:
+        """Return the ids of its reports, in order."""
+        return self._ask("GET", "/reports", limit=16 * self._task.users).content
+
+    def agree(self, ids: bytes) -> None:
+        """Tell it which reports are complete."""
+        self._ask("PUT", "/batch", content=ids, limit=_ANSWER)
+
+    def batch(self, limit: int) -> bytes:
+        """Return the envelopes of the complete reports."""
+        return self._ask("GET", "/batch", limit=limit).content
+
+    def forget(self) -> None:
+        """Tell it that the batch is stored."""
+        self._ask("DELETE", "/batch", limit=_ANSWER)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        limit: int,
+        content: bytes | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> httpx.Response:
+        response = _answer(
+            self._client,
+            method,
+            _place(self._task, self._party) + path,
+            self._party,
+            limit=limit,
+            content=content,
+            headers=self._headers,
+            seconds=seconds,
+        )
+        _succeeded(response, self._party)
+        return response
+
+
+def _place(task: Task, party: int) -> str:
+    return f"{task.address(party)}/tasks/{task.name}"
+
+
+def _answer(
+    client: httpx.Client,
+    method: str,
+    address: str,
+    party: int,
+    *,
+    limit: int,
+    content: bytes | None = None,
+    headers: dict[str, str] | None = None,
+    seconds: float = ANSWER_SECONDS,
+) -> httpx.Response:
+    """Return a whole answer; one that is longer than it may be is given up."""
+    try:
+        timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+        with client.stream(
+            method, address, content=content, headers=headers, timeout=timeout
+        ) as response:
+            parts, length = [], 0
+            for piece in response.iter_bytes():
+                parts.append(piece)
+                length += len(piece)
+                if length > max(limit, _ANSWER):
+                    raise RemoteError(f"shuffler {party} answers too much")
+            return httpx.Response(response.status_code, content=b"".join(parts))
+    except httpx.HTTPError as error:
+        raise RemoteError(f"shuffler {party} does not answer: {type(error).__name__}") from None
+
+
+def _succeeded(response: httpx.Response, party: int) -> None:
+    if not response.is_success:
+        name, detail = problem_of(response)
+        raise RemoteError(f"shuffler {party} refuses: {detail} ({name})")

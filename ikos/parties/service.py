@@ -1,0 +1,308 @@
+"""What both servers have in common: how reports are received, and how little is said about them.
+
+Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
+problems are as in RFC 9457. No id, token, share or address of anybody is logged or counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ikos.parties import tokens
+from ikos.parties.collection import Collection, Outcome
+from ikos.parties.reports import ID_BYTES
+from ikos.parties.seats import Seat
+from ikos.parties.store import Full
+from ikos.parties.task import decoded
+
+__all__ = ["Desk", "Meter", "Problem", "Service", "command"]
+
+BODY_SECONDS = 10.0
+_OUTCOMES = {
+    Outcome.CONFLICT: ("reportRejected", "this report or token was used for something else"),
+    Outcome.EARLY: ("reportTooEarly", "the task is not open yet"),
+    Outcome.CLOSED: ("taskClosed", "the task is closed"),
+}
+_STATUS = {
+    "invalidMessage": 400,
+    "unauthorized": 401,
+    "reportTooEarly": 403,
+    "unrecognizedTask": 404,
+    "notFound": 404,
+    "tooSlow": 408,
+    "reportRejected": 409,
+    "taskOpen": 409,
+    "batchRejected": 409,
+    "notAgreed": 409,
+    "batchGone": 410,
+    "taskClosed": 410,
+    "tooManyRequests": 429,
+    "peerUnreachable": 503,
+    "storeFull": 507,
+}
+
+log = logging.getLogger("ikos.parties")
+
+
+class Problem(Exception):  # noqa: N818
+    """An answer other than the one that was hoped for.
+
+    Parameters
+    ----------
+    name : str
+        One of those that have a status.
+    detail : str
+        For people; nothing private.
+    """
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(detail)
+        self.name = name
+        self.detail = detail
+
+    def response(self) -> Response:
+        """Return it as RFC 9457 says."""
+        headers = {"Retry-After": "1"} if self.name in ("tooManyRequests", "storeFull") else None
+        if self.name == "unauthorized":
+            headers = {"WWW-Authenticate": "Bearer"}
+        return JSONResponse(
+            {"type": f"urn:ikos:parties:{self.name}", "detail": self.detail},
+            status_code=_STATUS[self.name],
+            headers=headers,
+            media_type="application/problem+json",
+        )
+
+
+class Desk(Protocol):
+    """A party at work on one task."""
+
+    seat: Seat
+    collection: Collection
+
+    @property
+    def state(self) -> str:
+        """What it is at."""
+
+    def reports(self) -> int:
+        """Return how many reports were accepted."""
+
+
+class Meter:
+    """Counts of what was answered, and the seconds that it took."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._seconds = 0.0
+
+    def add(self, name: str, seconds: float) -> None:
+        """Count one answer."""
+        with self._lock:
+            self._counts[name] += 1
+            self._seconds += seconds
+
+    def text(self) -> str:
+        """Return the counts in the text format of Prometheus."""
+        with self._lock:
+            lines = ["# TYPE ikos_answers_total counter"]
+            lines += [
+                f'ikos_answers_total{{answer="{name}"}} {count}'
+                for name, count in sorted(self._counts.items())
+            ]
+            lines += [
+                "# TYPE ikos_answer_seconds_total counter",
+                f"ikos_answer_seconds_total {self._seconds:.6f}",
+            ]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass
+class _Rate:
+    """So many requests a second, with bursts of a second."""
+
+    most: float
+    left: float = field(init=False)
+    then: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left, self.then = self.most, time.monotonic()
+
+    def allows(self) -> bool:
+        """Whether there is one more; to be called from one thread."""
+        now = time.monotonic()
+        self.left = min(self.most, self.left + (now - self.then) * self.most)
+        self.then = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Service:
+    """The routes of a server for some tasks.
+
+    Parameters
+    ----------
+    desks : mapping of str to Desk
+        By the task's name.
+    rate : float
+        Reports a second at most, in all.
+    """
+
+    def __init__(self, desks: Mapping[str, Desk], rate: float) -> None:
+        self.desks = dict(desks)
+        self.meter = Meter()
+        self._rate = _Rate(rate)
+
+    def routes(self) -> list[Route]:
+        """Return what both servers answer."""
+        return [
+            self.route("/health", self._health, "GET"),
+            self.route("/metrics", self._metrics, "GET"),
+            self.route("/tasks/{task}", self._status, "GET"),
+            self.route("/tasks/{task}/reports/{report}", self._report, "PUT"),
+            self.route("/tasks/{task}/close", self._close, "POST"),
+        ]
+
+    def route(self, path: str, handler: Handler, *methods: str) -> Route:
+        """Return a route whose problems are answered, and whose answers are counted."""
+
+        async def answered(request: Request) -> Response:
+            start = time.monotonic()
+            try:
+                response, name = await handler(request), "done"
+            except Problem as problem:
+                response, name = problem.response(), problem.name
+            except Full:
+                log.error("the store cannot be written to: is the disk full?")
+                full = Problem("storeFull", "nothing was kept; try again later")
+                response, name = full.response(), full.name
+            self.meter.add(name, time.monotonic() - start)
+            return response
+
+        return Route(path, answered, methods=list(methods))
+
+    def desk(self, request: Request) -> Any:
+        """Return the desk of the task that is asked for."""
+        found = self.desks.get(request.path_params["task"])
+        if found is None:
+            raise Problem("unrecognizedTask", "there is no such task here")
+        return found
+
+    async def _health(self, request: Request) -> Response:
+        del request
+        return PlainTextResponse("ok\n")
+
+    async def _metrics(self, request: Request) -> Response:
+        del request
+        text = self.meter.text()
+        for name, desk in self.desks.items():
+            count = await run_in_threadpool(desk.reports)
+            text += f'ikos_reports{{task="{name}"}} {count}\n'
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    async def _status(self, request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(public_status, self.desk(request)))
+
+    async def _report(self, request: Request) -> Response:
+        desk = self.desk(request)
+        if not self._rate.allows():
+            raise Problem("tooManyRequests", "too many reports at once; try again")
+        token = tokens.digest(_bearer(request))
+        if token not in desk.seat.tokens:
+            raise Problem("unauthorized", "this token is not one of the task's")
+        try:
+            number = decoded("the report's id", request.path_params["report"], ID_BYTES)
+        except ValueError as error:
+            raise Problem("invalidMessage", str(error)) from None
+        part = await body_of(request, desk.seat.part_bytes)
+        wanted = f"sha-256=:{base64.b64encode(hashlib.sha256(part).digest()).decode()}:"
+        if request.headers.get("content-digest") != wanted:
+            raise Problem("invalidMessage", "the content is not that of its Content-Digest")
+        outcome = await asyncio.wrap_future(desk.collection.accept(number, token, part))
+        if outcome in _OUTCOMES:
+            raise Problem(*_OUTCOMES[outcome])
+        return Response(status_code=201 if outcome is Outcome.ACCEPTED else 200)
+
+    async def _close(self, request: Request) -> Response:
+        desk = self.desk(request)
+        command(request, desk.seat)
+        await run_in_threadpool(desk.collection.close)
+        log.info("task closed by order")
+        return JSONResponse(await run_in_threadpool(public_status, desk))
+
+
+def public_status(desk: Desk) -> dict[str, Any]:
+    """Return what a party tells everybody of a task."""
+    task = desk.seat.task
+    return {
+        "task": task.name,
+        "party": desk.seat.party,
+        "state": desk.state,
+        "reports": desk.reports(),
+        "opens": task.opens.isoformat(),
+        "closes": task.closes.isoformat(),
+    }
+
+
+def command(request: Request, seat: Seat) -> None:
+    """Refuse a request that does not show the secret that commands this party."""
+    if not seat.commanded_by(_bearer(request)):
+        raise Problem("unauthorized", "this needs the task's control")
+
+
+def _bearer(request: Request) -> bytes:
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    try:
+        if kind.lower() != "bearer":
+            raise ValueError
+        return tokens.from_text(text)
+    except ValueError:
+        raise Problem("unauthorized", "this needs a bearer token") from None
+
+
+async def body_of(request: Request, size: int, *, exactly: bool = True) -> bytes:
+    """Return a request's body, of which no more is read than it may be long.
+
+    Parameters
+    ----------
+    request : Request
+        Whose.
+    size : int
+        Its bytes.
+    exactly : bool
+        Whether it must have so many, or may have fewer.
+    """
+    wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
+    parts, length = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                parts.append(piece)
+                length += len(piece)
+                if length > size:
+                    raise Problem("invalidMessage", wanted)
+    except TimeoutError:
+        raise Problem("tooSlow", "the content did not come in time") from None
+    except ClientDisconnect:
+        raise Problem("invalidMessage", "the content ended early") from None
+    if exactly and length != size:
+        raise Problem("invalidMessage", wanted)
+    return b"".join(parts)

@@ -1,0 +1,88 @@
+"""A shuffler's server: the routes of `ikos.parties.service`, and those that the analyzer uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from ikos.parties.remote import agreement_of
+from ikos.parties.reports import ID_BYTES
+from ikos.parties.seats import Seat
+from ikos.parties.service import Problem, Service, body_of, command, log, public_status
+from ikos.parties.shuffler import Refused, Shuffler
+
+__all__ = ["application", "shuffler"]
+
+_T = TypeVar("_T")
+
+
+def shuffler(seat: Seat, client: httpx.Client) -> Shuffler:
+    """Return a shuffler that asks the others over a connection."""
+    return Shuffler(seat, partial(agreement_of, client, seat.task))
+
+
+class _Service(Service):
+    async def _ids(self, request: Request) -> Response:
+        desk = self._commanded(request)
+        return Response(await _asked(desk.ids), media_type="application/octet-stream")
+
+    async def _agree(self, request: Request) -> Response:
+        desk = self._commanded(request)
+        ids = await body_of(request, ID_BYTES * desk.seat.task.users, exactly=False)
+        digest = await _asked(desk.agree, ids)
+        log.info("batch agreed")
+        return JSONResponse({"digest": digest})
+
+    async def _agreement(self, request: Request) -> Response:
+        digest = await run_in_threadpool(self.desk(request).agreement)
+        if digest is None:
+            raise Problem("notFound", "no batch was agreed")
+        return JSONResponse({"digest": digest})
+
+    async def _batch(self, request: Request) -> Response:
+        pieces = await _asked(self._commanded(request).batch)
+        log.info("batch released")
+        return StreamingResponse(pieces, media_type="application/octet-stream")
+
+    async def _forget(self, request: Request) -> Response:
+        desk = self._commanded(request)
+        await _asked(desk.forget)
+        log.info("batch deleted")
+        return JSONResponse(await run_in_threadpool(public_status, desk))
+
+    def _commanded(self, request: Request) -> Shuffler:
+        desk: Shuffler = self.desk(request)
+        command(request, desk.seat)
+        return desk
+
+    def application(self) -> Starlette:
+        return Starlette(
+            routes=[
+                *self.routes(),
+                self.route("/tasks/{task}/reports", self._ids, "GET"),
+                self.route("/tasks/{task}/agreement", self._agreement, "GET"),
+                self.route("/tasks/{task}/batch", self._agree, "PUT"),
+                self.route("/tasks/{task}/batch", self._batch, "GET"),
+                self.route("/tasks/{task}/batch", self._forget, "DELETE"),
+            ]
+        )
+
+
+async def _asked(work: Callable[..., _T], *arguments: Any) -> _T:
+    """Do something in a thread, with what a shuffler refuses as a problem."""
+    try:
+        return await run_in_threadpool(work, *arguments)
+    except Refused as refused:
+        raise Problem(refused.name, refused.detail) from None
+
+
+def application(desks: Mapping[str, Shuffler], *, rate: float) -> Starlette:
+    """Return the ASGI application of shufflers, by their tasks' names."""
+    return _Service(desks, rate).application()
