@@ -35,9 +35,9 @@ If they differ, everything that came back is dropped and the shuffling begins ag
 blocks as they now are, a bounded number of times; then there is an error. Nothing partial is ever
 returned: any part of the shares is uniform.
 
-**Nobody left.** All waiting is in steps (`ikos.cluster.patience`). A cluster that has had no workers
-for a minute, or only such as are paused for lack of memory, is given up with a `ClusterError`; so
-is one whose scheduler does not answer.
+**Nobody left.** All waiting is in steps (`ikos.cluster.patience`). A cluster that has had no
+workers for a minute, or only such as are paused for lack of memory, is given up with a
+`ClusterError`; so is one whose scheduler does not answer.
 
 **Who sees what.** All roles run on one operator's machines: this computes what the protocol
 would, at any size, and keeps no role's secrets from the operator. A block that moves to another

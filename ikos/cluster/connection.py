@@ -23,7 +23,7 @@ from ikos.work import Progress, cores
 
 __all__ = ["Cluster"]
 
-START = 60
+START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""
 
 CLOSING = 30
