@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ikos._validation import integer, quote
 
-__all__ = ["Interrupted", "Progress", "cores", "spread", "threads_for"]
+__all__ = ["Interrupted", "Progress", "cores", "pool", "spread", "threads_for"]
 
 Progress = Callable[[int, int], None]
 """Called with what is done and the whole, as work goes on."""
 
+_POOLS = itertools.count()
+_START = 1.0  # seconds that a thread may take to begin
 _WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
 
 _T = TypeVar("_T")
@@ -70,6 +76,39 @@ def threads_for(threads: object, steps: int, worthwhile: int) -> int:
     if threads is not None:
         return integer("threads", threads, low=1, high=1024)
     return cores() if steps >= worthwhile else 1
+
+
+@contextmanager
+def pool(threads: int) -> Generator[Executor | None, None, None]:
+    """Provide threads while the block lasts, or None for a single one.
+
+    None of them is left at its end: an executor alone forgets a thread if Ctrl-C comes while it is
+    started.
+
+    Parameters
+    ----------
+    threads : int
+        How many.
+    """
+    if threads == 1:
+        yield None
+        return
+    name = f"ikos-{next(_POOLS)}"
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix=name) as executor:
+            yield executor
+    finally:
+        for thread in _named(name):
+            if thread.is_alive():
+                thread.join()
+        # one that was started and does not run yet: it will find nothing to do
+        last = time.monotonic() + _START
+        while _named(name) and time.monotonic() < last:
+            time.sleep(0.001)
+
+
+def _named(pool: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith(f"{pool}_")]
 
 
 def spread(

@@ -91,6 +91,24 @@ def test_blocks_of_different_types_keep_every_digit() -> None:
     assert wide.run(iter([[2**99], small])) == 2**99 + 12
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [10, 64, 250])
+def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
+    threads: int, size: int
+) -> None:
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        memory = np.empty(size)
+        for start in range(0, N, size):
+            some = memory[: min(size, N - start)]
+            some[:] = VALUES[start : start + size]
+            yield some
+        memory[:] = -2
+
+    expected = PRIVATE.run(VALUES, DeterministicRandom(5))
+    assert PRIVATE.run(blocks(), DeterministicRandom(5), threads=threads) == expected
+
+
 def test_values_are_left_as_they_were() -> None:
     x = np.arange(N, dtype=np.uint64)
     protocol = SecureSum(N, 2**64, messages=4)
@@ -234,3 +252,15 @@ def test_an_iterator_is_read_as_it_is_needed() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3.5 * 4 * n  # of four bytes each: parts and whole, or whole and a column
+
+
+@pytest.mark.parametrize("cuts", [1, 2])
+def test_long_blocks_of_an_iterator_are_held_twice_at_most(cuts: int) -> None:
+    n = 1 << 20
+    values = np.arange(n, dtype=np.uint64)
+    protocol = SecureSum(n, 2**64, messages=3)
+    tracemalloc.start()
+    assert protocol.run(iter(np.split(values, cuts)), threads=1) == n * (n - 1) // 2
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.8 * 8 * n  # a column, another, and what is drawn of 2^18 users each

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -23,7 +25,7 @@ from ikos.sharing import Sharing
 from ikos.summation import mixing
 from ikos.summation.mixing import Piece, Plan, Setting, mixed_sum, planned
 from ikos.testing import DeterministicRandom
-from ikos.work import Interrupted
+from ikos.work import Interrupted, pool
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
 GROUPS = {
@@ -147,6 +149,15 @@ def test_the_law_of_the_view_is_exactly_that_of_the_definition(
         assert law == view_law(x, q, messages - clear, shuffler, clear)
 
 
+@each_setting
+@pytest.mark.parametrize("threads", [1, 3])
+def test_nobody_adds_up_to_nothing(shuffler: str, clear: bool, threads: int) -> None:
+    for messages in (1, 2, 3):
+        setting = Setting(Zq(97), messages, clear, shuffler == "single")
+        nobody = np.empty(0, dtype=np.uint32)
+        assert mixed_sum(nobody, setting, DeterministicRandom(1), threads=threads) == 0
+
+
 # The plan
 
 plans = st.builds(
@@ -196,7 +207,8 @@ def test_every_shuffler_releases_every_value_exactly_once(case: Any) -> None:
     for parts in pieces.values():
         assert [piece.part for piece in parts] == list(range(parts[0].parts))
         assert len({(piece.rows, piece.parts) for piece in parts}) == 1
-        assert parts[0].parts * longest >= len(parts[0].rows) * users
+        assert parts[0].parts * longest >= len(parts[0].rows) * users or parts[0].parts == 97
+        assert all(low <= high for low, high in (piece.ends(97) for piece in parts))
         rows += list(parts[0].rows)
     assert sorted(rows) == list(range(setting.shuffled))
     assert len(pieces) == (1 if setting.single else setting.shuffled)
@@ -238,10 +250,12 @@ def test_no_thread_is_idle_for_long(threads: int) -> None:
 # What cannot be seen in a sum
 
 
-def check_no_two_messages_share_randomness(kind: type[Sharing]) -> None:
-    """Rows and blocks of users all differ; equal by chance with probability below 2^-50."""
+def check_no_two_messages_share_randomness(
+    kind: type[Sharing], rng: RandomSource | None = None
+) -> None:
+    """Rows and blocks of users all differ; equal by chance with probability below 2^-48."""
     group, x = Zq(2**64), np.zeros(64, dtype=np.uint64)
-    shares = kind(x, group, 4, DeterministicRandom(2))
+    shares = kind(x, group, 4, rng or DeterministicRandom(2))
     seen: list[int] = []
     for row in range(3):
         for block, part in enumerate(shares.blocks):
@@ -266,9 +280,26 @@ class NumbersThatCollide(Sharing):
         self._family(row + block).uniform_into(out, self.group)
 
 
-def test_no_two_messages_share_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "USERS", 16)
-    check_no_two_messages_share_randomness(Sharing)
+class RowsThatRunIntoEachOther(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family((row << 4) + block).uniform_into(out, self.group)
+
+
+@pytest.mark.parametrize("rng", [DeterministicRandom(2), SecureRandom()])
+@pytest.mark.parametrize("users", [1, 16])
+def test_no_two_messages_share_randomness(
+    monkeypatch: pytest.MonkeyPatch, users: int, rng: RandomSource
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", users)
+    check_no_two_messages_share_randomness(Sharing, rng)
+
+
+def test_rows_of_many_blocks_that_run_into_each_other_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", 1)
+    with pytest.raises(AssertionError):
+        check_no_two_messages_share_randomness(RowsThatRunIntoEachOther)
 
 
 @pytest.mark.parametrize("mutant", [OneSourceForAllBlocks, OneSourceForAllRows, NumbersThatCollide])
@@ -313,6 +344,51 @@ def test_two_sums_share_no_randomness() -> None:
     for recorder in recorders:
         mixed_sum(np.zeros(100, dtype=np.uint64), setting, rng, receive=recorder)
     assert not set(recorders[0].columns()[0]) & set(recorders[1].columns()[0])
+
+
+# Threads
+
+
+class Unlocked(Sharing):
+    """Lets all threads change the last row at once."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._locks = [nullcontext()] * len(self._locks)  # type: ignore[list-item]
+
+
+def check_users_are_changed_by_one_thread_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Sharing]
+) -> None:
+    """Subtracting takes long, so that threads that do not wait meet: six rows, three threads."""
+    monkeypatch.setattr(mixing, "Sharing", kind)
+    under_way: list[int] = []
+    clashes: list[int] = []
+    right = Zq.take_off
+
+    def slowly(group: Zq, a: NDArray[Any], b: NDArray[Any]) -> None:
+        place = a.ctypes.data
+        clashes.extend([place] * (place in under_way))
+        under_way.append(place)
+        time.sleep(0.01)
+        right(group, a, b)
+        under_way.remove(place)
+
+    monkeypatch.setattr(Zq, "take_off", slowly)
+    x = np.arange(100, dtype=np.uint64)
+    assert mixed_sum(x, Setting(Zq(2**64), 7, True, False), DeterministicRandom(8), threads=3)
+    assert not clashes
+
+
+def test_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Sharing)
+
+
+def test_threads_that_do_not_wait_for_each_other_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(AssertionError):
+        check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Unlocked)
 
 
 # Mistakes that a wrong engine would make: the sum must show them
@@ -374,6 +450,43 @@ def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -
         )
     assert caught.value.partial is None
     assert (caught.value.done, caught.value.trials) == (2, 6)
+    assert threading.active_count() == before
+
+
+def test_an_interruption_while_clear_shares_are_added_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(group: Zq, a: NDArray[Any]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Zq, "sum", interrupt)
+    with pytest.raises(Interrupted, match=r"interrupted after 6 of 6 pieces"):
+        mixed_sum(
+            np.zeros(10, dtype=np.uint64),
+            Setting(Zq(2**64), 7, True, False),
+            DeterministicRandom(4),
+            receive=lambda piece, messages: 0,
+        )
+
+
+def test_a_thread_whose_start_is_interrupted_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An executor does not know of such a thread, which lives on after it."""
+    before, start = threading.active_count(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    def begin() -> None:
+        with pool(2) as executor:
+            assert executor is not None
+            executor.submit(time.sleep, 0.3)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        begin()
     assert threading.active_count() == before
 
 

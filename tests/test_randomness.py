@@ -971,6 +971,63 @@ def test_a_family_that_carries_its_secret_is_caught() -> None:
     assert len({pickle.dumps(LeakyFamily().streams()) for _ in range(2)}) == 2
 
 
+class Known(SecureRandom):
+    """Secure but for its bytes, which are 0, 1, 2, ..."""
+
+    def _read(self, count: int) -> bytes:
+        return bytes(range(count))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 77, (3 << 64) + 5, 2**126 - 1])
+def test_secure_families_are_aes_256_twice_under_32_bytes_and_pinned(number: int) -> None:
+    """Source k has the key at block 4k of its secret's keystream, and so on for its own seeds."""
+    key = counter_mode(bytes(range(32)), (4 * number).to_bytes(16, "big"), 32)
+    expected = b""
+    for rekey in (1, 2, 3):
+        seed = counter_mode(key, (4 * rekey).to_bytes(16, "big"), 48)
+        expected += counter_mode(seed[:32], seed[32:], 1 << 20)
+    for _ in range(2):
+        assert Known().family()(number).bytes(5 << 19) == expected[: 5 << 19]
+
+
+def test_numbers_beyond_the_blocks_of_a_family_are_refused() -> None:
+    with pytest.raises(OverflowError):
+        SecureRandom().family()(2**126)
+
+
+def check_no_two_seeds_share_a_block(seed: Callable[[bytes, int], bytes]) -> None:
+    numbers = [(row << 64) + block for row in (0, 1, 2, 3, 2**40) for block in range(50)]
+    seeds = [seed(bytes(32), number) for number in numbers]
+    cut = [each[start : start + 16] for each in seeds for start in (0, 16, 32)]
+    assert {len(each) for each in seeds} == {48}
+    assert len(set(cut)) == len(cut)
+
+
+def test_no_two_seeds_share_a_block() -> None:
+    check_no_two_seeds_share_a_block(ikos.randomness._seed)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_seeds_that_share_blocks_are_caught(step: int) -> None:
+    with pytest.raises(AssertionError):
+        check_no_two_seeds_share_a_block(
+            lambda key, number: counter_mode(key, (step * number).to_bytes(16, "big"), 48)
+        )
+
+
+def test_sources_of_secure_families_differ() -> None:
+    """Of all families, numbers and places no two agree, though each source can be asked again."""
+    rng = SecureRandom()
+    families = [rng.family(), rng.family(), SecureRandom().family()]
+    families.append(families[0](1).family())
+    numbers = (0, 1, 2, 1 << 64, (1 << 64) + 1)
+    drawn = [family(number).bytes(64) for family in families for number in numbers]
+    assert drawn == [family(number).bytes(64) for family in families for number in numbers]
+    cut = [some[start : start + 16] for some in drawn for start in range(0, 64, 16)]
+    assert len(set(cut)) == len(cut)
+    assert pickle.loads(pickle.dumps(families[0]))(2).bytes(64) == drawn[2]
+
+
 # Bernoulli variables: digits of a probability to base 256, compared with uniform ones
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from concurrent.futures import Executor
+from contextlib import closing
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.summation.mixing import WORTHWHILE, Setting, mixed_sum
-from ikos.work import Interrupted, Progress, spread, threads_for
+from ikos.work import Interrupted, Progress, pool, spread, threads_for
 
 __all__ = [
     "USERS",
@@ -69,20 +69,19 @@ def checked_blocks(
         for part in blocks(x.size, USERS):
             yield clients.checked(x[part], part.start)
         return
-    first, held, kept = 0, 0, []
+    first, lacking = 0, USERS
+    kept: list[NDArray[Any]] = []
     for some in x:
         values = clients.checked(some, first)
         first += values.size
-        # copied: an iterator may write what comes next to the same memory
-        kept.append(values.copy())
-        held += values.size
-        if held >= USERS:
-            together = np.concatenate(kept)
-            whole = held - held % USERS
-            for part in blocks(whole, USERS):
-                yield together[part]
-            kept, held = [together[whole:]], held - whole
-    if held:
+        # copied, by both: an iterator may write what comes next to the same memory
+        while values.size >= lacking:
+            yield np.concatenate([*kept, values[:lacking]])
+            values, kept, lacking = values[lacking:], [], USERS
+        if values.size:
+            kept.append(values.copy())
+            lacking -= values.size
+    if kept:
         yield np.concatenate(kept)
 
 
@@ -131,7 +130,7 @@ def gathered(
     if total is not None:
         clients.check_users(total, "x")
     many = threads_for(threads, WORTHWHILE if total is None else 8 * total, WORTHWHILE)
-    with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
+    with pool(many) as executor:
         if isinstance(given, Iterator):
             elements = _encoded_as_read(clients, given, streams, executor)
             clients.check_users(elements.size, "x")

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,12 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource
 from ikos.sharing import Sharing
 from ikos.shuffling import release
-from ikos.work import Interrupted, Progress, spread, threads_for
+from ikos.work import Interrupted, Progress, pool, spread, threads_for
 
 __all__ = ["LONGEST", "WORTHWHILE", "Piece", "Receiver", "Setting", "mixed_sum", "planned"]
 
 LONGEST = 1 << 27
-"""Messages of a piece at most, up to chance: 1 GiB of uint64."""
+"""Messages of a piece at most, up to chance: 1 GiB of uint64. Those of one value stay together."""
 
 AT_ONCE = 1 << 29
 """Messages of all threads at once at most, up to chance: 4 GiB of uint64."""
@@ -149,10 +149,12 @@ def planned(setting: Setting, users: int, *, cuts: int, threads: int, longest: i
     share = threads // over if over else 1
     whole = fitting if share == 1 else fitting[:-over]
     later: list[Piece] = []
+    drawn_once, short = set(whole), set(fitting)
     for number, rows in enumerate(groups):
-        if number not in set(whole):
-            least = share if number in set(fitting) else threads
-            parts = max(least, -(-len(rows) * users // longest))
+        if number not in drawn_once:
+            least = share if number in short else threads
+            # no more than there are values: a range without any would be drawn for nothing
+            parts = min(max(least, -(-len(rows) * users // longest)), setting.group.q)
             later += (Piece(number, rows, part, parts, False) for part in range(parts))
     drawn = {row for piece in later for row in piece.rows if row != last}
     return Plan(
@@ -234,7 +236,7 @@ class _Shufflers:
         if piece.rows[0] == last:
             return self.sharing.last
         size = len(piece.rows) * users
-        messages = self._buffer(size)[:size].reshape(-1, users)
+        messages = self._buffer(size)[:size].reshape(len(piece.rows), users)
         for place, row in enumerate(piece.rows):
             if row == last:
                 self.sharing.finish()  # all others were drawn before
@@ -336,7 +338,7 @@ def mixed_sum(
     wanted = len(plan.whole) + len(plan.later)
     total = done = 0
     try:
-        with ThreadPoolExecutor(many) if many > 1 else nullcontext() as executor:
+        with pool(many) as executor:
             try:
                 with closing(shufflers.sums(plan, executor)) as sums:
                     for found in sums:
@@ -347,8 +349,8 @@ def mixed_sum(
             except BaseException:
                 stop.set()  # before the executor waits for its threads
                 raise
+        if setting.clear:
+            total += group.sum(sharing.last)
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
-    if setting.clear:
-        total += group.sum(sharing.last)
     return total % group.q
