@@ -691,7 +691,7 @@ def test_workers_that_start_and_end_for_ever_are_none():
 
 @pytest.mark.usefixtures("impatient")
 def test_a_cluster_without_workers(monkeypatch):
-    monkeypatch.setattr(connection, "ANSWER", 0.3)
+    monkeypatch.setattr(connection, "FIRST", 0.3)
     with workers_here(1) as cluster:
         address = cluster.client.cluster.scheduler_address
         pause(cluster)

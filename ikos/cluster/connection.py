@@ -26,6 +26,9 @@ __all__ = ["Cluster"]
 START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""
 
+FIRST = 15
+"""Seconds for a scheduler that is there already to have a worker."""
+
 CLOSING = 30
 """Seconds for all workers that were started here to end, before they are ended."""
 
@@ -172,7 +175,7 @@ def _client(place: Any) -> Any:
         raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
     try:
         # its own limit is one for workers, and none for the scheduler
-        client.sync(client.wait_for_workers, 1, timeout=ANSWER, callback_timeout=2 * ANSWER)
+        client.sync(client.wait_for_workers, 1, timeout=FIRST, callback_timeout=FIRST + ANSWER)
     except TimeoutError:
         all_of_them = " that are not paused for lack of memory" if workers(client) else ""
         _leave(client)
