@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import random
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ from ikos.parties.seats import write_new
 from ikos.parties.task import Task, encoded
 from ikos.work import Progress
 
-__all__ = ["Client", "Receipt", "Rejected", "Unsent", "submit_many"]
+__all__ = ["Client", "Receipt", "Rejected", "Unsent", "put_part", "submit_many"]
 
 SETTLE_SECONDS = 0.1
 """From the call to the first message: longer than sampling takes, whose time tells a little."""
@@ -209,29 +210,37 @@ def _keep(path: Path, text: str) -> bool:
     return True
 
 
-def _send(http: httpx.Client, task: Task, secret: bytes, report: Report, until: float) -> None:
+def _send(
+    http: httpx.Client,
+    task: Task,
+    secret: bytes,
+    report: Report,
+    until: float,
+    given_up: threading.Event | None = None,
+) -> None:
     """Send all parts, in a random order; what is there already is not counted twice."""
+    given_up = given_up or threading.Event()
     parties = list(range(task.messages))
     random.SystemRandom().shuffle(parties)
     waiting = parties
     pause = _PAUSE
     while True:
-        waiting = [p for p in waiting if not _put(http, task, secret, report, p)]
+        waiting = [p for p in waiting if not put_part(http, task, secret, report, p)]
         if not waiting:
             return
         left = until - time.monotonic()
-        if left <= 0:
+        if left <= 0 or given_up.is_set():
             raise Unsent(
                 f"{len(parties) - len(waiting)} of {len(parties)} parties have the report; "
                 "submit again to go on with it"
             )
         # many clients that wait for one party do not come back at once
-        time.sleep(min(left, pause * (0.5 + random.random())))
+        given_up.wait(min(left, pause * (0.5 + random.random())))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _put(http: httpx.Client, task: Task, secret: bytes, report: Report, party: int) -> bool:
-    """Send one part; False where it is to be tried again."""
+def put_part(http: httpx.Client, task: Task, secret: bytes, report: Report, party: int) -> bool:
+    """Send the part of one party, once; False where it is to be tried again."""
     part = report.parts[party]
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
     try:
@@ -292,13 +301,18 @@ def submit_many(
     if len(secrets) != checked.size:
         raise ValueError(f"secrets must be one for each of {checked.size}, got {len(secrets)}")
     reports = list(Report.make_many(task, checked))
+    given_up = threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
-        until = time.monotonic() + patience
         sent = executor.map(
-            lambda pair: _send(http, task, pair[0], pair[1], until + patience),
+            lambda pair: _send(http, task, pair[0], pair[1], time.monotonic() + patience, given_up),
             zip(secrets, reports, strict=True),
         )
-        for done, _ in enumerate(sent, 1):
-            if progress is not None:
-                progress(done, len(reports))
+        try:
+            for done, _ in enumerate(sent, 1):
+                if progress is not None:
+                    progress(done, len(reports))
+        except BaseException:  # an interruption as well: nobody waits for the others' patience
+            given_up.set()
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
     return len(reports)

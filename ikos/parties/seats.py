@@ -26,7 +26,16 @@ from ikos.parties import tokens
 from ikos.parties.envelopes import PrivateKey
 from ikos.parties.task import LONGEST, Task
 
-__all__ = ["AnalyzerSeat", "Operator", "Seat", "read_task", "write_new", "write_seats"]
+__all__ = [
+    "AnalyzerSeat",
+    "Operator",
+    "Seat",
+    "read_secret",
+    "read_secrets",
+    "read_task",
+    "write_new",
+    "write_seats",
+]
 
 TASK = "task.json"
 SEAT = "seat.json"
@@ -77,6 +86,37 @@ def _secret(path: Path, what: str) -> bytes:
         return tokens.from_text(_read(path, what).decode("ascii", "replace").strip())
     except ValueError:
         raise ValueError(f"{str(path)!r} must be {what}") from None
+
+
+def read_secret(path: Path) -> bytes:
+    """Return the secret that a file holds; ValueError, without it, if there is none."""
+    return _secret(path, "a client's secret")
+
+
+def read_secrets(folder: Path) -> list[bytes]:
+    """Return the secrets of all clients, in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        If a line is none. Nothing of it is quoted.
+    """
+    path = folder / SECRETS
+    secrets = []
+    try:
+        with path.open(encoding="ascii", errors="replace") as file:
+            for line, text in enumerate(file, 1):
+                try:
+                    secrets.append(tokens.from_text(text.strip()))
+                except ValueError:
+                    raise ValueError(
+                        f"{str(path)!r} must hold a client's secret in each line: look at line "
+                        f"{line}"
+                    ) from None
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise ValueError(f"{str(path)!r} must be the clients' secrets: {reason}") from None
+    return secrets
 
 
 @dataclass(frozen=True, repr=False)

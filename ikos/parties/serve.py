@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
+import signal
+import socket
+import ssl
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -17,6 +23,7 @@ from starlette.applications import Starlette
 from ikos.parties import analyzer_service, shuffler_service
 from ikos.parties.remote import connect
 from ikos.parties.seats import AnalyzerSeat, Seat
+from ikos.parties.service import log
 from ikos.parties.task import on_loopback
 
 __all__ = ["Listening", "serve_analyzer", "serve_shuffler"]
@@ -28,6 +35,8 @@ CONNECTIONS = 1000
 HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
+BACKLOG = 2048
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 @dataclass(frozen=True)
@@ -36,10 +45,11 @@ class Listening:
 
     Attributes
     ----------
-    host : str
-        Of this machine's; without a certificate it must be on loopback.
-    port : int
-        From 1 to 65535, or 0 for any that is free.
+    host : str, optional
+        Of this machine's; without a certificate it must be on loopback. By default that of the
+        party's address in its tasks, if it is on loopback.
+    port : int, optional
+        From 1 to 65535, or 0 for any that is free. By default that of the party's address.
     certificate, private_key : Path, optional
         TLS, in PEM files.
     ca : Path, optional
@@ -48,8 +58,8 @@ class Listening:
         Reports a second at most.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 0
+    host: str | None = None
+    port: int | None = None
     certificate: Path | None = None
     private_key: Path | None = None
     ca: Path | None = None
@@ -58,15 +68,119 @@ class Listening:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
             raise ValueError("certificate and private_key must be given together")
-        if self.certificate is None and not on_loopback(self.host):
+        if self.certificate is None and self.host is not None and not on_loopback(self.host):
             raise ValueError(
                 f"host must be on loopback without a certificate, got {self.host!r}: give "
                 "certificate and private_key"
             )
-        if not 0 <= self.port <= 65535:
+        if self.port is not None and not 0 <= self.port <= 65535:
             raise ValueError(f"port must be from 0 to 65535, got {self.port}")
         if not self.rate > 0:
             raise ValueError(f"rate must be positive, got {self.rate}")
+        if self.certificate is not None and self.private_key is not None:
+            _check_pair(self.certificate, self.private_key)
+
+    def of(self, seats: Sequence[Seat]) -> Listening:
+        """Return where to listen for some seats, with host and port known.
+
+        Raises
+        ------
+        ValueError
+            If they are not given, and do not follow from the addresses in the tasks.
+        """
+        if self.host is not None and self.port is not None:
+            return self
+        addresses = {seat.task.address(seat.party) for seat in seats}
+        if len(addresses) > 1:
+            raise ValueError(
+                "host and port must be given where tasks have different addresses for this party, "
+                f"got {' and '.join(sorted(addresses)[:2])}"
+            )
+        (address,) = addresses
+        parts = urlsplit(address)
+        host, port = self.host, self.port
+        if host is None:
+            host = parts.hostname or ""
+            if not on_loopback(host):
+                raise ValueError(
+                    f"host must be given: the party's address in the task, {address}, is not on "
+                    "this machine alone"
+                )
+        if port is None:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            if parts.scheme == "https" and self.certificate is None:
+                raise ValueError(
+                    f"certificate and private_key must be given for {address}, or the port where "
+                    "what has them passes requests on"
+                )
+        return replace(self, host=host, port=port)
+
+
+def _check_pair(certificate: Path, private_key: Path) -> None:
+    """Refuse files that are no certificate with its key."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # a server that starts by itself is not asked for a password
+        context.load_cert_chain(certificate, private_key, password=lambda: b"")
+    except OSError as error:  # of ssl as well
+        known = not isinstance(error, ssl.SSLError) and error.strerror
+        reason = str(known).lower() if known else "they are not"
+        raise ValueError(
+            "certificate and private_key must be PEM files of a certificate and its key without a "
+            f"password, got {str(certificate)!r} and {str(private_key)!r}: {reason}"
+        ) from None
+
+
+def _bound(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen at each address of a host; connections wait to be answered.
+
+    Raises
+    ------
+    ValueError
+        If one is in use, or none is of this machine.
+    """
+    sockets: list[socket.socket] = []
+    refused: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, *_, where in found:
+            # a port that was free for the first is asked for at the others
+            number = sockets[0].getsockname()[1] if sockets else port
+            try:
+                sockets.append(_socket(family, (where[0], number, *where[2:])))
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise
+                refused = error  # "localhost" has an address of IPv6 where there is no IPv6
+        if refused is not None and not sockets:
+            raise refused
+    except OSError as error:
+        for one in sockets:
+            one.close()
+        reason = (error.strerror or "an error").lower()
+        raise ValueError(
+            f"host and port must be free to listen at, got {_shown(host, port)}: {reason}"
+        ) from None
+    return sockets
+
+
+def _socket(family: int, where: tuple[object, ...]) -> socket.socket:
+    """Return a socket that listens."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(where)
+        made.listen(BACKLOG)  # now: two could be bound to one port, as long as neither listens
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Lines(logging.Formatter):
@@ -107,27 +221,32 @@ def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
     seats = [Seat.read(folder) for folder in _different(folders)]
     if any(seat.party == 0 for seat in seats):
         raise ValueError("folders must be a shuffler's, got the analyzer's")
-    with connect(listening.ca) as client, contextlib.ExitStack() as opened:
+    if len({seat.task.name for seat in seats}) < len(seats):
+        raise ValueError("folders must be of different tasks: one party sees one column")
+    with _place(seats, listening) as place, contextlib.ExitStack() as opened:
+        client = opened.enter_context(connect(listening.ca))
         desks = {}
         for seat in seats:
-            if seat.task.name in desks:
-                raise ValueError("folders must be of different tasks: one party sees one column")
             desk = shuffler_service.shuffler(seat, client)
             opened.callback(desk.close)
             desks[seat.task.name] = desk
-        _run(shuffler_service.application(desks, rate=listening.rate), listening)
+        _run(shuffler_service.application(desks, rate=listening.rate), place)
 
 
 def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:
     """Run the analyzer of the tasks of some folders until it is told to stop; as above."""
     seats = [AnalyzerSeat.read(folder) for folder in _different(folders)]
-    with connect(listening.ca) as client, contextlib.ExitStack() as opened:
+    with (
+        _place([one.seat for one in seats], listening) as place,
+        contextlib.ExitStack() as opened,
+    ):
+        client = opened.enter_context(connect(listening.ca))
         desks = {}
         for seat in seats:
             office = analyzer_service.Office(seat, client)
             opened.callback(office.end)
             desks[seat.seat.task.name] = office
-        _run(analyzer_service.application(desks, rate=listening.rate), listening)
+        _run(analyzer_service.application(desks, rate=listening.rate), place)
 
 
 def _different(folders: Sequence[Path]) -> list[Path]:
@@ -138,13 +257,63 @@ def _different(folders: Sequence[Path]) -> list[Path]:
     return list(folders)
 
 
-def _run(application: Starlette, listening: Listening) -> None:
+@dataclass(frozen=True)
+class _Place:
+    """Sockets that listen, and how to speak there."""
+
+    listening: Listening
+    sockets: tuple[socket.socket, ...]
+
+    def __str__(self) -> str:
+        scheme = "http" if self.listening.certificate is None else "https"
+        return f"{scheme}://{_shown(self.listening.host or '', self.sockets[0].getsockname()[1])}"
+
+
+@contextlib.contextmanager
+def _place(seats: Sequence[Seat], listening: Listening) -> Iterator[_Place]:
+    """Take the place where a server will listen, before it touches anything that it keeps."""
+    known = listening.of(seats)
+    assert known.host is not None
+    assert known.port is not None
+    sockets = _bound(known.host, known.port)
+    try:
+        yield _Place(known, tuple(sockets))
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and takes a signal as the wish to stop that it is."""
+
+    def __init__(self, config: uvicorn.Config, place: _Place) -> None:
+        super().__init__(config)
+        self._place = place
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        log.info("listening on %s", self._place)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        told = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in told}
+        try:
+            yield
+        finally:  # uvicorn would raise the signal again, and end with its status
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _run(application: Starlette, place: _Place) -> None:
     """Serve until SIGTERM or SIGINT; then finish the requests that are under way."""
     log_lines()
+    listening = place.listening
     config = uvicorn.Config(
         application,
-        host=listening.host,
-        port=listening.port,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.private_key,
         log_config=None,
@@ -157,10 +326,5 @@ def _run(application: Starlette, listening: Listening) -> None:
         h11_max_incomplete_event_size=HEADER_BYTES,
         lifespan="off",
     )
-    server = uvicorn.Server(config)
-    try:
-        server.run()
-    except SystemExit:
-        raise ValueError(
-            f"host and port must be free to listen at, got {listening.host}:{listening.port}"
-        ) from None
+    _Server(config, place).run(list(place.sockets))
+    log.info("stopped")
