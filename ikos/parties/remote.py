@@ -23,8 +23,21 @@ class RemoteError(OSError):
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
-    """Return a client with timeouts, which trusts the system's authorities or those of a file."""
-    context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    """Return a client with timeouts, which trusts the system's authorities or those of a file.
+
+    Raises
+    ------
+    ValueError
+        If it is no file of authorities.
+    """
+    try:
+        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except OSError as error:  # of ssl as well
+        known = not isinstance(error, ssl.SSLError) and error.strerror
+        reason = str(known).lower() if known else "it holds none"
+        raise ValueError(
+            f"ca must be a PEM file of authorities, got {str(ca)!r}: {reason}"
+        ) from None
     return httpx.Client(
         verify=context,
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
