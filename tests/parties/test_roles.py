@@ -1,0 +1,416 @@
+"""The parties' logic, without a network: exact sums of complete reports, whatever breaks."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from parties_tasks import small_task
+from parties_world import Lost, World
+
+from ikos.parties import collection
+from ikos.parties.analyzer import Stopped
+from ikos.parties.collection import Outcome
+from ikos.parties.reports import Report
+from ikos.parties.shuffler import Refused, agreed_digest, split_ids
+from ikos.parties.task import Task
+
+COLUMNS = small_task().columns
+READ = cache(Task.from_json)  # the numbers of a task take a while to be checked
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+
+
+@pytest.fixture
+def world(tmp_path, quiet):
+    world = World(small_task(), tmp_path)
+    yield world
+    world.stop()
+
+
+def all_of(world, outcome):
+    return dict.fromkeys(range(world.task.messages), outcome)
+
+
+def filled(world, values=(1, 0, 1, 1)):
+    for client, value in enumerate(values):
+        assert world.send(client, world.report(value)) == all_of(world, Outcome.ACCEPTED)
+    return sum(values)
+
+
+def test_a_sum(world):
+    total = filled(world)
+    result = world.analyzer.release()
+    assert result["estimate"] == total
+    assert result["users"] == 4
+    assert result["delta"] <= 0.9
+    assert world.analyzer.state == "released"
+    assert {shuffler.state for shuffler in world.shufflers.values()} == {"sent"}
+    assert {shuffler.reports() for shuffler in world.shufflers.values()} == {4}
+    assert (world.analyzer.reports(), world.analyzer.complete()) == (4, 4)
+
+
+def test_it_is_released_once(world):
+    filled(world)
+    first = world.analyzer.release()
+    calls = world.faults.calls
+    assert world.analyzer.release() == first
+    assert world.faults.calls == calls
+    world.start(0)
+    assert world.analyzer.release() == first
+
+
+def test_reports_that_are_not_complete_do_not_count(world):
+    total = filled(world)
+    world.send(4, world.report(1), parties=range(COLUMNS))  # all but the last shuffler
+    world.send(5, world.report(1), parties=[3])
+    result = world.analyzer.release()
+    assert (result["estimate"], result["users"]) == (total, 4)
+
+
+def test_too_few_complete_reports(world):
+    filled(world, (1, 1))
+    world.send(2, world.report(1), parties=range(COLUMNS))
+    with pytest.raises(Stopped, match="2 reports are complete, and nothing .* fewer than 3"):
+        world.analyzer.release()
+    assert world.analyzer.state == "stopped"
+    with pytest.raises(Stopped, match="2 reports are complete"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+    world.start(0)
+    assert world.analyzer.state == "stopped"
+
+
+def test_the_same_report_again(world):
+    report = world.report(1)
+    assert world.send(0, report) == all_of(world, Outcome.ACCEPTED)
+    assert world.send(0, report) == all_of(world, Outcome.AGAIN)
+    for party in range(world.task.messages):
+        world.start(party)
+    assert world.send(0, report) == all_of(world, Outcome.AGAIN)
+    world.analyzer.close()
+    assert world.send(0, report) == all_of(world, Outcome.AGAIN)  # it was accepted
+    assert {world.party(party).collection.count() for party in range(world.task.messages)} == {1}
+
+
+def test_another_report_under_a_token_or_an_id(world):
+    first = world.report(1)
+    world.send(0, first)
+    other = world.report(1)
+    assert world.send(0, other) == all_of(world, Outcome.CONFLICT)
+    stolen = Report(first.id, other.parts)
+    assert world.send(1, stolen) == all_of(world, Outcome.CONFLICT)
+    assert world.send(1, first) == all_of(world, Outcome.CONFLICT)  # a replay under another token
+    mixed = Report(other.id, first.parts)
+    assert world.send(0, mixed) == all_of(world, Outcome.CONFLICT)
+
+
+def test_after_the_end(world):
+    world.analyzer.close()
+    assert world.send(0, world.report(1)) == all_of(world, Outcome.CLOSED)
+    for party in range(world.task.messages):
+        world.start(party)
+    assert world.send(0, world.report(1)) == all_of(world, Outcome.CLOSED)
+
+
+def test_the_clock(world, monkeypatch):
+    times = {"now": world.task.opens - timedelta(seconds=1)}
+    monkeypatch.setattr(collection, "now", lambda: times["now"])
+    report = world.report(1)
+    assert world.send(0, report) == all_of(world, Outcome.EARLY)
+    times["now"] = world.task.opens
+    assert world.send(0, report) == all_of(world, Outcome.ACCEPTED)
+    times["now"] = world.task.closes
+    assert world.send(1, world.report(1)) == all_of(world, Outcome.CLOSED)
+    assert world.shufflers[1].state == "closed"
+    ids = world.shufflers[1].ids()
+    assert ids == report.id
+    times["now"] = datetime(1999, 1, 1, tzinfo=UTC)  # a clock that is set back opens nothing
+    assert world.send(1, world.report(1), [1]) == {1: Outcome.CLOSED}
+    world.start(1)
+    assert world.shufflers[1].state == "closed"
+
+
+# What a shuffler does not do
+
+
+def refused(name, work, *arguments):
+    with pytest.raises(Refused) as caught:
+        result = work(*arguments)
+        b"".join(result)
+    assert caught.value.name == name
+
+
+def test_an_open_task_gives_nothing_away(world):
+    filled(world)
+    for shuffler in world.shufflers.values():
+        refused("taskOpen", shuffler.ids)
+        refused("taskOpen", shuffler.agree, b"")
+        refused("notAgreed", shuffler.batch)
+        refused("notAgreed", shuffler.forget)
+
+
+def closed(world):
+    filled(world)
+    world.analyzer.close()
+    return split_ids(world.shufflers[1].ids())
+
+
+def test_a_batch_must_be_of_enough_reports_that_are_here(world):
+    ids = closed(world)
+    shuffler = world.shufflers[1]
+    for some in (ids[:2], [], ids + ids, ids[::-1], [ids[0], *ids[:3]]):
+        refused("batchRejected", shuffler.agree, b"".join(some))
+    stranger = sorted([*ids[:3], bytes(16)])
+    refused("batchRejected", shuffler.agree, b"".join(stranger))
+    refused("batchRejected", shuffler.agree, b"".join(ids)[:-1])
+    assert shuffler.agreement() is None
+    assert shuffler.agree(b"".join(ids)) == agreed_digest(world.task.id, b"".join(ids))
+
+
+def test_a_second_batch_is_refused(world):
+    """Two sums that differ in one report would tell that report."""
+    ids = closed(world)
+    shuffler = world.shufflers[1]
+    shuffler.agree(b"".join(ids))
+    shuffler.agree(b"".join(ids))
+    refused("batchRejected", shuffler.agree, b"".join(ids[:3]))
+    world.start(1)
+    refused("batchRejected", world.shufflers[1].agree, b"".join(ids[:3]))
+
+
+def test_shufflers_that_were_asked_for_different_batches_release_none(world):
+    ids = closed(world)
+    for party, shuffler in world.shufflers.items():
+        shuffler.agree(b"".join(ids if party > 1 else ids[:3]))
+    for shuffler in world.shufflers.values():
+        refused("notAgreed", shuffler.batch)
+
+
+def test_a_shuffler_waits_for_all_others(world):
+    ids = closed(world)
+    for party in range(1, COLUMNS):
+        world.shufflers[party].agree(b"".join(ids))
+    for party in range(1, COLUMNS):
+        refused("notAgreed", world.shufflers[party].batch)
+    world.shufflers[COLUMNS].agree(b"".join(ids))
+    assert b"".join(world.shufflers[1].batch())
+    world.faults.plan((0, False))
+    refused("peerUnreachable", world.shufflers[1].batch)
+
+
+def test_the_order_of_a_batch_says_nothing(world):
+    """It is that of the envelopes' bytes, whoever sent them in whatever order."""
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    data = b"".join(world.shufflers[2].batch())
+    size = len(data) // 4
+    sealed = [data[i : i + size] for i in range(0, len(data), size)]
+    assert sealed == sorted(sealed)
+    assert not any(number in data for number in ids)
+
+
+def test_a_batch_that_was_deleted_is_gone(world):
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    data = b"".join(world.shufflers[1].batch())
+    world.shufflers[1].forget()
+    world.shufflers[1].forget()
+    for _ in range(2):
+        shuffler = world.shufflers[1]
+        refused("batchGone", shuffler.batch)
+        refused("batchGone", shuffler.ids)
+        assert shuffler.state == "sent"
+        world.start(1)
+    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").iterdir())
+    size = len(data) // 4
+    assert not any(data[i : i + size] in left for i in range(0, len(data), size))
+    assert not any(number in left for number in ids)
+
+
+# What stops a release for good
+
+
+def test_envelopes_that_do_not_open(world):
+    filled(world)
+    report = world.report(1)
+    parts = list(report.parts)
+    parts[2] = bytes(len(parts[2]))
+    world.send(4, Report(report.id, tuple(parts)))
+    with pytest.raises(Stopped, match="of the envelopes of shuffler 2 1 do not open"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+
+
+def test_an_envelope_twice(world):
+    """A client that copies another's envelope, or a shuffler that sends one for another."""
+    first, second = world.report(1), world.report(1)
+    world.send(0, first)
+    world.send(1, Report(second.id, (second.parts[0], first.parts[1], *second.parts[2:])))
+    filled_more = [world.send(client, world.report(0)) for client in (2, 3)]
+    assert filled_more
+    with pytest.raises(Stopped, match="are there twice"):
+        world.analyzer.release()
+
+
+def test_a_batch_of_another_length(world, monkeypatch):
+    filled(world)
+    monkeypatch.setattr(world.shufflers[3], "batch", lambda: iter([b"short"]))
+    with pytest.raises(Stopped, match="shuffler 3 released 5 bytes instead of"):
+        world.analyzer.release()
+
+
+# Whatever breaks, the sum is exact
+
+
+@pytest.mark.slow
+def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
+    """At every call of a release in turn, before it and after it was done, and a restart."""
+    task = small_task()
+    for number in itertools.count():
+        for after in (False, True):
+            folder = tmp_path / f"{number}-{after}"
+            folder.mkdir()
+            world = World(task, folder)
+            total = filled(world)
+            world.faults.plan((number, after))
+            try:
+                result = world.analyzer.release()
+            except Lost:
+                party = number % task.messages
+                world.start(party)
+                result = world.analyzer.release()
+                broke = True
+            else:
+                broke = False
+            assert (result["estimate"], result["users"]) == (total, 4)
+            world.stop()
+            shutil.rmtree(folder)
+        if not broke:
+            break
+    assert number > 5 * task.columns
+
+
+class Parties(RuleBasedStateMachine):
+    """Clients, faults, restarts and releases in any order, against a model of a few lines."""
+
+    @initialize()
+    def begin(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.world = World(small_task(), self.folder)
+        self.values, self.reports, self.at = {}, {}, {}
+        self.closed, self.result = set(), None
+
+    def teardown(self):
+        if hasattr(self, "world"):
+            self.world.stop()
+            shutil.rmtree(self.folder)
+
+    parties = st.sets(st.integers(0, COLUMNS), min_size=1)
+
+    @rule(client=st.integers(0, 5), value=st.integers(0, 1), parties=parties)
+    def send(self, client, value, parties):
+        """A client sends its report to some parties, and perhaps the rest later."""
+        if client not in self.reports:
+            self.reports[client] = self.world.report(value)
+            self.values[client] = value
+        self._send(client, parties)
+
+    @precondition(lambda self: self.reports)
+    @rule(choice=st.integers(0, 5))
+    def send_the_rest(self, choice):
+        client = sorted(self.reports)[choice % len(self.reports)]
+        self._send(client, range(COLUMNS + 1))
+
+    def _send(self, client, parties):
+        outcomes = self.world.send(client, self.reports[client], parties)
+        for party, outcome in outcomes.items():
+            there = client in self.at.get(party, ())
+            gone = self.world.party(party).state in ("sent", "released")
+            if party in self.closed:
+                assert outcome is (Outcome.AGAIN if there and not gone else Outcome.CLOSED)
+            else:
+                assert outcome is (Outcome.AGAIN if there else Outcome.ACCEPTED)
+                self.at.setdefault(party, set()).add(client)
+
+    @precondition(lambda self: self.reports)
+    @rule(client=st.integers(0, 5), party=st.integers(0, COLUMNS))
+    def send_another(self, client, party):
+        """Another report under a token that was spent."""
+        if client in self.at.get(party, ()):
+            (outcome,) = self.world.send(client, self.world.report(1), [party]).values()
+            gone = self.world.party(party).state in ("sent", "released")
+            assert outcome is (Outcome.CLOSED if gone else Outcome.CONFLICT)
+
+    @rule(party=st.integers(0, COLUMNS))
+    def restart(self, party):
+        self.world.start(party)
+
+    @rule(party=st.integers(1, COLUMNS))
+    def close_one(self, party):
+        self.world.shufflers[party].collection.close()
+        self.closed.add(party)
+
+    @rule(faults=st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=3))
+    def release(self, faults):
+        self.world.faults.plan(*faults)
+        self.closed.add(0)
+        complete = set.intersection(*(self.at.get(p, set()) for p in range(COLUMNS + 1)))
+        few = len(complete) < self.world.task.min_honest
+        try:
+            result = self.world.analyzer.release()
+        except Lost:
+            self._who_is_closed()
+        except Stopped:
+            assert few
+            self.closed.update(range(COLUMNS + 1))
+        else:
+            self.closed.update(range(COLUMNS + 1))
+            assert not few
+            assert result["users"] == len(complete)
+            assert result["estimate"] == sum(self.values[client] for client in complete)
+            assert self.result in (None, result)
+            self.result = result
+        self.world.faults.plan()
+
+    def _who_is_closed(self):
+        for party in range(COLUMNS + 1):
+            if self.world.party(party).collection.closed:
+                self.closed.add(party)
+
+    @invariant()
+    def nothing_acknowledged_is_lost(self):
+        if not hasattr(self, "world"):
+            return
+        for party, clients in self.at.items():
+            assert self.world.party(party).reports() == len(clients)
+
+
+Parties.TestCase.settings = settings(
+    max_examples=12,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quiet")
+class TestParties(Parties.TestCase):
+    pass
