@@ -362,6 +362,7 @@ def check_users_are_changed_by_one_thread_at_a_time(
 ) -> None:
     """Subtracting takes long, so that threads that do not wait meet: six rows, three threads."""
     monkeypatch.setattr(mixing, "Sharing", kind)
+    monkeypatch.setattr(sharing, "USERS", 50)  # blocks: two, where threads might mix up locks
     under_way: list[int] = []
     clashes: list[int] = []
     right = Zq.take_off
@@ -389,6 +390,17 @@ def test_threads_that_do_not_wait_for_each_other_are_caught(
 ) -> None:
     with pytest.raises(AssertionError):
         check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Unlocked)
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_ranges_leave_the_last_row_in_its_order(shuffler: str) -> None:
+    """Several threads read it at once."""
+    protocol = SecureSum(1000, 97, messages=3, shuffler=shuffler, clear_share=False)
+    shares = protocol.share([1] * 1000, DeterministicRandom(9))
+    elements, rng = protocol.checked([1] * 1000), DeterministicRandom(9)
+    rng.streams()  # those of the clients
+    assert mixed_sum(elements, protocol.setting, rng, threads=2) == 1000 % 97
+    assert (elements == shares[-1]).all()
 
 
 # Mistakes that a wrong engine would make: the sum must show them
