@@ -105,7 +105,7 @@ class Part(ABC):
         Rows of this part, if that is known without reading it.
     size : int
         Bytes of the file; 0 for a pipe.
-    stamp : Stamp or None
+    stamp : a stamp, or None
         What else it is known by; None if it cannot be read again, anywhere.
     """
 
