@@ -40,7 +40,7 @@ def test_envelopes_are_random():
 )
 def test_it_opens_nowhere_else(key, task, column):
     envelope = seal(5, TASK, 1)
-    with pytest.raises(ValueError, match="^an envelope does not open$") as caught:
+    with pytest.raises(ValueError, match=r"^an envelope does not open$") as caught:
         unseal(envelope, key, task, column)
     assert caught.value.__cause__ is None
 

@@ -85,7 +85,7 @@ def test_reports_that_are_not_complete_do_not_count(world):
 def test_too_few_complete_reports(world):
     filled(world, (1, 1))
     world.send(2, world.report(1), parties=range(COLUMNS))
-    with pytest.raises(Stopped, match="2 reports are complete, and nothing .* fewer than 3"):
+    with pytest.raises(Stopped, match=r"2 reports are complete, and nothing .* fewer than 3"):
         world.analyzer.release()
     assert world.analyzer.state == "stopped"
     with pytest.raises(Stopped, match="2 reports are complete"):
@@ -150,8 +150,7 @@ def test_the_clock(world, monkeypatch):
 
 def refused(name, work, *arguments):
     with pytest.raises(Refused) as caught:
-        result = work(*arguments)
-        b"".join(result)
+        b"".join(work(*arguments))
     assert caught.value.name == name
 
 
