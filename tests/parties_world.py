@@ -14,7 +14,7 @@ from ikos.parties.seats import AnalyzerSeat, Seat, write_seats
 from ikos.parties.shuffler import Refused, Shuffler
 
 
-class Lost(OSError):
+class LostError(OSError):
     """A connection that broke."""
 
 
@@ -32,13 +32,13 @@ class Faults:
     def around(self, work, *arguments):
         here, self.calls = self.calls, self.calls + 1
         if (here, False) in self.planned:
-            raise Lost("the connection broke")
+            raise LostError("the connection broke")
         try:
             found = work(*arguments)
         except Refused as refused:
-            raise Lost(str(refused)) from None
+            raise LostError(str(refused)) from None
         if (here, True) in self.planned:
-            raise Lost("the connection broke")
+            raise LostError("the connection broke")
         return found
 
 
