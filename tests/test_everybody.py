@@ -264,3 +264,17 @@ def test_long_blocks_of_an_iterator_are_held_twice_at_most(cuts: int) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2.8 * 8 * n  # a column, another, and what is drawn of 2^18 users each
+
+
+def test_an_iterator_without_end_is_refused() -> None:
+    """As soon as there are too many users."""
+    read = []
+
+    def endless() -> Iterator[NDArray[np.int64]]:
+        while True:
+            read.append(1)
+            yield np.zeros(400, dtype=np.int64)
+
+    with pytest.raises(ValueError, match="x must hold 1000 users' values, got 1200"):
+        SecureSum(1000, 2**64, messages=3).run(endless())
+    assert len(read) == 3

@@ -465,6 +465,60 @@ def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -
     assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_stop_at_the_next_block_of_users(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """And not at the end of their columns, of 500 blocks that take a millisecond each."""
+    monkeypatch.setattr(sharing, "USERS", 2)
+    drawn, stopped_at, draw = Counter[str](), [0], Sharing.draw
+
+    def slowly(self: Sharing, *arguments: Any, **options: Any) -> None:
+        drawn["blocks"] += 1
+        time.sleep(0.001)
+        draw(self, *arguments, **options)
+
+    def interrupt(done: int, whole: int) -> None:
+        stopped_at[0] = drawn["blocks"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sharing, "draw", slowly)
+    setting = Setting(Zq(2**64), 9, True, False)
+    with pytest.raises(Interrupted):
+        mixed_sum(
+            np.zeros(1000, dtype=np.uint64),
+            setting,
+            DeterministicRandom(4),
+            threads=threads,
+            progress=interrupt,
+        )
+    assert drawn["blocks"] - stopped_at[0] < 400
+
+
+def test_all_threads_together_hold_a_bounded_number_of_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mixing, "AT_ONCE", 1000)
+    setting, longest = Setting(Zq(2**64), 5, True, False), []
+
+    def receive(piece: Piece, messages: NDArray[Any]) -> int:
+        longest.append(messages.size)
+        return 0
+
+    for threads in (1, 4):
+        longest.clear()
+        mixed_sum(
+            np.zeros(2000, dtype=np.uint64),
+            setting,
+            DeterministicRandom(4),
+            threads=threads,
+            receive=receive,
+        )
+        assert sum(longest) == 4 * 2000
+        # expected to be half of it: this many more have probability below 2^-90
+        assert threads * max(longest) < 2 * 1000
+
+
 def test_an_interruption_while_clear_shares_are_added_is_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

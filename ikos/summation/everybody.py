@@ -40,6 +40,10 @@ class Clients(Protocol):
     def setting(self) -> Setting:
         """What is sent to whom."""
 
+    @property
+    def n(self) -> int:
+        """How many users there are at most."""
+
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return values that were looked at; the first is user number ``first``."""
 
@@ -74,6 +78,8 @@ def checked_blocks(
     for some in x:
         values = clients.checked(some, first)
         first += values.size
+        if first > clients.n:  # before more of them are read, perhaps without end
+            clients.check_users(first, "x")
         # copied, by both: an iterator may write what comes next to the same memory
         while values.size >= lacking:
             yield np.concatenate([*kept, values[:lacking]])

@@ -432,7 +432,7 @@ class PrivateSum:
         """Run the protocol on everybody's values, here.
 
         The same as `randomize`, `shuffle` and `analyze` with the same ``rng``, message for message,
-        in the memory of the values and one column for each thread.
+        in the memory of the values, the last shares, and one column for each thread.
 
         Parameters
         ----------

@@ -360,7 +360,7 @@ class SecureSum:
         """Run the protocol on everybody's values, here, and return the sum modulo q.
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
-        the memory of the values and one column for each thread.
+        the memory of the values, the last shares, and one column for each thread.
 
         Parameters
         ----------
