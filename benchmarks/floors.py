@@ -33,6 +33,12 @@ def sort_rows(rows: NDArray[Any]) -> None:
         row.sort()
 
 
+def take_off(rows: NDArray[Any]) -> None:
+    """Take all rows but the last off it, a pass over each: what makes it the last share."""
+    for row in rows[:-1]:
+        np.subtract(rows[-1], row, out=rows[-1])
+
+
 def add_up(rows: NDArray[Any]) -> int:
     """Pass over the messages once, wrapping in their own type."""
     return int(np.add.reduce(rows, axis=None, dtype=rows.dtype))
