@@ -21,7 +21,7 @@ from ikos.cli.output import discard_output
 
 __all__ = ["execute", "main"]
 
-COMMANDS = ("sum", "messages", "compare", "graphs", "demo")
+COMMANDS = ("sum", "messages", "compare", "graphs", "demo", "task", "serve", "submit")
 """Each a module of this package with a click command called ``command``."""
 
 

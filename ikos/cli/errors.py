@@ -22,16 +22,27 @@ __all__ = [
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
 
-_OPTIONS = {"n": "--users", "m": "--messages", "q": "--modulus"}
+_OPTIONS = {
+    "n": "--users", "m": "--messages", "q": "--modulus", "shufflers": "--shuffler",
+    "patience": "--wait",
+}  # fmt: skip
 _OPTIONS |= {
     name: "--" + name.replace("_", "-")
     for name in (
-        "analysis", "backend", "bound", "column", "confidence", "corrupt_shufflers", "delimiter",
-        "delta", "epsilon", "largest", "lower", "messages", "min_honest", "modulus", "planted",
-        "precision", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma", "threads",
-        "trials", "upper", "users", "workers",
+        "analysis", "analyzer", "backend", "bound", "ca", "certificate", "closes", "column",
+        "confidence", "config", "corrupt_shufflers", "delimiter", "delta", "epsilon", "host",
+        "largest", "lower", "messages", "min_honest", "modulus", "opens", "output", "planted",
+        "port", "precision", "rate", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma",
+        "store", "threads", "trials", "upper", "users", "workers",
     )
 }  # fmt: skip
+
+
+_EXTRAS = {
+    "httpx": "parties", "starlette": "parties", "uvicorn": "parties",
+    "cryptography.hazmat.primitives.hpke": "parties",
+}  # fmt: skip
+"""Modules that a fresh installation may lack, where the library does not say it itself."""
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -79,6 +90,9 @@ def problem(error: BaseException) -> str:
     """Return what an exception of the library says, in the words of the command line."""
     if isinstance(error, MemoryError):
         return "not enough memory for this"
+    if isinstance(error, ImportError) and error.name in _EXTRAS:
+        extra = _EXTRAS[error.name]
+        return f"this needs the extra {extra!r}: pip install 'ikos[{extra}]'"
     if isinstance(error, OSError):
         return f"cannot write the output: {(error.strerror or 'output error').lower()}"
     if isinstance(error, OverflowError):
@@ -88,7 +102,14 @@ def problem(error: BaseException) -> str:
 
 def in_options(message: str) -> str:
     """Return a message of the library with its parameters named as options."""
-    message = re.sub(r"^(\w+)(?= must )", lambda match: _OPTIONS.get(match[1], match[1]), message)
+    message = re.sub(
+        r"^(\w+)(?:\[\d+\])?(?= must )", lambda match: _OPTIONS.get(match[1], match[0]), message
+    )
+    message = re.sub(
+        r"^(host|certificate) and (port|private_key)(?= must )",
+        lambda match: f"--{match[1]} and --{match[2].replace('_', '-')}",
+        message,
+    )
     message = re.sub(r"^n \* m(?= must )", "--users * --messages", message)
     message = re.sub(
         r"\bclear_share=(True|False)",

@@ -143,11 +143,11 @@ def _bound(host: str, port: int) -> list[socket.socket]:
     refused: OSError | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, *_, where in found:
+        for family, _, protocol, _, where in found:
             # a port that was free for the first is asked for at the others
             number = sockets[0].getsockname()[1] if sockets else port
             try:
-                sockets.append(_socket(family, (where[0], number, *where[2:])))
+                sockets.append(_socket(family, protocol, (where[0], number, *where[2:])))
             except OSError as error:
                 if error.errno not in _ABSENT:
                     raise
@@ -164,9 +164,12 @@ def _bound(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _socket(family: int, where: tuple[object, ...]) -> socket.socket:
-    """Return a socket that listens."""
-    made = socket.socket(family, socket.SOCK_STREAM)
+def _socket(family: int, protocol: int, where: tuple[object, ...]) -> socket.socket:
+    """Return a socket that listens; it must know its protocol, or answers wait to be acknowledged.
+
+    asyncio sets TCP_NODELAY for sockets that say that they are TCP.
+    """
+    made = socket.socket(family, socket.SOCK_STREAM, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

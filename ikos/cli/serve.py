@@ -1,0 +1,116 @@
+"""``ikos serve``: a shuffler or the analyzer of some tasks, until it is told to stop.
+
+What it says are lines on standard error; it prints no result, and so takes no ``--json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ikos.cli.errors import Command
+from ikos.cli.task import ca_option
+from ikos.cli.types import Decimal, Whole
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples
+  ikos serve shuffler visits/shuffler-1
+  ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
+      --certificate chain.pem --private-key key.pem
+  ikos serve shuffler visits/shuffler-2 --config shuffler.toml
+"""
+
+
+@click.group("serve", invoke_without_command=True, epilog=EXAMPLES)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Run a party of one task or several, until Ctrl-C or SIGTERM.
+
+    The folders are made by 'ikos task new', and keep what the party
+    collects: a party that was killed goes on when it is started again.
+    Lines on standard error say what happens; there is nothing to print, and
+    no --json.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def _options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add what both parties take."""
+    file = click.Path(path_type=Path)
+    for decorator in reversed(
+        (
+            click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=file),
+            click.option(
+                "--host",
+                metavar="NAME",
+                help="Where to listen [as the address in the task, if on this machine alone]; "
+                "without a certificate on loopback only.",
+            ),
+            click.option(
+                "--port", type=Whole(high=65535), help="0 for any [as the address in the task]."
+            ),
+            click.option("--certificate", type=file, metavar="FILE", help="TLS: the chain, PEM."),
+            click.option("--private-key", type=file, metavar="FILE", help="TLS: the key, PEM."),
+            ca_option,
+            click.option(
+                "--rate",
+                type=Decimal(above="0", high="1000000"),
+                help="Reports a second at most [5000].",
+            ),
+            click.option(
+                "--config",
+                type=file,
+                metavar="FILE",
+                help="TOML with these settings; what is given here wins.",
+            ),
+        )
+    ):
+        function = decorator(function)
+    return function
+
+
+def _settings(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+    from ikos.parties.settings import read_settings
+
+    settings = {} if config is None else read_settings(config)
+    settings |= {name: value for name, value in given.items() if value is not None}
+    if "rate" in settings:
+        settings["rate"] = float(settings["rate"])
+    return settings
+
+
+@command.command(
+    "shuffler", cls=Command, epilog="\b\nExample\n  ikos serve shuffler visits/shuffler-1"
+)
+@_options
+def shuffler(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
+    """Run the shuffler of the tasks in each FOLDER.
+
+    It collects the envelopes of one column of each task, which it cannot
+    open, and releases those of complete reports once, in an order that says
+    nothing.
+    """
+    from ikos.parties.serve import Listening, serve_shuffler
+
+    serve_shuffler(folders, Listening(**_settings(config, given)))
+
+
+@command.command(
+    "analyzer", cls=Command, epilog="\b\nExample\n  ikos serve analyzer visits/analyzer"
+)
+@_options
+def analyzer(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
+    """Run the analyzer of the tasks in each FOLDER.
+
+    It collects the clear shares, and releases the sum when its operator says
+    so. Its address shows the state of all tasks to a browser.
+    """
+    from ikos.parties.serve import Listening, serve_analyzer
+
+    serve_analyzer(folders, Listening(**_settings(config, given)))

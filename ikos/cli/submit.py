@@ -1,0 +1,248 @@
+"""``ikos submit``: one client's report of its value, or those of many to try things out.
+
+The JSON object that ``--json`` prints has the keys ``command``, ``task`` (its name), ``clients``
+(whose reports all parties have), ``parties`` (how many), ``again`` (whether the report was made by
+an earlier call, whose value stands; None for many) and ``store`` (the file with the report; None
+for many).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ikos.cli.errors import Command, Interrupted
+from ikos.cli.output import print_json, print_text, progress
+from ikos.cli.task import SECONDS, ca_option, printable
+from ikos.cli.types import Decimal
+
+if TYPE_CHECKING:
+    from ikos.parties.task import Task
+
+__all__ = ["command"]
+
+NUMBER = Decimal(low="-1e100", high="1e100")
+STDIN = "-"
+TOKEN = "token"
+LABEL = b"ikos-parties 1 store"
+_LONGEST = 1000
+
+EXAMPLES = """\b
+Examples
+  ikos submit visits/ --value 3
+  ikos submit visits/task.json --token secret.txt --value - < value.txt
+  ikos submit visits/clients --values people.csv --column visits
+"""
+
+
+@click.command("submit", cls=Command, epilog=EXAMPLES)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--value",
+    metavar="NUMBER",
+    help="This client's value, or - to read it from standard input: other users of this machine "
+    "can see what stands on a command line.",
+)
+@click.option(
+    "--token",
+    metavar="FILE",
+    help="The client's secret, or - for standard input [the file 'token' beside the task].",
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where the report is kept before it is sent [beside the task].",
+)
+@click.option(
+    "--values",
+    metavar="TABLE",
+    help="Of many clients, a row for each, to try things out: FOLDER is the clients'.",
+)
+@click.option("--column", metavar="NAME", help="The column of TABLE.")
+@click.option(
+    "--wait",
+    type=SECONDS,
+    default="60",
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to go on where a party does not answer.",
+)
+@ca_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    folder: Path,
+    value: str | None,
+    token: str | None,
+    store: Path | None,
+    values: str | None,
+    column: str | None,
+    wait: Fraction,
+    ca: Path | None,
+    as_json: bool,
+) -> None:
+    """Send a client's report of its value to all parties of a task.
+
+    FOLDER, or a file task.json, has the task. The report is made once and
+    kept: a call that follows sends the same one on, whatever value it is
+    given, so that no call can make it tell more. Until all parties have
+    it, it does not count.
+
+    With --values one program sees the values of all clients: that is for
+    demonstrations and tests, not for earnest.
+    """
+    from ikos.parties.client import Unsent
+    from ikos.parties.seats import read_task
+
+    if (value is None) == (values is None):
+        raise click.UsageError("give --value for one client, or --values and --column for many")
+    if (values is None) != (column is None):
+        raise click.UsageError("--values and --column belong together")
+    if values is not None and not (token is None and store is None):
+        raise click.UsageError("--token and --store are for --value, one client")
+    task = read_task(folder)
+    try:
+        if values is None:
+            result = _one(task, folder, str(value), token, store, float(wait), ca)
+        else:
+            result = _many(task, folder, values, str(column), float(wait), ca)
+    except Unsent as unsent:
+        raise click.UsageError(printable(str(unsent))) from None
+    except ValueError as error:
+        raise click.UsageError(_said(error, values, column)) from None
+    if as_json:
+        print_json(result)
+    elif result["again"]:
+        print_text(
+            [
+                f"All {result['parties']} parties have the report.",
+                "It was made by an earlier call: its value stands, and this one was not used.",
+            ]
+        )
+    elif values is None:
+        print_text([f"All {result['parties']} parties have the report."])
+    else:
+        print_text(
+            [
+                f"All {result['parties']} parties have the reports of {result['clients']:,} "
+                "clients.",
+                "Not for earnest: this program saw the values of all.",
+            ]
+        )
+
+
+def _said(error: ValueError, values: str | None, column: str | None) -> str:
+    """Return what the library refuses of a value, in the words of the command line."""
+    from ikos.cli.errors import problem
+
+    message = printable(str(error))
+    found = re.match(r"x\[(\d+)\] (?=must )", message)
+    if found is None:
+        return printable(problem(error))
+    if values is None:
+        return f"--value {message[found.end() :]}"
+    return f"row {int(found[1]) + 1} of column {column!r} {message[found.end() :]}"
+
+
+def _one(
+    task: Task,
+    folder: Path,
+    value: str,
+    token: str | None,
+    store: Path | None,
+    wait: float,
+    ca: Path | None,
+) -> dict[str, Any]:
+    from ikos.parties import tokens
+    from ikos.parties.client import Client
+    from ikos.parties.seats import read_secret
+
+    if value == STDIN and token == STDIN:
+        raise click.UsageError("--value and --token cannot both be read from standard input")
+    beside = folder if folder.is_dir() else folder.parent
+    if token == STDIN:
+        try:
+            secret = tokens.from_text(_read("--token").strip())
+        except ValueError:
+            raise click.UsageError("--token must be a client's secret") from None
+    else:
+        secret = read_secret(beside / TOKEN if token is None else Path(token))
+    number = _value(_read("--value") if value == STDIN else value)
+    if store is None:
+        # of the secret, so that one client finds one report, and its name says nothing
+        name = hmac.digest(secret, LABEL + task.id, "sha256")[:8].hex()
+        store = beside / f"report-{name}.json"
+    receipt = Client(task, secret, store=store, ca=ca).submit(number, patience=wait)
+    return {
+        "command": "submit",
+        "task": task.name,
+        "clients": 1,
+        "parties": receipt.parties,
+        "again": receipt.again,
+        "store": str(store),
+    }
+
+
+def _read(name: str) -> str:
+    """Return what standard input holds, a line."""
+    try:
+        text = sys.stdin.read(_LONGEST + 1)
+    except (OSError, ValueError):  # closed, or not text
+        raise click.UsageError(f"{name} cannot be read from standard input") from None
+    if len(text) > _LONGEST or not text.strip():
+        raise click.UsageError(f"{name} must be a line of standard input")
+    return text
+
+
+def _value(text: str) -> float:
+    context = click.get_current_context()
+    parameter = next(one for one in context.command.params if one.name == "value")
+    return float(NUMBER.convert(text, parameter, context))
+
+
+def _many(
+    task: Task, folder: Path, values: str, column: str, wait: float, ca: Path | None
+) -> dict[str, Any]:
+    from ikos.parties.client import submit_many
+    from ikos.parties.seats import read_secrets
+    from ikos.tables import read_column
+
+    found = read_column(values, column)
+    secrets = read_secrets(folder if folder.is_dir() else folder.parent)
+    if len(secrets) < found.size:
+        raise click.UsageError(
+            f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
+        )
+    done = 0
+    path = click.get_current_context().command_path
+    with progress("reports sent") as report:
+
+        def told(sent: int, whole: int) -> None:
+            nonlocal done
+            done = sent
+            if report is not None:
+                report(sent, whole)
+
+        try:
+            clients = submit_many(
+                task, secrets[: found.size], found, ca=ca, patience=wait, progress=told
+            )
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"{path}: interrupted after {done:,} of {found.size:,} clients; the reports of "
+                "the others may have reached some parties"
+            ) from None
+    return {
+        "command": "submit",
+        "task": task.name,
+        "clients": clients,
+        "parties": task.messages,
+        "again": None,
+        "store": None,
+    }

@@ -1,0 +1,486 @@
+"""``ikos task``: a private sum between parties: its folders, how far it is, its end and its result.
+
+With ``--json``, ``ikos task new`` prints an object with the keys ``command``, ``task`` (its name,
+the hash of its description), ``output`` (None for ``--dry-run``), ``users``, ``min_honest``,
+``lower``, ``upper``, ``integers``, ``epsilon``, ``delta`` (what is proved), ``requested_delta``,
+``theorem``, ``conditions``, ``corrupt_shufflers``, ``precision``, ``modulus`` (a string),
+``shuffled`` (messages of each client to a shuffler each: so many shufflers), ``root_mse`` (of the
+sum, at most), ``opens``, ``closes``, ``shufflers``, ``analyzer`` (addresses; None for a dry run
+without them) and ``folders``, from what to whom it is to be given.
+
+``status``, ``close`` and ``release`` print what the analyzer answers: ``task``, ``party`` (0),
+``state`` (collecting, closed, agreed, stopped or released), ``reports``, ``complete`` (None before
+it is known), ``opens``, ``closes``, ``release`` (an object: ``running``, ``step``, ``message``) and
+``result`` (None before it is released, or an object: ``estimate``, ``sum_low``, ``sum_high``,
+``mean``, ``standard_error``, ``users``, ``epsilon``, ``delta``, ``theorem``, ``conditions``,
+``text``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ikos.cli.errors import Command, Interrupted, Quiet
+from ikos.cli.output import print_json, print_text, wrapped
+from ikos.cli.types import (
+    BOUND,
+    CORRUPT,
+    DELTA,
+    EPSILON,
+    HONEST,
+    MODULUS,
+    WHOLE,
+    Decimal,
+    Honest,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+    from ikos.parties.task import Task
+
+__all__ = ["SECONDS", "ca_option", "command", "printable"]
+
+HOURS = Decimal(above="0", high="1000000")
+SECONDS = Decimal(low="0", high="1000000")
+FOLLOW_SECONDS = "600"
+_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+_ANSWER_SECONDS = 60.0
+
+EXAMPLES = """\b
+Examples
+  ikos task new --dry-run --users 10^4 --min-honest 9000 --epsilon 1 \\
+      --delta 1e-9 --lower 0 --upper 100
+  ikos task status visits/operator --json
+  ikos task close visits/operator
+  ikos task release visits/operator
+"""
+
+NEW_EXAMPLES = """\b
+Example
+  ikos task new --output visits --users 2000 --min-honest 1900 --epsilon 1 \\
+      --delta 1e-8 --lower 0 --upper 7 --integers --hours 72 \\
+      --analyzer https://analyzer.example:8443 \\
+      --shuffler https://a.example:8443 --shuffler https://b.example:8443 \\
+      --shuffler https://c.example:8443 --shuffler https://d.example:8443 \\
+      --shuffler https://e.example:8443
+"""
+
+
+@click.group("task", invoke_without_command=True, epilog=EXAMPLES)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Make, watch and end sums of parties that do not trust each other.
+
+    'new' chooses the numbers of a task and writes a folder for each party;
+    'ikos serve' runs the parties and 'ikos submit' the clients; 'status'
+    says how far it is, 'close' ends the collection and 'release' releases
+    the result, once. All print one JSON object with --json.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+ca_option = click.option(
+    "--ca",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="PEM file of authorities to trust in certificates, instead of the system's.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@command.command("new", cls=Command, epilog=NEW_EXAMPLES)
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="DIR", help="A folder to be made."
+)
+@click.option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
+@click.option(
+    "--min-honest",
+    type=HONEST,
+    help="Complete reports, a number or a share such as 90%, without which nothing is released; "
+    "so many clients must be honest [all].",
+)
+@click.option("--epsilon", required=True, type=EPSILON, help="Privacy budget, e.g. 1.")
+@click.option(
+    "--delta", required=True, type=DELTA, help="Privacy failure probability, far below 1/users."
+)
+@click.option("--lower", required=True, type=BOUND, help="Public lower bound of the values.")
+@click.option("--upper", required=True, type=BOUND, help="Public upper bound of the values.")
+@click.option("--integers", is_flag=True, help="Values are integers; the sum is one then.")
+@click.option(
+    "--shuffler",
+    "shufflers",
+    multiple=True,
+    metavar="URL",
+    help="Address of a shuffler, once for each; https, or http on this machine.",
+)
+@click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
+@click.option(
+    "--corrupt-shufflers",
+    type=CORRUPT,
+    default=0,
+    help="How many may collude with the analyzer [0].",
+)
+@click.option("--precision", type=WHOLE, help="Steps from lower to upper [chosen].")
+@click.option("--modulus", type=MODULUS, help="Order of the group of the shares [chosen].")
+@click.option("--opens", metavar="TIME", help="Such as 2026-01-31T12:00:00Z [now].")
+@click.option("--closes", metavar="TIME", help="When no more reports are accepted.")
+@click.option("--hours", type=HOURS, help="How long it is open, instead of --closes [24].")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what is needed, and write nothing; addresses are not needed.",
+)
+@json_option
+def new(
+    output: Path | None,
+    users: int,
+    min_honest: int | Fraction | None,
+    epsilon: Fraction,
+    delta: Fraction,
+    shufflers: tuple[str, ...],
+    analyzer: str | None,
+    opens: str | None,
+    closes: str | None,
+    hours: Fraction | None,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Make a task and a folder for each party.
+
+    The precision, the group and the messages are chosen, and so how many
+    shufflers there must be. All folders are for different people: whoever
+    has those of all parties sees everything.
+    """
+    from ikos.cli.budget import weak
+
+    options["min_honest"] = Honest.of(min_honest, users)
+    start, end = _times(opens, closes, hours)
+    if dry_run:
+        if output is not None:
+            raise click.UsageError("--dry-run writes nothing: leave --output away")
+    elif output is None:
+        raise click.UsageError("missing option '--output' (or --dry-run)")
+    elif analyzer is None:
+        raise click.UsageError("missing option '--analyzer' (or --dry-run)")
+    made = _made(users, epsilon, delta, shufflers, analyzer, start, end, options, output)
+    path = click.get_current_context().command_path
+    for warning in weak(epsilon, delta, users):
+        click.echo(f"{path}: warning: {warning}", err=True)
+    folders = {} if output is None else _folders(made, output)
+    if as_json:
+        named = bool(shufflers), analyzer is not None
+        print_json(_new_json(made, output, folders, *named))
+        return
+    explained = made.explain().splitlines()
+    if output is None:
+        lines = [f"{made.columns} shufflers are needed, and an analyzer.", "", *explained[1:]]
+        print_text([*lines, "", "Nothing was written."])
+        return
+    handed = [line for folder, whom in folders.items() for line in (f"  {folder}", f"      {whom}")]
+    print_text(
+        [
+            *explained,
+            "",
+            "Give",
+            *handed,
+            *wrapped(
+                "Each folder to somebody else, by a way that nobody else can read, and keep no "
+                "copies: whoever has the analyzer's and all shufflers' sees who sent what.",
+                "",
+                "",
+            ),
+        ]
+    )
+
+
+def _times(
+    opens: str | None, closes: str | None, hours: Fraction | None
+) -> tuple[datetime, datetime]:
+    from ikos.parties.task import moment
+
+    if closes is not None and hours is not None:
+        raise click.UsageError("--closes and --hours say the same: give one of them")
+    now = datetime.now(UTC).replace(microsecond=0)
+    start = now if opens is None else moment("opens", opens)
+    if closes is not None:
+        end = moment("closes", closes)
+    else:
+        end = start + timedelta(hours=float(24 if hours is None else hours))
+    if end <= now:
+        raise click.UsageError(f"--closes must be in the future, got {closes or end.isoformat()}")
+    return start, end
+
+
+def _made(
+    users: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    shufflers: tuple[str, ...],
+    analyzer: str | None,
+    opens: datetime,
+    closes: datetime,
+    options: dict[str, Any],
+    output: Path | None,
+) -> Task:
+    """Return the task, with its folders written where there is an output."""
+    from ikos.parties.envelopes import PrivateKey
+    from ikos.parties.seats import write_seats
+    from ikos.parties.task import Task
+    from ikos.summation.private_sum import PrivateSum
+
+    if output is None and not shufflers:
+        needed = PrivateSum(users, epsilon, delta, **options).messages.total - 1
+        # names that stand for none, as many as it takes
+        shufflers = tuple(f"https://shuffler-{j}.invalid" for j in range(1, needed + 1))
+    key = PrivateKey.generate()
+    made = Task.new(
+        users,
+        epsilon,
+        delta,
+        shufflers=shufflers,
+        analyzer=analyzer or "https://analyzer.invalid",
+        public_key=key.public_bytes,
+        opens=opens,
+        closes=closes,
+        **options,
+    )
+    if output is not None:
+        write_seats(made, key, output)
+    return made
+
+
+def _folders(task: Task, output: Path) -> dict[str, str]:
+    """Return whom each folder is for."""
+    return {
+        **{
+            str(output / f"shuffler-{j}"): f"to whoever runs {task.address(j)}: ikos serve shuffler"
+            for j in range(1, task.columns + 1)
+        },
+        str(output / "analyzer"): f"to whoever runs {task.analyzer}: ikos serve analyzer",
+        str(output / "operator"): "to whoever may close and release: ikos task close, release",
+        str(output / "clients" / "tokens.txt"): "to each client a line, once: ikos submit",
+        str(output / "task.json"): "to everybody",
+    }
+
+
+def _new_json(
+    task: Task, output: Path | None, folders: dict[str, str], shufflers: bool, analyzer: bool
+) -> dict[str, Any]:
+    guarantee = task.protocol.guarantee
+    return {
+        "command": "task new",
+        "task": None if output is None else task.name,
+        "output": None if output is None else str(output),
+        "users": task.users,
+        "min_honest": task.min_honest,
+        "lower": task.lower,
+        "upper": task.upper,
+        "integers": task.integers,
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "requested_delta": float(task.delta),
+        "theorem": guarantee.theorem,
+        "conditions": list(guarantee.conditions),
+        "corrupt_shufflers": task.corrupt_shufflers,
+        "precision": task.precision,
+        "modulus": str(task.modulus),
+        "shuffled": task.columns,
+        "root_mse": task.protocol.mse**0.5,
+        "opens": task.opens.isoformat(),
+        "closes": task.closes.isoformat(),
+        "shufflers": list(task.shufflers) if shufflers else None,
+        "analyzer": task.analyzer if analyzer else None,
+        "folders": folders,
+    }
+
+
+# What is asked of the analyzer
+
+
+@command.command("status", cls=Command, epilog="\b\nExample\n  ikos task status visits/task.json")
+@click.argument("folder", type=click.Path(path_type=Path))
+@ca_option
+@json_option
+def status(folder: Path, ca: Path | None, as_json: bool) -> None:
+    """Say how far the task of FOLDER, or of a file task.json, is.
+
+    Asks the analyzer, who tells everybody.
+    """
+    from ikos.parties.seats import read_task
+
+    task = read_task(folder)
+    with _connected(ca) as http:
+        _print(task, _ask(http, task, "GET", ""), as_json=as_json)
+
+
+@command.command("close", cls=Command, epilog="\b\nExample\n  ikos task close visits/operator")
+@click.argument("folder", type=click.Path(path_type=Path))
+@ca_option
+@json_option
+def close(folder: Path, ca: Path | None, as_json: bool) -> None:
+    """Let no party accept any more reports, now and for good.
+
+    FOLDER is the operator's. Without this, a task closes at its time.
+    """
+    from ikos.parties.seats import Operator
+
+    operator = Operator.read(folder)
+    with _connected(ca) as http:
+        found = _ask(http, operator.task, "POST", "/close", operator.control)
+    missing = found.pop("missing", None)
+    if missing:
+        raise click.UsageError(
+            f"the analyzer closed the task, but {printable(str(missing))}: close again, or release"
+        )
+    _print(operator.task, found, as_json=as_json)
+
+
+@command.command("release", cls=Command, epilog="\b\nExample\n  ikos task release visits/operator")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--wait",
+    type=SECONDS,
+    default=FOLLOW_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to follow it; it goes on at the analyzer.",
+)
+@ca_option
+@json_option
+def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> None:
+    """Release the sum of the complete reports, once, and print it.
+
+    FOLDER is the operator's. A task that is open is closed first. Steps are
+    said on standard error. Where a party does not answer the release is
+    tried again, and goes on where it was. It ends with status 1 where it
+    stopped for good: too few reports were complete, or a party sent what
+    it should not.
+    """
+    from ikos.parties.seats import Operator
+
+    operator = Operator.read(folder)
+    path = click.get_current_context().command_path
+    try:
+        with _connected(ca) as http:
+            found = _followed(http, operator.task, operator.control, float(wait), path)
+    except KeyboardInterrupt:
+        raise Interrupted(f"{path}: interrupted; the release goes on at the analyzer") from None
+    if found["state"] == "stopped":
+        why = printable(str(_release_of(found).get("message")))
+        click.echo(f"{path}: stopped for good: {why}", err=True)
+        raise Quiet(1)
+    _print(operator.task, found, as_json=as_json)
+
+
+def _followed(
+    http: httpx.Client, task: Task, control: bytes, wait: float, path: str
+) -> dict[str, Any]:
+    """Return the last status: released or stopped."""
+    until = time.monotonic() + wait
+    pause, said = _PAUSE, None
+    found = _ask(http, task, "POST", "/release", control)
+    while found["state"] not in ("released", "stopped"):
+        now = _release_of(found)
+        step = printable(str(now.get("step") or now.get("message") or "beginning"))
+        if step != said:
+            click.echo(f"{path}: {step}", err=True)
+            said, pause = step, _PAUSE
+        left = until - time.monotonic()
+        if left <= 0:
+            raise click.UsageError(f"not released within --wait: {step}; release again to go on")
+        time.sleep(min(left, pause))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        again = ("GET", "") if now.get("running") else ("POST", "/release")
+        found = _ask(http, task, *again, control)
+    return found
+
+
+def _release_of(found: dict[str, Any]) -> dict[str, Any]:
+    now = found.get("release")
+    return now if isinstance(now, dict) else {}
+
+
+@contextmanager
+def _connected(ca: Path | None) -> Iterator[httpx.Client]:
+    from ikos.parties.remote import connect
+
+    with connect(ca) as http:
+        yield http
+
+
+def _ask(
+    http: httpx.Client, task: Task, method: str, path: str, control: bytes | None = None
+) -> dict[str, Any]:
+    """Return what the analyzer answers; a usage error if it does not, or refuses."""
+    import httpx
+
+    from ikos.parties import tokens
+    from ikos.parties.remote import problem_of
+
+    headers = {} if control is None else {"Authorization": f"Bearer {tokens.to_text(control)}"}
+    # it asks all shufflers in turn before it answers that it closed
+    seconds = _ANSWER_SECONDS * (task.messages if path == "/close" else 1)
+    try:
+        response = http.request(
+            method,
+            f"{task.analyzer}/tasks/{task.name}{path}",
+            headers=headers,
+            timeout=httpx.Timeout(seconds, connect=5),
+        )
+    except httpx.HTTPError as error:
+        raise click.UsageError(
+            f"the analyzer at {task.analyzer} does not answer: {type(error).__name__}"
+        ) from None
+    if not response.is_success:
+        name, detail = problem_of(response)
+        raise click.UsageError(f"the analyzer refuses: {printable(detail)} ({printable(name)})")
+    odd = click.UsageError(f"what answers at {task.analyzer} is not the analyzer of this task")
+    try:
+        found = response.json()
+    except ValueError:
+        raise odd from None
+    if not isinstance(found, dict) or found.get("task") != task.name or "state" not in found:
+        raise odd
+    return found
+
+
+def printable(text: str) -> str:
+    """Return somebody else's words with nothing in them that commands a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    result = found.get("result")
+    if isinstance(result, dict):
+        print_text([printable(line) for line in str(result.get("text")).splitlines()])
+        return
+    complete = found.get("complete")
+    lines = [
+        f"task      {task.name}",
+        f"state     {found['state']}",
+        f"reports   {found.get('reports')} at the analyzer"
+        + ("" if complete is None else f", {complete} of them complete")
+        + f"; at least {task.min_honest} must be, of {task.users}",
+        f"open      {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC",
+    ]
+    now = _release_of(found)
+    words = now.get("message") or now.get("step")
+    if words:
+        lines.append(f"release   {words}")
+    print_text([printable(line) for line in lines])
