@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 from parties_tasks import KEY
@@ -72,10 +73,13 @@ class Direct:
 class World:
     """Everybody."""
 
-    def __init__(self, task, folder: Path):
+    def __init__(self, task, folder: Path, base=None):
         self.task = task
         self.folder = folder / "task"
-        write_seats(task, KEY, self.folder)
+        if base is not None:
+            shutil.copytree(base.folder, self.folder)
+        else:
+            write_seats(task, KEY, self.folder)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()
