@@ -1,27 +1,109 @@
-"""The status page for operators: plain HTML, made anew for each look, without scripts."""
+"""The status page for operators: plain HTML, made anew for each look, without scripts.
+
+It loads nothing, and its policy lets it load nothing. What a shuffler answers may be anything: of
+it only a count that can be true and the name of a state are shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from typing import Any
+from urllib.parse import urlsplit
 
-from ikos.parties.task import Task
+from ikos.modular import Zq
+from ikos.parties import collection
+from ikos.parties.task import Task, on_loopback
+from ikos.results import Interval
 
 __all__ = ["task_page", "tasks_page"]
 
+_BUSY_SECONDS = 2
+_IDLE_SECONDS = 10
+
+_ENDED = ("released", "stopped")
+_ANALYZER = {
+    "collecting": "collecting reports",
+    "closed": "closed: no more reports are accepted, and nothing is released yet",
+    "agreed": "releasing: which reports are complete is settled",
+    "stopped": "stopped for good: nothing will ever be released",
+    "released": "released",
+}
+_SHUFFLER = {
+    "collecting": "collecting",
+    "closed": "closed",
+    "agreed": "batch agreed",
+    "sent": "batch sent and deleted",
+}
+_COMPUTATIONAL = (
+    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
+    "all but the analyzer"
+)
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8888; --quiet: #555; --bad: #a40000; --good: #0a6b2d; }
+@media (prefers-color-scheme: dark) {
+  :root { --quiet: #b5b5b5; --bad: #ff8a80; --good: #7fd99a; }
+}
+* { box-sizing: border-box; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0; }
+h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem; border-bottom: 1px solid var(--line); }
+code, th .quiet { overflow-wrap: anywhere; }
+td, li, p { overflow-wrap: break-word; }
+table { border-collapse: collapse; width: 100%; }
+caption { text-align: left; color: var(--quiet); padding-bottom: 0.3rem; }
+th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.8rem 0.3rem 0; }
+tr { border-bottom: 1px solid var(--line); }
+th { font-weight: 600; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.state { border-left: 0.4rem solid var(--line); padding: 0.1rem 0.8rem; }
+.state p { margin: 0.4rem 0; }
+.state p:first-child { font-weight: 600; }
+.stopped { border-color: var(--bad); }
+.released { border-color: var(--good); }
+.missing { color: var(--bad); }
+.quiet { color: var(--quiet); }
+th .quiet { font-weight: 400; font-size: 0.85rem; }
+.estimate { font-size: 1.9rem; font-weight: 600; margin: 0.2rem 0; }
+""".strip()
+
+_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'"
+
 
 def tasks_page(states: Mapping[str, str]) -> str:
-    """Return the page of all tasks: their names and states."""
-    rows = "".join(
-        f'<li><a href="/tasks/{escape(name)}/page">{escape(name)}</a>: {escape(state)}</li>'
+    """Return the page of all tasks: their names and states.
+
+    Parameters
+    ----------
+    states : mapping of str to str
+        The analyzer's state of each task, by the task's name.
+    """
+    rows = [
+        f'<th scope="row"><a href="/tasks/{escape(name)}/page"><code>{escape(name)}</code></a></th>'
+        f"<td>{escape(_ANALYZER.get(state, state))}</td>"
         for name, state in states.items()
-    )
-    return f"<!doctype html><title>Tasks</title><ul>{rows}</ul>"
+    ]
+    refresh = None if set(states.values()) <= set(_ENDED) else _IDLE_SECONDS
+    body = ["<h1>Tasks</h1>"]
+    if rows:
+        body.append(_table("Tasks of this analyzer.", ("Task", "State"), rows))
+    else:
+        body.append("<p>There is no task here.</p>")
+    return _document("Tasks", body, refresh)
 
 
 def task_page(
-    task: Task, status: Mapping[str, Any], columns: Sequence[Mapping[str, Any] | None]
+    task: Task,
+    status: Mapping[str, Any],
+    columns: Sequence[object],
+    *,
+    at: datetime | None = None,
 ) -> str:
     """Return the page of one task.
 
@@ -31,14 +113,248 @@ def task_page(
         The task.
     status : mapping
         What the analyzer tells of it (`ikos.parties.analyzer_service.Office.status`).
-    columns : sequence of mapping or None
-        What each shuffler tells; None for one that does not answer.
+    columns : sequence
+        What each shuffler tells, of any kind: it may be dishonest. None for one that does not
+        answer.
+    at : datetime, optional
+        The time of the page, now by default.
     """
-    reports = "".join(
-        f"<li>shuffler {party}: {escape(str(told and told['reports']))}</li>"
-        for party, told in enumerate(columns, 1)
+    now = collection.now() if at is None else at
+    state = str(status["state"])
+    release: Mapping[str, Any] = status.get("release") or {}
+    running = bool(release.get("running"))
+    result = status.get("result")
+    body = [
+        "<h1>Private sum</h1>",
+        f'<p>Task <code>{escape(task.name)}</code> (<a href="/">all tasks</a>)</p>',
+        *_state(task, state, release, now),
+        *(() if result is None else _result(task, result)),
+        *_reports(task, status, columns),
+        *_description(task),
+        *_guarantee(task, result),
+        f'<p class="quiet">As of {_time(now)}.</p>',
+    ]
+    refresh = None if state in _ENDED else _BUSY_SECONDS if running else _IDLE_SECONDS
+    return _document(f"{_title(task, state, now)}: private sum", body, refresh)
+
+
+def _title(task: Task, state: str, now: datetime) -> str:
+    return "not open yet" if state == "collecting" and now < task.opens else state
+
+
+def _state(task: Task, state: str, release: Mapping[str, Any], now: datetime) -> list[str]:
+    """Return the state in words, with the time that is left, and how far a release is."""
+    early = state == "collecting" and now < task.opens
+    words = "not open yet" if early else _ANALYZER.get(state, state)
+    marked = state if state in _ENDED else "open"
+    lines = [f"<p>{escape(words[:1].upper() + words[1:])}.</p>"]
+    if early:
+        left = (task.opens - now).total_seconds()
+        lines.append(f"<p>Opens in {_span(left)}, at {_time(task.opens)}.</p>")
+    elif state == "collecting":
+        left = (task.closes - now).total_seconds()
+        lines.append(f"<p>Time left: {_span(left)}, until {_time(task.closes)}.</p>")
+    message, step = release.get("message"), release.get("step")
+    if release.get("running"):
+        lines.append(f"<p>A release is under way: {escape(str(step or 'beginning'))}.</p>")
+    elif message is not None and state == "stopped":
+        lines.append(f"<p>Why: {escape(str(message))}.</p>")
+    elif message is not None:
+        lines.append(
+            f'<p class="missing">The release was interrupted: {escape(str(message))}.</p>'
+            "<p>Release again to go on where it was.</p>"
+        )
+    return [f'<div class="state {marked}" role="status">', *lines, "</div>"]
+
+
+def _result(task: Task, result: Mapping[str, Any]) -> list[str]:
+    error = float(result["standard_error"])
+    users = int(result["users"])
+    low, high = result["sum_low"], result["sum_high"]
+    pairs = [
+        (
+            "95 % interval of the sum",
+            "none at this probability" if low is None else str(Interval(low, high)),
+        ),
+        ("Standard error of the sum", f"{error:,.4g}, at most"),
+        ("Mean", _figure(float(result["mean"]), error / users)),
+        ("Clients in the sum", f"{users:,}"),
+    ]
+    bounds = f"{users:,} values from {task.lower:g} to {task.upper:g}"
+    return [
+        "<h2>Result</h2>",
+        f'<p class="estimate">{escape(_figure(float(result["estimate"]), error))}</p>',
+        f'<p class="quiet">Estimate of the sum of {escape(bounds)}.</p>',
+        _pairs("How far off it can be.", pairs),
+    ]
+
+
+def _reports(task: Task, status: Mapping[str, Any], columns: Sequence[object]) -> list[str]:
+    complete = status.get("complete")
+    rows = [
+        _row(
+            "Analyzer: clear shares",
+            task.analyzer,
+            f"{status['reports']:,}",
+            _short(str(status["state"])),
+        )
+    ]
+    for party, address in enumerate(task.shufflers, 1):
+        told = columns[party - 1] if party <= len(columns) else None
+        count, words, right = _told(task, party, told)
+        rows.append(_row(f"Shuffler {party}", address, count, words, right=right))
+    needed = (
+        f"At least {task.min_honest:,} reports must be complete, there at all parties, of at most "
+        f"{task.users:,}."
     )
+    known = (
+        "How many are complete is known when a release begins."
+        if complete is None
+        else f"<strong>{complete:,} reports are complete.</strong>"
+    )
+    return [
+        "<h2>Reports</h2>",
+        f"<p>{known} {needed}</p>",
+        _table("Reports at each party.", ("Party", "Reports", "State"), rows, numbers=(1,)),
+    ]
+
+
+def _short(state: str) -> str:
+    return "releasing" if state == "agreed" else state
+
+
+def _row(party: str, address: str, count: str, words: str, *, right: bool = True) -> str:
+    marked = "" if right else ' class="missing"'
     return (
-        f"<!doctype html><title>{escape(task.name)}</title>"
-        f"<p>{escape(str(status['state']))}</p><ul>{reports}</ul>"
+        f'<th scope="row">{escape(party)}<br><span class="quiet">{escape(address)}</span></th>'
+        f'<td class="number">{escape(count)}</td><td{marked}>{escape(words)}</td>'
     )
+
+
+def _told(task: Task, party: int, told: object) -> tuple[str, str, bool]:
+    """Return count and state of what a shuffler tells, and whether it can be true."""
+    if told is None:
+        return "", "does not answer", False
+    odd = "", "answers something else", False
+    if not isinstance(told, Mapping):
+        return odd
+    count, state = told.get("reports"), told.get("state")
+    if told.get("task") != task.name or type(told.get("party")) is not int:
+        return odd
+    if told["party"] != party or type(count) is not int or not 0 <= count <= task.users:
+        return odd
+    if not isinstance(state, str) or state not in _SHUFFLER:
+        return odd
+    return f"{count:,}", _SHUFFLER[state], True
+
+
+def _description(task: Task) -> list[str]:
+    kind = "integers" if task.integers else "numbers"
+    addresses = (task.analyzer, *task.shufflers)
+    pairs = [
+        ("Values", f"{kind} from {task.lower:g} to {task.upper:g}, in {task.precision:,} steps"),
+        ("Clients", f"at most {task.users:,}"),
+        ("Complete reports (n_min)", f"at least {task.min_honest:,}, or nothing is released"),
+        ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),
+        ("Modulus", f"{task.modulus} ({Zq(task.modulus).bits} bits)"),
+        ("Error", f"{task.protocol.mse**0.5:.4g} (sum of all, root mean square, at most)"),
+    ]
+    times = [("Opens", _time(task.opens)), ("Closes", _time(task.closes))]
+    here = any(on_loopback(urlsplit(address).hostname or "") for address in addresses)
+    return [
+        "<h2>Task</h2>",
+        _pairs("What the parties agreed on.", pairs, times),
+        *(
+            ["<p>Some parties are on this machine alone: whoever runs it sees what they see.</p>"]
+            if here
+            else ()
+        ),
+    ]
+
+
+def _guarantee(task: Task, result: Mapping[str, Any] | None) -> list[str]:
+    proved = task.protocol.guarantee
+    if result is None:
+        text, conditions = str(proved), proved.conditions
+    else:
+        conditions = tuple(map(str, result["conditions"]))
+        text = (
+            f"({result['epsilon']:.6g}, {result['delta']:.3g})-differential privacy, "
+            f"{proved.adjacency} ({result['theorem']})"
+        )
+    listed = "".join(f"<li>{escape(one)}</li>" for one in (*conditions, _COMPUTATIONAL))
+    return [
+        "<h2>Guarantee to each client</h2>",
+        f"<p>{escape(text)}, under all of these conditions:</p>",
+        f"<ul>{listed}</ul>",
+    ]
+
+
+# Pieces
+
+
+def _document(title: str, body: Iterable[str], refresh: int | None) -> str:
+    again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh}">\n'
+    inner = "\n".join(body)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"{again}<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{inner}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _table(
+    caption: str, heads: Sequence[str], rows: Iterable[str], *, numbers: Sequence[int] = ()
+) -> str:
+    """Return a table; the cells of each row are HTML."""
+    head = "".join(
+        f'<th scope="col"{_number if i in numbers else ""}>{escape(text)}</th>'
+        for i, text in enumerate(heads)
+    )
+    body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+    return (
+        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{body}</tbody>\n</table>"
+    )
+
+
+_number = ' class="number"'
+
+
+def _pairs(
+    caption: str, pairs: Iterable[tuple[str, str]], more: Iterable[tuple[str, str]] = ()
+) -> str:
+    """Return a table of names and values; the values of ``more`` are HTML."""
+    cells = [*((name, escape(value)) for name, value in pairs), *more]
+    rows = (
+        f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in cells
+    )
+    inner = "\n".join(rows)
+    return f"<table>\n<caption>{escape(caption)}</caption>\n<tbody>\n{inner}\n</tbody>\n</table>"
+
+
+def _time(moment: datetime) -> str:
+    return f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}">{moment:%Y-%m-%d %H:%M:%S} UTC</time>'
+
+
+def _span(seconds: float) -> str:
+    """Return a time in its two largest units, rounded down."""
+    left = max(0, math.floor(seconds))
+    parts: list[str] = []
+    for name, length in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, left = divmod(left, length)
+        if count or parts:
+            parts.append(f"{count:,} {name}{'s' * (count != 1)}")
+    return " ".join(parts[:2]) or "less than a second"
+
+
+def _figure(value: float, error: float) -> str:
+    """Return a number to two digits of its error."""
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return f"{value:,.10g}"
+    decimals = 1 - math.floor(math.log10(error))
+    text = f"{value:,.{min(max(decimals, 0), 17)}f}"
+    return text if len(text) <= 30 else f"{value:.10g}"
