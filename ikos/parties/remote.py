@@ -48,13 +48,22 @@ def connect(ca: Path | None = None) -> httpx.Client:
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
     """Return the name of what a party answered instead, and its words; both may be made up."""
-    try:
-        found = response.json()
+    found = _object(response)
+    if "type" in found and "detail" in found:
         name = str(found["type"]).removeprefix("urn:ikos:parties:")
         detail = str(found["detail"])
-    except (ValueError, KeyError, TypeError):
+    else:
         name, detail = "unknown", f"HTTP status {response.status_code}"
     return name[:40], " ".join(detail.split())[:300]
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object that a party answers; an empty one where it is something else."""
+    try:
+        found = response.json()
+    except (ValueError, RecursionError):  # brackets without end, to end the program
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
@@ -63,10 +72,10 @@ def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
     if response.status_code == httpx.codes.NOT_FOUND:
         return None
     _succeeded(response, party)
-    try:
-        return str(response.json()["digest"])
-    except (ValueError, KeyError, TypeError):
-        raise RemoteError(f"shuffler {party} answers something else") from None
+    digest = _object(response).get("digest")
+    if not isinstance(digest, str):
+        raise RemoteError(f"shuffler {party} answers something else")
+    return digest
 
 
 class RemoteShuffler:
@@ -92,7 +101,10 @@ class RemoteShuffler:
 
     def status(self, seconds: float) -> dict[str, Any]:
         """Return what the shuffler tells everybody, if it does within so many seconds."""
-        return dict(self._ask("GET", "", limit=_ANSWER, seconds=seconds).json())
+        found = _object(self._ask("GET", "", limit=_ANSWER, seconds=seconds))
+        if not isinstance(found.get("reports"), int) or not isinstance(found.get("state"), str):
+            raise RemoteError(f"shuffler {self._party} answers something else")
+        return found
 
     def close(self) -> None:
         """Close the task."""
