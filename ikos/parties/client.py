@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from ikos._validation import number
 from ikos.parties import tokens
-from ikos.parties.remote import connect, problem_of
+from ikos.parties.remote import ANSWER_SECONDS, CONNECT_SECONDS, connect, problem_of
 from ikos.parties.reports import Report
 from ikos.parties.seats import write_new
 from ikos.parties.task import Task, encoded
@@ -118,6 +118,7 @@ class Client:
         self._store = None if store is None else Path(store)
         self._ca = ca
         self._report: Report | None = None
+        self._making = threading.Lock()  # of threads that submit at once, one makes the report
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -146,7 +147,8 @@ class Client:
         seconds = number("patience", patience, low=0, high=1e6)
         with closing(connect(self._ca)) as http:
             begin = time.monotonic()
-            report, again = self._made(value)
+            with self._making:
+                report, again = self._made(value)
             # what sampling took does not show in when sending begins
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             _send(http, self.task, self._secret, report, begin + SETTLE_SECONDS + seconds)
@@ -225,7 +227,12 @@ def _send(
     waiting = parties
     pause = _PAUSE
     while True:
-        waiting = [p for p in waiting if not put_part(http, task, secret, report, p)]
+        behind = []
+        for party in waiting:
+            seconds = max(CONNECT_SECONDS, until - time.monotonic())
+            if not put_part(http, task, secret, report, party, min(seconds, ANSWER_SECONDS)):
+                behind.append(party)
+        waiting = behind
         if not waiting:
             return
         left = until - time.monotonic()
@@ -239,12 +246,20 @@ def _send(
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def put_part(http: httpx.Client, task: Task, secret: bytes, report: Report, party: int) -> bool:
+def put_part(
+    http: httpx.Client,
+    task: Task,
+    secret: bytes,
+    report: Report,
+    party: int,
+    seconds: float = ANSWER_SECONDS,
+) -> bool:
     """Send the part of one party, once; False where it is to be tried again."""
     part = report.parts[party]
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
     try:
-        response = http.put(
+        with http.stream(
+            "PUT",
             f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
             content=part,
             headers={
@@ -252,7 +267,9 @@ def put_part(http: httpx.Client, task: Task, secret: bytes, report: Report, part
                 "Content-Digest": f"sha-256=:{digest}:",
                 "Content-Type": "application/octet-stream",
             },
-        )
+            timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
+        ) as answer:
+            response = httpx.Response(answer.status_code, content=_beginning(answer, seconds))
     except httpx.HTTPError:
         return False
     if response.status_code in (200, 201):
@@ -261,6 +278,17 @@ def put_part(http: httpx.Client, task: Task, secret: bytes, report: Report, part
     if response.status_code in _AGAIN:
         return False
     raise Rejected("the analyzer" if party == 0 else f"shuffler {party}", name, detail)
+
+
+def _beginning(answer: httpx.Response, seconds: float) -> bytes:
+    """Return what a party says, of which no more is read than problems are long."""
+    until = time.monotonic() + seconds
+    read = b""
+    for piece in answer.iter_raw():  # as it comes: what unpacks to much more is no problem
+        read += piece
+        if len(read) > _ANSWER or time.monotonic() > until:
+            break
+    return read
 
 
 def submit_many(

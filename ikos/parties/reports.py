@@ -89,7 +89,7 @@ class Report:
             found = json.loads(text)
             named, parts = found["task"], list(found["parts"])
             number = found["id"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError(refused) from None
         if named != task.name or len(parts) != task.messages:
             raise ValueError(refused)

@@ -1,0 +1,458 @@
+"""The client: one report, kept before it is sent, and sent until all parties have it."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import stat
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import httpx
+from parties_tasks import KEY, small_task
+
+from ikos.parties import client as module
+from ikos.parties import tokens
+from ikos.parties.client import Client, Rejected, Unsent, submit_many
+from ikos.parties.envelopes import read_clear, unseal
+from ikos.parties.reports import Report
+from ikos.parties.task import encoded
+
+TASK = small_task(40, 20, 3)
+SECRET = bytes(range(32))
+
+
+class CrashError(BaseException):
+    """The program ends here."""
+
+
+class Parties(httpx.BaseTransport):
+    """What all parties receive; each request may be answered by something else."""
+
+    def __init__(self):
+        self.asked = []
+        self.parts = {}
+        self.before = lambda _number, _party: None
+        self._lock = threading.Lock()
+
+    def handle_request(self, request):
+        party = (urlsplit(str(request.url)).port or 0) - 9000
+        with self._lock:
+            number = len(self.asked)
+            self.asked.append(party)
+        answer = self.before(number, party)
+        if answer is not None:
+            return httpx.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
+        name, part = request.url.path.rsplit("/", 1)[1], request.read()
+        with self._lock:
+            self.parts.setdefault(party, set()).add((name, part))
+        return httpx.Response(201, stream=httpx.ByteStream(b""))
+
+
+@pytest.fixture
+def parties(monkeypatch):
+    parties = Parties()
+    monkeypatch.setattr(module, "connect", lambda _: httpx.Client(transport=parties))
+    monkeypatch.setattr(module, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(module, "_PAUSE", 0.002)
+    return parties
+
+
+def is_one_report(parties, value):
+    """Whether all that parties ever received is one report of this value."""
+    assert set(parties.parts) == set(range(TASK.messages))
+    assert all(len(received) == 1 for received in parties.parts.values())
+    (names,) = {tuple(name for name, _ in received) for received in parties.parts.values()}
+    assert len(names) == 1
+    parts = {party: part for party, ((_, part),) in parties.parts.items()}
+    total = read_clear(parts[0], TASK)
+    total += sum(unseal(parts[column], KEY, TASK, column) for column in range(1, TASK.messages))
+    return total % TASK.modulus == value
+
+
+def test_a_report_is_kept_before_it_is_sent(tmp_path, parties, quiet):
+    store = tmp_path / "report.json"
+    kept = []
+    parties.before = lambda *_: kept.append(Report.from_json(store.read_text(), TASK))
+    receipt = Client(TASK, SECRET, store=store).submit(1)
+    assert (receipt.parties, receipt.again) == (TASK.messages, False)
+    assert is_one_report(parties, 1)
+    assert len(set(kept)) == 1
+    assert parties.parts[0] == {(encoded(kept[0].id), kept[0].parts[0])}
+    assert stat.S_IMODE(store.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_the_first_value_is_the_one(tmp_path, parties, quiet):
+    store = tmp_path / "report.json"
+    assert not Client(TASK, SECRET, store=store).submit(1).again
+    kept = store.read_bytes()
+    for value in (0, 1, 99, float("nan")):
+        assert Client(TASK, SECRET, store=str(store)).submit(value).again
+    assert store.read_bytes() == kept
+    assert is_one_report(parties, 1)
+
+
+def test_without_a_store_the_object_remembers(parties, quiet):
+    client = Client(TASK, SECRET)
+    assert not client.submit(1).again
+    assert client.submit(0).again
+    assert is_one_report(parties, 1)
+
+
+@pytest.mark.parametrize("received", [False, True])
+@pytest.mark.parametrize("number", range(TASK.messages))
+def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
+    """Before or after each party has its part, with another value afterwards."""
+
+    def crash(now, party):
+        if now == number:
+            if received:
+                report = Report.from_json(store.read_text(), TASK)
+                parties.parts.setdefault(party, set()).add(
+                    (encoded(report.id), report.parts[party])
+                )
+            raise CrashError
+
+    store = tmp_path / "report.json"
+    parties.before = crash
+    with pytest.raises(CrashError):
+        Client(TASK, SECRET, store=store).submit(1)
+    assert len(parties.asked) == number + 1
+    assert Client(TASK, SECRET, store=store).submit(0).again
+    assert is_one_report(parties, 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [("write_new", False), ("os.link", False), ("os.open", True), ("_send", True)],
+)
+def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, kept):
+    """Before it is kept nothing was sent, and there may be another one; then there is none."""
+
+    usual = os.open
+
+    def crash(*arguments, **_):
+        if place == "os.open" and arguments[1] != os.O_RDONLY:  # the folder's alone
+            return usual(*arguments)
+        raise CrashError
+
+    store = tmp_path / "report.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ikos.parties.client.{place}", crash)
+        with pytest.raises(CrashError):
+            Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+    assert store.exists() is kept
+    assert Client(TASK, SECRET, store=store).submit(0).again is kept
+    assert is_one_report(parties, int(kept))
+
+
+def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monkeypatch, quiet):
+    def half(path, data, **_):
+        path.write_bytes(data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    store = tmp_path / "report.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_new", half)
+        with pytest.raises(ValueError, match="store must be a file that can be written: no space"):
+            Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+    assert not list(tmp_path.iterdir())
+    assert not Client(TASK, SECRET, store=store).submit(0).again
+    assert is_one_report(parties, 0)
+
+
+def at_once(works):
+    with ThreadPoolExecutor(len(works)) as executor:
+        return [future.result() for future in [executor.submit(work) for work in works]]
+
+
+def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypatch, quiet):
+    """Both have made a report before either keeps its own."""
+    barrier = threading.Barrier(4, timeout=60)
+    usual = module._keep
+
+    def keep(path, text):
+        barrier.wait()
+        return usual(path, text)
+
+    monkeypatch.setattr(module, "_keep", keep)
+    store = tmp_path / "report.json"
+    clients = [Client(TASK, SECRET, store=store) for _ in range(4)]
+    receipts = at_once([lambda c=client: c.submit(1) for client in clients])
+    assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
+    assert is_one_report(parties, 1)
+    assert len(parties.asked) == 4 * TASK.messages
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch, quiet, kept):
+    usual = Report.make
+
+    def make(task, value):
+        time.sleep(0.02)
+        return usual(task, value)
+
+    monkeypatch.setattr(Report, "make", staticmethod(make))
+    client = Client(TASK, SECRET, store=tmp_path / "report.json" if kept else None)
+    receipts = at_once([lambda: client.submit(1)] * 4)
+    assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
+    assert is_one_report(parties, 1)
+
+
+# A store that is none
+
+
+def damages():
+    text = Report.make(TASK, 1).to_json(TASK)
+    other = small_task(40, 20, 3, nonce=bytes(16))
+    number = text.index('"id"') + 10
+    return {
+        "empty": "",
+        "truncated": text[: len(text) // 2],
+        "longer": text + text,
+        "another task": Report.make(other, 1).to_json(other),
+        "an id": text[:number] + "!" + text[number + 1 :],
+        "no parts": '{"task": "x", "id": "y", "parts": 3}',
+        "brackets": "[" * 100_000,
+        "no text": "\xff\x00\xfe" * 100,
+        "an object": "{}",
+    }
+
+
+@pytest.mark.parametrize("name", damages())
+def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
+    store = tmp_path / "report.json"
+    data = damages()[name].encode("latin-1")
+    store.write_bytes(data)
+    with pytest.raises(ValueError, match=r"report|must be") as caught:
+        Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+    assert store.read_bytes() == data
+    assert len(str(caught.value)) < 100  # nothing of it is quoted
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_store_that_cannot_be(tmp_path, parties):
+    for store in (tmp_path, tmp_path / "nowhere" / "report.json"):
+        with pytest.raises(ValueError, match="store must be a file that can be"):
+            Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+
+
+@pytest.mark.parametrize("value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1]])
+def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
+    store = tmp_path / "report.json"
+    with pytest.raises((TypeError, ValueError), match="x"):
+        Client(TASK, SECRET, store=store).submit(value)
+    assert not parties.asked
+    assert not list(tmp_path.iterdir())
+
+
+def test_arguments(tmp_path, parties):
+    with pytest.raises(ValueError, match="secret must be 32 bytes"):
+        Client(TASK, SECRET[:-1])
+    client = Client(TASK, SECRET, store=tmp_path / "report.json")
+    for patience in (-1, float("nan"), 1e7):
+        with pytest.raises(ValueError, match="patience"):
+            client.submit(1, patience=patience)
+    assert not parties.asked
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_client_cannot_be_copied():
+    client = Client(TASK, SECRET)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            copied(client)
+    assert repr(client) == f"<Client of task {TASK.name}>"
+
+
+# What parties answer
+
+
+def problem(status, name="theName", detail="some words"):
+    return httpx.Response(status, json={"type": f"urn:ikos:parties:{name}", "detail": detail})
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410])
+@pytest.mark.parametrize("party", [0, 2])
+def test_rejected(tmp_path, parties, status, party):
+    parties.before = lambda _, now: problem(status) if now == party else None
+    client = Client(TASK, SECRET, store=tmp_path / "report.json")
+    with pytest.raises(Rejected, match=r"rejects the report: some words \(theName\)") as caught:
+        client.submit(1)
+    assert (caught.value.party, caught.value.name) == (
+        f"shuffler {party}" if party else "the analyzer", "theName",
+    )  # fmt: skip
+    assert parties.asked.count(party) == 1
+    report = Report.from_json((tmp_path / "report.json").read_text(), TASK)
+    told = str(caught.value) + repr(caught.value)
+    for secret in (SECRET, report.id, *report.parts[1:], tokens.for_party(SECRET, TASK, party)):
+        assert encoded(secret) not in told
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200 + 4), httpx.Response(307, headers={"Location": "http://127.0.0.1:9003"}),
+        httpx.Response(400, content=b"[" * 50_000), httpx.Response(404, content=b"\xff\xfe"),
+        httpx.Response(418, json=[1]), httpx.Response(418, json={"type": 1}),
+    ],
+)  # fmt: skip
+def test_odd_answers_are_no_receipts(parties, answer):
+    parties.before = lambda *_: answer
+    with pytest.raises(Rejected, match=rf"HTTP status {answer.status_code} \(unknown\)"):
+        Client(TASK, SECRET).submit(1)
+    assert len(parties.asked) == 1  # a redirection is not followed
+
+
+def test_words_of_a_party_are_cut(parties):
+    parties.before = lambda *_: problem(400, "n" * 500, "line\n" * 500)
+    with pytest.raises(Rejected) as caught:
+        Client(TASK, SECRET).submit(1)
+    assert len(str(caught.value)) < 450
+    assert "\n" not in str(caught.value)
+
+
+class Endless(httpx.SyncByteStream):
+    def __init__(self):
+        self.given = 0
+
+    def __iter__(self):
+        while self.given < 1 << 26:
+            self.given += 1 << 12
+            yield bytes(1 << 12)
+
+
+@pytest.mark.parametrize("status", [201, 400, 503])
+def test_of_an_endless_answer_little_is_read(parties, quiet, status):
+    endless = Endless()
+    parties.before = lambda number, _: (
+        httpx.Response(status, stream=endless) if number == 0 else None
+    )
+    client = Client(TASK, SECRET)
+    if status == 400:
+        with pytest.raises(Rejected, match=r"HTTP status 400 \(unknown\)"):
+            client.submit(1)
+    else:
+        client.submit(1)
+    assert endless.given <= (1 << 16) + (1 << 12)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 507])
+def test_what_is_tried_again(parties, quiet, status):
+    parties.before = lambda number, _: problem(status) if number < 9 else None
+    Client(TASK, SECRET).submit(1)
+    assert is_one_report(parties, 1)
+    assert len(parties.asked) == 9 + TASK.messages
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError, httpx.ReadTimeout, httpx.WriteError, httpx.RemoteProtocolError]
+)
+def test_a_party_that_is_down_and_comes_back(tmp_path, parties, quiet, error):
+    """The others have the report meanwhile; it has the same one."""
+    downs = []
+
+    def down(_, party):
+        if party == 2 and len(downs) < 5:
+            downs.append(party)
+            raise error("down")
+
+    parties.before = down
+    Client(TASK, SECRET, store=tmp_path / "report.json").submit(1)
+    assert is_one_report(parties, 1)
+    assert {party: parties.asked.count(party) for party in range(4)} == {0: 1, 1: 1, 2: 6, 3: 1}
+
+
+def test_a_party_that_stays_down(tmp_path, parties, quiet):
+    def down(_, party):
+        if party == 2:
+            raise httpx.ConnectError("down")
+
+    parties.before = down
+    store = tmp_path / "report.json"
+    for patience in (0, 0.05):
+        with pytest.raises(Unsent, match="3 of 4 parties have the report; submit again"):
+            Client(TASK, SECRET, store=store).submit(1, patience=patience)
+    parties.before = lambda *_: None
+    assert Client(TASK, SECRET, store=store).submit(0).again
+    assert is_one_report(parties, 1)
+
+
+def test_patience_bounds_how_long_an_answer_is_waited_for(parties, monkeypatch):
+    """Of a party that listens and says nothing as well."""
+    waits = []
+    usual = parties.handle_request
+
+    def watched(request):
+        waits.append(request.extensions["timeout"])
+        return usual(request)
+
+    monkeypatch.setattr(parties, "handle_request", watched)
+    Client(TASK, SECRET).submit(1, patience=10)
+    assert len(waits) == TASK.messages
+    assert all(0 < wait["read"] <= 10 and 0 < wait["connect"] <= 10 for wait in waits)
+
+
+def test_parties_are_asked_in_a_random_order(parties):
+    """Each of the 24 orders comes in 1,000 but with a probability of 24 * (23/24)^1000 < 1e-17."""
+    report = Report.make(TASK, 1)
+    orders = set()
+    with httpx.Client(transport=parties) as http:
+        for _ in range(1000):
+            parties.asked.clear()
+            module._send(http, TASK, SECRET, report, time.monotonic() + 60)
+            orders.add(tuple(parties.asked))
+            if len(orders) == 24:
+                break
+    assert orders == set(permutations(range(4)))
+
+
+def test_sending_begins_at_a_time_that_says_nothing(parties, monkeypatch):
+    monkeypatch.setattr(module, "SETTLE_SECONDS", 0.1)
+    times = []
+    parties.before = lambda *_: times.append(time.monotonic())
+    begin = time.monotonic()
+    Client(TASK, SECRET).submit(1)
+    assert min(times) - begin >= 0.1
+
+
+# Many clients
+
+
+def test_many(parties, quiet):
+    secrets = [tokens.fresh() for _ in range(20)]
+    values = [1, 0] * 10
+    steps = []
+    done = submit_many(TASK, secrets, values, progress=lambda *now: steps.append(now))
+    assert done == 20
+    assert steps == [(k, 20) for k in range(1, 21)]
+    assert [len(parties.parts[party]) for party in range(TASK.messages)] == [20] * TASK.messages
+    assert len({name for received in parties.parts.values() for name, _ in received}) == 20
+
+
+def test_many_end_at_the_first_refusal(parties):
+    parties.before = lambda number, _: problem(410, "taskClosed") if number >= 10 else None
+    with pytest.raises(Rejected, match="taskClosed"):
+        submit_many(TASK, [tokens.fresh() for _ in range(40)], [1] * 40, connections=2)
+    assert len(parties.asked) < 40
+
+
+def test_arguments_of_many(parties):
+    with pytest.raises(ValueError, match="secrets must be one for each of 3, got 2"):
+        submit_many(TASK, [SECRET] * 2, [1, 0, 1])
+    with pytest.raises(ValueError, match="x"):
+        submit_many(TASK, [SECRET] * 2, [1, 2])
+    assert not parties.asked
