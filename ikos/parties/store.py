@@ -104,6 +104,8 @@ class Store:
         connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
     ) -> None:
         """Do writes in one transaction, and answer each when it is on disk."""
+        # what nobody waits for is not begun; what is begun is not given up, and has a result
+        waiting = [pair for pair in waiting if pair[1].set_running_or_notify_cancel()]
         done: list[tuple[Future[Any], Any]] = []
         failed: list[tuple[Future[Any], BaseException]] = []
         try:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import logging
 import shutil
+import threading
 import time
 from concurrent.futures import Future
 from datetime import timedelta
@@ -345,6 +346,27 @@ def test_a_full_disk(net, monkeypatch, caplog):
         assert answer.headers["retry-after"] == "1"
     assert "disk full" in caplog.text
     assert net.put(1, 0, report).status_code == 201
+
+
+def test_a_request_that_is_given_up_stops_nobody_else(net):
+    """As those are that a server which stops no longer waits for."""
+    held = threading.Event()
+    net.desks[1].store.write(lambda _: held.wait(60))
+    given_up, report = Report.make(net.task, 1), Report.make(net.task, 0)
+
+    async def give_up():
+        part = given_up.parts[1]
+        waiting = net.desks[1].collection.accept(given_up.id, bytes(32), part)
+        task = asyncio.ensure_future(asyncio.wrap_future(waiting))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(give_up())
+    held.set()
+    assert net.put(1, 1, report).status_code == 201
+    assert net.desks[1].reports() == 1  # nobody was told of the other
 
 
 def test_other_methods_and_paths(net):
