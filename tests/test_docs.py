@@ -71,12 +71,15 @@ def test_pages_have_blocks() -> None:
 def test_console_blocks_name_commands_and_options_that_exist(page: Path) -> None:
     cli = pytest.importorskip("ikos.cli")
     for language, source, _ in blocks(page.read_text(encoding="utf-8")):
-        lines = source.splitlines() if language == "console" else []
+        lines = source.replace("\\\n", " ").splitlines() if language == "console" else []
         for line in lines:
             words = shlex.split(line.removeprefix("$ "), comments=True)
             if words[:1] != ["ikos"]:
                 continue
             assert words[1] in cli.COMMANDS, line
             command = cli.commands.get_command(None, words[1])
+            if hasattr(command, "commands"):  # of a group, one of its own
+                assert words[2] in command.commands, line
+                command = command.commands[words[2]]
             known = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in words[2:] if word.startswith("--")} <= known, line
