@@ -390,17 +390,20 @@ def _followed(
 ) -> dict[str, Any]:
     """Return the last status: released or stopped."""
     until = time.monotonic() + wait
-    pause, said = _PAUSE, None
+    pause, said, hindered = _PAUSE, None, ""
     found = _ask(http, task, "POST", "/release", control)
     while found["state"] not in ("released", "stopped"):
         now = _release_of(found)
         step = printable(str(now.get("step") or now.get("message") or "beginning"))
+        hindered = printable(str(now.get("message") or hindered))
         if step != said:
             click.echo(f"{path}: {step}", err=True)
             said, pause = step, _PAUSE
         left = until - time.monotonic()
         if left <= 0:
-            raise click.UsageError(f"not released within --wait: {step}; release again to go on")
+            raise click.UsageError(
+                f"not released within --wait: {hindered or step}; release again to go on"
+            )
         time.sleep(min(left, pause))
         pause = min(2 * pause, _LONGEST_PAUSE)
         again = ("GET", "") if now.get("running") else ("POST", "/release")

@@ -1,0 +1,258 @@
+"""``ikos serve``: where it listens, how it ends, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from parties_wired import LITTLE, SMALL, addresses, small
+
+from ikos.parties import serve
+from ikos.parties.seats import Seat
+
+__all__ = ["small"]
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+
+
+@pytest.fixture
+def refused(run):
+    """Run a command that must be refused and return what is said, without the command's name."""
+
+    def refused(*arguments):
+        said = run("serve", *arguments, status=2).err.rstrip("\n")
+        assert said.isprintable()
+        return said.partition(": error: ")[2]
+
+    return refused
+
+
+@pytest.fixture
+def listened(monkeypatch):
+    """What servers were asked for, by role; they are not run."""
+    asked = {}
+    for role in ("shuffler", "analyzer"):
+        monkeypatch.setattr(
+            serve,
+            f"serve_{role}",
+            lambda folders, listening, role=role: asked.update({role: (folders, listening)}),
+        )
+    return asked
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A certificate for 127.0.0.1 that signed itself, and its key."""
+    folder = tmp_path_factory.mktemp("pair")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a party")])
+    now = datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "chain.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    for file, secrecy in (
+        ("key.pem", serialization.NoEncryption()),
+        ("locked.pem", serialization.BestAvailableEncryption(b"word")),
+    ):
+        (folder / file).write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secrecy
+            )
+        )
+    return folder
+
+
+class TestSettings:
+    def test_all_from_a_file(self, run, listened, pair):
+        (pair / "party.toml").write_text(
+            'host = "0.0.0.0"\nport = 8443\ncertificate = "chain.pem"\nprivate_key = "key.pem"\n'
+            'ca = "/etc/ca.pem"\nrate = 12\n'
+        )
+        run("serve", "shuffler", "a", "b", "--config", pair / "party.toml")
+        folders, listening = listened["shuffler"]
+        assert folders == (Path("a"), Path("b"))
+        assert listening == serve.Listening(
+            "0.0.0.0", 8443, pair / "chain.pem", pair / "key.pem", Path("/etc/ca.pem"), 12.0
+        )
+
+    def test_flags_win(self, run, listened, tmp_path):
+        (tmp_path / "party.toml").write_text('host = "localhost"\nport = 1\nrate = 12\n')
+        given = ("--port", "2", "--rate", "0.5", "--ca", "c")
+        run("serve", "analyzer", "a", "--config", tmp_path / "party.toml", *given)
+        expected = serve.Listening("localhost", 2, ca=Path("c"), rate=0.5)
+        assert listened["analyzer"][1] == expected
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ('hots = "x"', "there is no key 'hots'; the keys are host, port, certificate, "),
+            ("[server]\nport = 1", "there is no key 'server'"),
+            ("host = 1", "host must be a text, got 1"),
+            ('host = ""', "host must be a text, got ''"),
+            ('port = "80"', "port must be a whole number from 0 to 65535, got '80'"),
+            ("port = true", "port must be a whole number from 0 to 65535, got True"),
+            ("port = 65536", "port must be a whole number from 0 to 65535, got 65536"),
+            ("ca = 1", "ca must be the name of a file, got 1"),
+            ("rate = nan", "rate must be a positive number, got nan"),
+            ("rate = 0", "rate must be a positive number, got 0"),
+            ("rate = [1]", r"rate must be a positive number, got [1]"),
+            ("port =", "--config must be TOML, got "),
+            ("port = 1\nport = 2", "--config must be TOML, got "),
+            ('host = "\udcff"', "--config must be TOML, got "),
+        ],
+    )
+    def test_refused(self, refused, tmp_path, text, said):
+        path = tmp_path / "party.toml"
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        message = refused("shuffler", tmp_path, "--config", path)
+        assert said in message
+        assert repr(str(path)) in message
+
+    def test_no_file(self, refused, tmp_path):
+        said = refused("shuffler", tmp_path, "--config", tmp_path / "none")
+        assert re.match(r"--config must be a file that can be read, got .*: no such file", said)
+
+
+class TestPlace:
+    def test_of_the_address_in_the_task(self, small, pair):
+        seat = Seat.read(small / "shuffler-2")
+        here = serve.Listening().of([seat])
+        assert (here.host, here.port) == ("127.0.0.1", 9002)
+        assert serve.Listening(port=1).of([seat]).host == "127.0.0.1"
+        assert serve.Listening("::1").of([seat]).port == 9002
+        files = (pair / "chain.pem", pair / "key.pem")
+        public = serve.Listening("0.0.0.0", None, *files).of([seat])
+        assert (public.host, public.port) == ("0.0.0.0", 9002)
+
+    def test_of_an_address_elsewhere(self, run, refused, tmp_path, pair):
+        far = [word.replace("http://127.0.0.1", "https://far.example") for word in addresses()]
+        run("task", "new", *SMALL, *far, "--output", tmp_path / "far", warning=LITTLE)
+        folder = tmp_path / "far" / "shuffler-1"
+        said = refused("shuffler", folder)
+        assert said == (
+            "--host must be given: the party's address in the task, https://far.example:9001, is "
+            "not on this machine alone"
+        )
+        said = refused("shuffler", folder, "--host", "localhost")
+        assert said.startswith("--certificate and --private-key must be given for https://far.")
+        # what has the certificate passes requests on to another port
+        here = serve.Listening("127.0.0.1", 8000).of([Seat.read(folder)])
+        assert (here.host, here.port) == ("127.0.0.1", 8000)
+
+    def test_of_different_addresses(self, refused, small):
+        said = refused("shuffler", small / "shuffler-1", small / "shuffler-1")
+        assert said == "folders must be different"
+        said = refused("shuffler", small / "shuffler-1", small / "shuffler-2")
+        assert said == "folders must be of different tasks: one party sees one column"
+
+    def test_in_the_clear_on_this_machine_alone(self, refused, small):
+        said = refused("analyzer", small / "analyzer", "--host", "0.0.0.0")
+        assert re.match("--host must be on loopback without a certificate, got '0.0.0.0'", said)
+
+    def test_in_use(self, refused, small):
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
+            port = taken.getsockname()[1]
+            said = refused("shuffler", small / "shuffler-1", "--port", port)
+        assert said == (
+            f"--host and --port must be free to listen at, got 127.0.0.1:{port}: address already "
+            "in use"
+        )
+        assert not (small / "shuffler-1" / "store.sqlite3").exists()
+
+    def test_of_another_machine(self, refused, small, pair):
+        files = ("--certificate", pair / "chain.pem", "--private-key", pair / "key.pem")
+        said = refused("shuffler", small / "shuffler-1", "--host", "192.0.2.1", *files)
+        assert re.match("--host and --port must be free to listen at, got 192.0.2.1:9001: ", said)
+
+    @pytest.mark.parametrize(
+        ("certificate", "key"),
+        [("none.pem", "key.pem"), ("key.pem", "chain.pem"), ("chain.pem", "locked.pem")],
+    )
+    def test_files_that_are_no_pair(self, refused, small, pair, certificate, key):
+        files = ("--certificate", pair / certificate, "--private-key", pair / key)
+        said = refused("shuffler", small / "shuffler-1", *files)
+        assert said.startswith("--certificate and --private-key must be PEM files of ")
+        said = refused("shuffler", small / "shuffler-1", *files[:2])
+        assert said == "--certificate and --private-key must be given together"
+
+
+@pytest.mark.parametrize(
+    ("role", "folder", "said"),
+    [
+        ("shuffler", "analyzer", "folders must be a shuffler's, got the analyzer's"),
+        ("analyzer", "shuffler-1", "must be the analyzer's, got shuffler 1's"),
+        ("shuffler", "operator", "must be a party's folder for its task"),
+        ("shuffler", "clients", "must be a party's folder for its task"),
+        ("analyzer", "none", "must be a task: no such file or directory"),
+    ],
+)
+def test_a_wrong_folder(refused, small, role, folder, said):
+    assert said in refused(role, small / folder, "--port", "0")
+    assert "missing argument 'FOLDER...'" in refused(role)
+
+
+def test_help_of_the_group(run):
+    assert run("serve").out == run("serve", "--help").out
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(
+    ("role", "folder", "number"),
+    [("shuffler", "shuffler-1", signal.SIGTERM), ("analyzer", "analyzer", signal.SIGINT)],
+)
+def test_it_says_where_it_listens_and_stops_when_told(
+    small, pair, tmp_path, role, folder, number, tls
+):
+    files = ["--certificate", str(pair / "chain.pem"), "--private-key", str(pair / "key.pem")]
+    log = tmp_path / "log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ikos.cli", "serve", role, str(small / folder),
+             "--host", "localhost", "--port", "0", *(files if tls else ())],
+            stdout=errors, stderr=errors,
+            env={key: text for key, text in os.environ.items() if key != "JOURNAL_STREAM"},
+        )  # fmt: skip
+    try:
+        until = time.monotonic() + 60
+        while not log.read_text().endswith("\n") and time.monotonic() < until:
+            time.sleep(0.05)
+        said = log.read_text()
+        scheme = "https" if tls else "http"
+        found = re.fullmatch(f"INFO ikos.parties listening on ({scheme}://localhost:\\d+)\n", said)
+        assert found, said
+        with serve.connect(pair / "chain.pem" if tls else None) as http:
+            assert http.get(f"{found[1]}/health", timeout=30).text == "ok\n"
+        with serve.connect() as other, pytest.raises(httpx.TransportError):  # who trusts it not
+            other.get(f"https://localhost:{found[1].rpartition(':')[2]}/health", timeout=30)
+        process.send_signal(number)
+        assert process.wait(60) == 0
+        assert "Traceback" not in log.read_text()
+        assert log.read_text().splitlines()[-1] == "INFO ikos.parties stopped"
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,190 @@
+"""``ikos submit``: one report for one client, whatever is asked, and no secret in sight."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
+
+from parties_wired import small, wired
+
+from ikos.cli import submit
+
+__all__ = ["small", "wired"]
+
+
+@pytest.fixture
+def client(small, tmp_path):
+    """The folder of one client."""
+    folder = tmp_path / "client"
+    folder.mkdir()
+    (folder / "task.json").write_bytes((small / "task.json").read_bytes())
+    secret = (small / "clients" / "tokens.txt").read_text().split()[0]
+    (folder / "token").write_text(secret + "\n")
+    return folder
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Type something on standard input."""
+    return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+class TestOne:
+    def test_a_report_is_made_once(self, run, small, client, wired):
+        parties = wired(small)
+        found = run("submit", client, "--value", "2", "--json").json
+        documented = set(re.findall(r"``(\w+)``", submit.__doc__ or ""))
+        assert set(found) <= documented
+        assert (found["clients"], found["parties"], found["again"]) == (1, 6, False)
+        kept = (client / found["store"]).read_bytes()
+        text = run("submit", client, "--value", "3").out
+        assert "its value stands, and this one was not used" in text
+        assert (client / found["store"]).read_bytes() == kept
+        assert parties.office.reports() == 1
+        assert sorted(path.name for path in client.iterdir()) == sorted(
+            ["task.json", "token", (client / found["store"]).name]
+        )
+
+    def test_no_secret_is_printed_or_in_a_name(self, run, small, client, wired):
+        wired(small)
+        secret = (client / "token").read_text().strip()
+        found = run("submit", client, "--value", "2", "--json")
+        assert secret not in found.out + found.err
+        assert bytes.fromhex(re.search("report-(.*).json", found.json["store"])[1]).hex()
+
+    def test_from_standard_input(self, run, small, client, wired, typed):
+        parties = wired(small)
+        secrets = (small / "clients" / "tokens.txt").read_text().split()
+        typed("3\n")
+        run("submit", client, "--value", "-")
+        typed(secrets[1] + "\n")
+        found = run("submit", client / "task.json", "--value", "1", "--token", "-", "--json").json
+        assert found["again"] is False  # another client has another store
+        assert parties.office.reports() == 2
+
+    def test_files_that_are_named(self, run, small, client, wired, tmp_path):
+        wired(small)
+        store, secret = tmp_path / "mine.json", tmp_path / "secret"
+        (client / "token").rename(secret)
+        options = ("--value", "1", "--token", secret, "--store", store)
+        assert run("submit", client, *options, "--json").json["store"] == str(store)
+        assert store.stat().st_mode & 0o077 == 0
+
+    def test_a_value_that_the_task_does_not_allow(self, refused, small, client, wired):
+        parties = wired(small)
+        assert refused("submit", client, "--value", "4") == "--value must be in [0, 3], got 4.0"
+        assert "--value" in refused("submit", client, "--value", "1.5")
+        assert "--value" in refused("submit", client, "--value", "-1")
+        assert "'much' is not a decimal number" in refused("submit", client, "--value", "much")
+        assert parties.wires.requests == []
+        assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
+
+    def test_a_closed_task(self, run, refused, small, client, wired):
+        wired(small)
+        run("task", "close", small / "operator")
+        said = refused("submit", client, "--value", "1")
+        assert re.fullmatch(
+            r"(the analyzer|shuffler \d) rejects the report: the task is closed \(taskClosed\)",
+            said,
+        )
+
+    def test_a_secret_of_nobody(self, refused, small, client, wired):
+        wired(small)
+        (client / "token").write_text("A" * 43 + "\n")
+        assert "(unauthorized)" in refused("submit", client, "--value", "1")
+        (client / "token").write_text("secret?\n")
+        said = refused("submit", client, "--value", "1")
+        assert "must be a client's secret" in said
+        assert "secret?" not in said
+
+    def test_a_party_that_is_silent(self, run, refused, small, client, wired):
+        parties = wired(small)
+        parties.wires.cut.add(parties.task.address(3))
+        said = refused("submit", client, "--value", "1", "--wait", "0.1")
+        assert said == "5 of 6 parties have the report; submit again to go on with it"
+        parties.wires.cut.clear()
+        assert run("submit", client, "--value", "1", "--json").json["again"] is True
+
+    def test_standard_input_is_for_one_of_them(self, refused, client, typed):
+        said = refused("submit", client, "--value", "-", "--token", "-")
+        assert said == "--value and --token cannot both be read from standard input"
+        typed("")
+        said = refused("submit", client, "--value", "-")
+        assert said == "--value must be a line of standard input"
+        typed("x")
+        said = refused("submit", client, "--value", "1", "--token", "-")
+        assert said == "--token must be a client's secret"
+
+    def test_a_store_that_cannot_be(self, refused, client, wired, small, tmp_path):
+        parties = wired(small)
+        options = ("--value", "1", "--store")
+        said = refused("submit", client, *options, tmp_path / "no" / "report")
+        assert said == "--store must be a file that can be written: no such file or directory"
+        assert "--store must be a file that can be read" in refused(
+            "submit", client, *options, tmp_path
+        )
+        (tmp_path / "other").write_text("{}")
+        assert "is no report" in refused("submit", client, *options, tmp_path / "other")
+        assert parties.wires.requests == []
+
+
+class TestMany:
+    @pytest.fixture
+    def table(self, tmp_path):
+        path = tmp_path / "values.csv"
+        path.write_text("visits\n" + "3\n" * 25)
+        return path
+
+    def test_words(self, run, small, wired, table):
+        parties = wired(small)
+        text = run("submit", small / "clients", "--values", table, "--column", "visits").out
+        assert text.splitlines() == [
+            "All 6 parties have the reports of 25 clients.",
+            "Not for earnest: this program saw the values of all.",
+        ]
+        assert parties.office.reports() == 25
+
+    def test_refused(self, refused, small, wired, table):
+        parties = wired(small)
+        many = ("submit", small / "clients", "--values", table, "--column")
+        assert "has no column 'other'" in refused(*many, "other")
+        table.write_text("visits\n" + "3\n" * 24 + "9\n")
+        assert refused(*many, "visits") == "row 25 of column 'visits' must be in [0, 3], got 9.0"
+        table.write_text("visits\n" + "3\n" * 61)
+        assert "has 61 rows, and there are 60 clients" in refused(*many, "visits")
+        assert parties.wires.requests == []
+        (small / "clients" / "tokens.txt").write_text("hidden\n" * 61)
+        said = refused(*many, "visits")
+        assert "must hold a client's secret in each line: look at line 1" in said
+        assert "hidden" not in said
+
+    def test_a_closed_task_is_said_at_once(self, run, refused, small, wired, table):
+        parties = wired(small)
+        run("task", "close", small / "operator")
+        before = len(parties.wires.requests)
+        said = refused("submit", small / "clients", "--values", table, "--column", "visits")
+        assert "the task is closed (taskClosed)" in said
+        assert len(parties.wires.requests) - before < 25 * 6
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "give --value for one client, or --values and --column for many"),
+        (("--value", "1", "--values", "t.csv"), "give --value for one client, or "),
+        (("--values", "t.csv"), "--values and --column belong together"),
+        (("--value", "1", "--column", "a"), "--values and --column belong together"),
+        (("--values", "t.csv", "--column", "a", "--token", "x"), "--token and --store are for"),
+    ],
+)
+def test_options_that_do_not_fit(refused, tmp_path, options, said):
+    assert said in refused("submit", tmp_path, *options)
+
+
+def test_no_task(refused, tmp_path):
+    assert "must be a task: no such file" in refused("submit", tmp_path / "none", "--value", "1")

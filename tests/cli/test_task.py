@@ -1,0 +1,254 @@
+"""``ikos task``: the folders it writes, what it asks the analyzer for, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import sys
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
+
+from parties_wired import LITTLE, SMALL, addresses, small, wired
+
+from ikos.cli import main
+from ikos.cli import task as commands
+from ikos.parties.seats import read_task
+
+__all__ = ["small", "wired"]
+
+NEW = ("task", "new", *SMALL)
+
+
+@pytest.fixture
+def refused(run):
+    """Run a command that must be refused and return what is said, without the command's name."""
+
+    def refused(*arguments, status=2):
+        said = run(*arguments, status=status).err.rstrip("\n")
+        assert said.isprintable()
+        command, _, message = said.partition(": error: ")
+        assert command in ("ikos task", "ikos task " + arguments[1])
+        return message
+
+    return refused
+
+
+@pytest.fixture
+def release(small, monkeypatch, capsys):
+    """Release, and return the status, what was printed, the steps that were said, and the rest."""
+
+    def release(*options):
+        arguments = ["ikos", "task", "release", str(small / "operator"), *options]
+        monkeypatch.setattr(sys, "argv", arguments)
+        interrupts = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, interrupts)
+        captured = capsys.readouterr()
+        lines = captured.err.splitlines()
+        steps = [line for line in lines if re.match("ikos task release: (?!error|stopped)", line)]
+        return end.value.code or 0, captured.out, steps, [x for x in lines if x not in steps]
+
+    return release
+
+
+@pytest.fixture
+def open_(small, wired):
+    """A task that collects reports."""
+    return wired(small)
+
+
+@pytest.fixture
+def sent(run, small, open_, tmp_path):
+    """A task of which 45 clients have reported 0, 1, 2, 0, ...: 45 in all."""
+    table = tmp_path / "values.csv"
+    table.write_text("visits\n" + "".join(f"{i % 3}\n" for i in range(45)))
+    run("submit", small / "clients", "--values", table, "--column", "visits")
+    return open_
+
+
+class TestNew:
+    def test_folders_and_words(self, run, tmp_path):
+        folder = tmp_path / "visits"
+        text = run(*NEW, *addresses(), "--output", folder, warning=LITTLE).out
+        task = read_task(folder)
+        assert (task.users, task.min_honest, task.columns) == (60, 40, 5)
+        for line in task.explain().splitlines():
+            assert line in text
+        for name in ("analyzer", "operator", *(f"shuffler-{j}" for j in range(1, 6))):
+            assert f"  {folder / name}\n" in text
+            assert read_task(folder / name) == task
+            assert stat.S_IMODE((folder / name).stat().st_mode) == 0o700
+        assert "http://127.0.0.1:9003: ikos serve shuffler" in text
+
+    def test_no_secret_is_printed(self, run, tmp_path):
+        folder = tmp_path / "visits"
+        for output, more in ((folder, ()), (tmp_path / "other", ("--json",))):
+            text = run(*NEW, *addresses(), "--output", output, *more, warning=LITTLE).out
+            secrets = (output / "clients" / "tokens.txt").read_text().split()
+            secrets += [
+                (output / "operator" / "control").read_text().strip(),
+                (output / "analyzer" / "private-key").read_text().strip(),
+                *json.loads((output / "analyzer" / "controls.json").read_text()),
+            ]
+            assert len(secrets) == 60 + 2 + 5
+            assert not any(secret in text for secret in secrets)
+
+    def test_json(self, run, tmp_path):
+        folder = tmp_path / "visits"
+        hours = ("--opens", "2030-01-01T00:00:00Z", "--hours", "1.5")
+        found = run(*NEW, *addresses(), "--output", folder, *hours, "--json", warning=LITTLE).json
+        task = read_task(folder)
+        assert found["task"] == task.name
+        assert found["shuffled"] == 5
+        assert found["shufflers"] == list(task.shufflers)
+        assert (found["opens"], found["closes"]) == (
+            "2030-01-01T00:00:00+00:00", "2030-01-01T01:30:00+00:00",
+        )  # fmt: skip
+        assert found["delta"] <= found["requested_delta"] == 0.5
+        assert set(found) <= set(re.findall(r"``(\w+)``", commands.__doc__ or ""))
+
+    def test_every_option_reaches_the_task(self, run, tmp_path):
+        folder = tmp_path / "visits"
+        run(
+            "task", "new", "--users", "1e2", "--epsilon", "1", "--delta", "1e-3", "--lower", "-1",
+            "--upper", "1.5", "--precision", "50", "--modulus", "2^20", "--corrupt-shufflers", "1",
+            "--min-honest", "90", *addresses(8), "--closes", "2099-01-01T00:00:00Z",
+            "--output", folder,
+        )  # fmt: skip
+        task = read_task(folder)
+        assert (task.lower, task.upper, task.integers) == (-1, 1.5, False)
+        assert (task.precision, task.modulus, task.corrupt_shufflers) == (50, 2**20, 1)
+        assert (task.users, task.min_honest, task.columns) == (100, 90, 8)
+        assert task.closes.year == 2099
+
+    def test_a_dry_run_needs_no_addresses_and_writes_nothing(self, run, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        text = run(*NEW, "--dry-run", warning=LITTLE).out
+        assert text.startswith("5 shufflers are needed, and an analyzer.\n")
+        assert "differential privacy" in text
+        assert "invalid" not in text
+        found = run(*NEW, "--dry-run", "--json", warning=LITTLE).json
+        assert found["shuffled"] == 5
+        assert [found[key] for key in ("task", "output", "shufflers", "analyzer")] == [None] * 4
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (addresses(4), r"--shuffler must be at least 5 addresses for .*, got 4"),
+            (addresses()[:-2], r"missing option '--analyzer' \(or --dry-run\)"),
+            ((*addresses(), "--dry-run"), r"--dry-run writes nothing: leave --output away"),
+            ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
+            ((*addresses(), "--shuffler", "x"), r"--shuffler must be an address such as .*'x'"),
+            ((*addresses(), "--closes", "soon"), r"--closes must be a time such as .*'soon'"),
+            ((*addresses(), "--closes", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
+            (
+                (*addresses(), "--closes", "2099-01-01T00:00:00Z", "--hours", "1"),
+                r"--closes and --hours say the same",
+            ),
+            ((*addresses(), "--hours", "0"), r"--hours must be greater than 0, got 0"),
+            ((*addresses(), "--opens", "2099-01-01T00:00:00Z", "--closes", "2098-01-01T00:00:00Z"),
+             r"--closes must be later than opens"),
+            ((*addresses(), "--min-honest", "61"), r"--min-honest must be "),
+            ((*addresses(), "--modulus", "4"), r"--modulus must be "),
+        ],
+    )  # fmt: skip
+    def test_refused(self, refused, tmp_path, more, said):
+        assert re.match(said, refused(*NEW, "--output", tmp_path / "visits", *more))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_is_there_stays_as_it_is(self, refused, tmp_path):
+        (tmp_path / "mine").write_text("mine")
+        said = refused(*NEW, *addresses(), "--output", tmp_path)
+        assert re.match(r"--output must not be there yet, got ", said)
+        assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+class TestAsked:
+    def test_from_collecting_to_released(self, run, release, sent, small):
+        text = run("task", "status", small / "task.json").out
+        assert "state     collecting\n" in text
+        assert "45 at the analyzer; at least 40 must be, of 60" in text
+        assert run("task", "close", small / "operator", "--json").json["state"] == "closed"
+        status, text, steps, rest = release()
+        assert (status, rest) == (0, [])
+        assert steps
+        found = run("task", "release", small / "operator", "--json").json
+        assert found["state"] == "released"
+        assert found["complete"] == found["reports"] == 45
+        assert abs(found["result"]["estimate"] - 45) <= 4
+        assert text == run("task", "status", small).out == found["result"]["text"] + "\n"
+        documented = set(re.findall(r"``(\w+)``", commands.__doc__ or ""))
+        assert set(found) | set(found["result"]) | set(found["release"]) <= documented
+
+    def test_too_few(self, run, release, small, open_):
+        for _ in range(2):  # for good
+            status, out, _, rest = release()
+            assert (status, out) == (1, "")
+            assert rest == [
+                "ikos task release: stopped for good: 0 reports are complete, and nothing is "
+                "released for fewer than 40"
+            ]
+        assert "state     stopped\n" in run("task", "status", small).out
+
+    def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
+        sent.wires.cut.add(sent.task.address(2))
+        said = refused("task", "close", small / "operator")
+        assert "shuffler 2 does not answer: ConnectError: close again, or release" in said
+        status, out, _, rest = release("--wait", "0.5")
+        assert (status, out) == (2, "")
+        assert rest == [
+            "ikos task release: error: not released within --wait: shuffler 2 does not answer: "
+            "ConnectError; release again to go on"
+        ]
+        sent.wires.cut.clear()
+        sent.office.analyzer.release()
+        assert run("task", "release", small / "operator", "--json").json["state"] == "released"
+
+    @pytest.mark.parametrize("action", ["status", "close", "release"])
+    def test_an_analyzer_that_is_silent(self, refused, open_, small, action):
+        open_.wires.cut.add(open_.task.analyzer)
+        said = refused("task", action, small / "operator")
+        assert said == "the analyzer at http://127.0.0.1:9000 does not answer: ConnectError"
+
+    @pytest.mark.parametrize("action", ["close", "release"])
+    def test_somebody_else_may_not(self, refused, open_, small, action):
+        control = small / "operator" / "control"
+        control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
+        said = refused("task", action, small / "operator")
+        assert said == "the analyzer refuses: this needs the task's control (unauthorized)"
+        assert open_.office.state == "collecting"
+
+    def test_folders_that_are_none(self, refused, small, tmp_path):
+        assert "task.json' must be a task: no such file" in refused("task", "status", tmp_path)
+        assert "must be the operator's secret" in refused("task", "close", small / "analyzer")
+        (tmp_path / "task.json").write_text("{}")
+        assert "is no task: version of the task must be" in refused("task", "status", tmp_path)
+
+    def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
+        real = type(open_.office).status
+        forged = {"state": "collecting\x1b[2J", "complete": "\x9b31m"}
+        monkeypatch.setattr(type(open_.office), "status", lambda self: real(self) | forged)
+        assert all(line.isprintable() for line in run("task", "status", small).out.splitlines())
+
+    def test_an_answer_of_somebody_else(self, refused, open_, small, monkeypatch):
+        monkeypatch.setattr(type(open_.office), "status", lambda self: {"task": "another"})
+        said = refused("task", "status", small)
+        assert said == "what answers at http://127.0.0.1:9000 is not the analyzer of this task"
+
+    def test_authorities_that_are_none(self, refused, small, tmp_path):
+        assert re.fullmatch(
+            r"--ca must be a PEM file of authorities, got '.*/none.pem': no such file or directory",
+            refused("task", "status", small, "--ca", tmp_path / "none.pem"),
+        )
+
+
+def test_help_of_the_group(run):
+    assert run("task").out == run("task", "--help").out
