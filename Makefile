@@ -3,11 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test test-slow test-all bench lint format docs figures clean
+.PHONY: help demo demo-parties test test-slow test-all bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
 # One stamp for each set of extras, renewed when the requirements change.
 .venv/installed-%: pyproject.toml
@@ -17,6 +17,9 @@ help: ## what can be done
 
 demo: .venv/installed-parquet ## a private sum and mean of real data
 	$(BIN)/ikos demo
+
+demo-parties: .venv/installed-parties ## a private sum between programs on this machine
+	$(BIN)/python -m ikos.parties.demo
 
 test: .venv/installed-test ## the quick tests, on two processes
 	$(PYTEST) -m "not slow" -n 2

@@ -103,7 +103,9 @@ def _run(folder: Path, stack: ExitStack) -> list[str]:
     from ikos.parties.remote import connect
     from ikos.parties.reports import Report
     from ikos.parties.seats import read_secrets
+    from ikos.parties.serve import serve_analyzer, serve_shuffler
 
+    del serve_analyzer, serve_shuffler  # run by other programs: here it shows that they are there
     began = time.monotonic()
     task = _task(folder / "task")
     secrets = read_secrets(folder / "task" / "clients")
@@ -223,7 +225,7 @@ def _ready(party: _Party, task: Task, http: httpx.Client) -> None:
             said = party.log.read_text(errors="replace").splitlines() or ["without a word"]
             raise click.UsageError(f"the {party.name} ended: {said[-1]}")
         try:
-            http.get(f"{task.address(party.number)}/health").raise_for_status()
+            http.get(f"{task.address(party.number)}/health", timeout=2).raise_for_status()
             return
         except httpx.HTTPError:
             time.sleep(0.1)
