@@ -41,7 +41,9 @@ class Wires(httpx.BaseTransport):
         async with httpx.ASGITransport(application) as transport:
             response = await transport.handle_async_request(request)
             content = await response.aread()
-        return httpx.Response(response.status_code, headers=response.headers, content=content)
+        return httpx.Response(
+            response.status_code, headers=response.headers, stream=httpx.ByteStream(content)
+        )
 
 
 class Wired:

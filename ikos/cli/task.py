@@ -107,9 +107,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 @click.option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
 @click.option(
     "--min-honest",
+    required=True,
     type=HONEST,
     help="Complete reports, a number or a share such as 90%, without which nothing is released; "
-    "so many clients must be honest [all].",
+    "so many clients must be honest. With all, one that is missing stops the release.",
 )
 @click.option("--epsilon", required=True, type=EPSILON, help="Privacy budget, e.g. 1.")
 @click.option(
@@ -146,7 +147,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def new(
     output: Path | None,
     users: int,
-    min_honest: int | Fraction | None,
+    min_honest: int | Fraction,
     epsilon: Fraction,
     delta: Fraction,
     shufflers: tuple[str, ...],
@@ -184,15 +185,17 @@ def new(
         named = bool(shufflers), analyzer is not None
         print_json(_new_json(made, output, folders, *named))
         return
-    explained = made.explain().splitlines()
+    named_first, *explained = made.explain().splitlines()
+    about = [line for text in explained for line in wrapped(text, "", " " * 12)]
     if output is None:
-        lines = [f"{made.columns} shufflers are needed, and an analyzer.", "", *explained[1:]]
+        lines = [f"{made.columns} shufflers are needed, and an analyzer.", "", *about]
         print_text([*lines, "", "Nothing was written."])
         return
     handed = [line for folder, whom in folders.items() for line in (f"  {folder}", f"      {whom}")]
     print_text(
         [
-            *explained,
+            named_first,
+            *about,
             "",
             "Give",
             *handed,

@@ -309,7 +309,7 @@ def _account(
         ),
         "",
         bold("The result"),
-        *(line for text in result["text"].splitlines() for line in wrapped(text)),
+        *(line for text in result["text"].splitlines() for line in wrapped(text, "  ", " " * 12)),
         *wrapped(
             f"The truth, which these public data allow to be shown: {truth:,.0f}. The error is "
             f"{figures(error, size)}, of a standard error of {figures(size, size)}."
