@@ -250,9 +250,10 @@ def _told(task: Task, party: int, told: object) -> tuple[str, str, bool]:
 
 def _description(task: Task) -> list[str]:
     kind = "integers" if task.integers else "numbers"
+    steps = f"{task.precision:,} step{'s' * (task.precision != 1)}"
     addresses = (task.analyzer, *task.shufflers)
     pairs = [
-        ("Values", f"{kind} from {task.lower:g} to {task.upper:g}, in {task.precision:,} steps"),
+        ("Values", f"{kind} from {task.lower:g} to {task.upper:g}, in {steps}"),
         ("Clients", f"at most {task.users:,}"),
         ("Complete reports (n_min)", f"at least {task.min_honest:,}, or nothing is released"),
         ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),
@@ -265,7 +266,7 @@ def _description(task: Task) -> list[str]:
         "<h2>Task</h2>",
         _pairs("What the parties agreed on.", pairs, times),
         *(
-            ["<p>Some parties are on this machine alone: whoever runs it sees what they see.</p>"]
+            ["<p>Some addresses are on one machine alone: whoever runs it sees what they see.</p>"]
             if here
             else ()
         ),

@@ -102,14 +102,14 @@ def test_the_task_and_its_guarantee():
     page = read(status())
     assert task.name in page.text
     assert page.tags["h1"] == page.tags["title"] == page.tags["main"] == 1
-    assert "integers from 0 to 1, in 1 steps" in page.text
+    assert "integers from 0 to 1, in 1 step" in page.text
     assert "at least 3, or nothing is released" in page.text
     assert f"{task.opens:%Y-%m-%d %H:%M:%S} UTC" in page.text
     assert f"{task.closes:%Y-%m-%d %H:%M:%S} UTC" in page.text
     for one in (str(task.protocol.guarantee), *task.protocol.guarantee.conditions):
         assert one in page.text
     assert "HPKE" in page.text
-    assert "on this machine alone" in page.text
+    assert "on one machine alone" in page.text
     assert page.tags["h2"] == 3
 
 
