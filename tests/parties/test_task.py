@@ -121,7 +121,7 @@ WRONG = [
 def test_wrong_parts_are_refused_in_one_line(part, value):
     values = json.loads(new().to_json())
     values[part] = value
-    with pytest.raises(ValueError, match="[aeiou]") as caught:
+    with pytest.raises(ValueError, match=r"[aeiou]") as caught:
         Task.from_json(json.dumps(values, sort_keys=True, separators=(",", ":")))
     assert "\n" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
