@@ -7,6 +7,7 @@ counts on it stops, for good. It releases once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import threading
@@ -85,6 +86,8 @@ class Analyzer:
         self.columns = tuple(columns)
         self._key = seat.key
         self._releasing = threading.Lock()
+        if self.state in ("released", "stopped"):
+            self.store.shrink()  # in case the process ended before it
 
     @property
     def state(self) -> str:
@@ -151,18 +154,34 @@ class Analyzer:
             found = self.result()
             if found is not None:
                 return found
-            why = self.why_stopped()
-            if why is not None:
-                raise Stopped(why)
-            progress("closing")
-            self.close()
-            ids = self._agreed() or self._agree(progress)
-            self._fetch(ids, progress)
-            progress("adding up")
-            return self._conclude(self._sum(ids))
+            try:
+                return self._release(progress)
+            except Stopped:
+                progress("deleting all shares")
+                self._discard()
+                raise
+
+    def _release(self, progress: Callable[[str], None]) -> dict[str, Any]:
+        why = self.why_stopped()
+        if why is not None:
+            raise Stopped(why)
+        progress("closing")
+        self.close()
+        ids = self._agreed() or self._agree(progress)
+        self._fetch(ids, progress)
+        progress("adding up")
+        return self._conclude(self._sum(ids))
 
     def _stop(self, why: str) -> Stopped:
         return Stopped(self.collection.note(_STOPPED, why).result())
+
+    def _discard(self) -> None:
+        """Delete all shares, here and at the shufflers that answer; the next release goes on."""
+        self.store.write(_delete).result()
+        self.store.shrink()
+        for column in self.columns:
+            with contextlib.suppress(OSError):
+                column.forget()
 
     def _agreed(self) -> list[bytes]:
         if self.collection.fact(_AGREED) is None:
@@ -235,6 +254,7 @@ class Analyzer:
         with self.store.read() as connection:
             rows = connection.execute("SELECT part FROM report JOIN complete USING (id)")
             clear = np.empty(len(ids), dtype=group.dtype)
+            # each was read when it came
             clear[:] = [envelopes.read_clear(part, self.task) for (part,) in rows]
         return self.task.protocol.analyze(View(tuple(columns), clear))
 
@@ -263,8 +283,7 @@ class Analyzer:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO fact VALUES (?, ?)", (_RESULT, text))
-            for table in ("report", "batch", "complete"):
-                connection.execute(f"DELETE FROM {table}")
+            _delete(connection)
 
         self.store.write(work).result()
         self.store.shrink()
@@ -273,6 +292,11 @@ class Analyzer:
     def end(self) -> None:
         """End: finish what waits."""
         self.store.close()
+
+
+def _delete(connection: sqlite3.Connection) -> None:
+    for table in ("report", "batch", "complete"):
+        connection.execute(f"DELETE FROM {table}")
 
 
 def _insert(party: int, data: bytes) -> Callable[[sqlite3.Connection], None]:

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from ikos.parties import tokens
 from ikos.parties.collection import Collection, Outcome
+from ikos.parties.envelopes import read_clear
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
 from ikos.parties.store import Full
@@ -52,6 +53,7 @@ _STATUS = {
     "taskClosed": 410,
     "tooManyRequests": 429,
     "peerUnreachable": 503,
+    "storeBusy": 503,
     "storeFull": 507,
 }
 
@@ -236,6 +238,11 @@ class Service:
         wanted = f"sha-256=:{base64.b64encode(hashlib.sha256(part).digest()).decode()}:"
         if request.headers.get("content-digest") != wanted:
             raise Problem("invalidMessage", "the content is not that of its Content-Digest")
+        if desk.seat.party == 0:
+            try:
+                read_clear(part, desk.seat.task)
+            except ValueError as error:
+                raise Problem("invalidMessage", str(error)) from None
         outcome = await asyncio.wrap_future(desk.collection.accept(number, token, part))
         if outcome in _OUTCOMES:
             raise Problem(*_OUTCOMES[outcome])

@@ -83,13 +83,13 @@ class Shuffler:
         self._ask = ask
         # a process that ended in the middle of forgetting goes on with it
         if self.collection.fact(_SENT) is not None:
-            self.forget()
+            self.store.shrink()
 
     @property
     def state(self) -> str:
-        """``collecting``, ``closed``, ``agreed`` or ``sent``."""
+        """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
         if self.collection.fact(_SENT) is not None:
-            return "sent"
+            return "deleted" if self.agreement() is None else "sent"
         if self.collection.fact(_AGREED) is not None:
             return "agreed"
         return "closed" if self.collection.closed else "collecting"
@@ -192,17 +192,18 @@ class Shuffler:
                 yield b"".join(part for (part,) in some)
 
     def forget(self) -> None:
-        """Delete all envelopes and ids, for good: the analyzer has stored the batch.
+        """Delete all envelopes and ids, for good: the batch is stored, or nobody will ask for one.
 
         Digests of tokens go too: nobody can report to a closed task.
 
         Raises
         ------
         Refused
-            If no batch was agreed: there is nothing that was sent.
+            Before the task is closed. And while somebody reads the batch: traces of it are on disk
+            until this was done again.
         """
-        if self.agreement() is None:
-            raise Refused("notAgreed", "no batch was agreed")
+        self._need_closed()
+        self.collection.close()
 
         def work(connection: sqlite3.Connection) -> None:
             count = connection.execute("SELECT count(*) FROM report").fetchone()[0]
@@ -211,7 +212,8 @@ class Shuffler:
             connection.execute("DELETE FROM complete")
 
         self.store.write(work).result()
-        self.store.shrink()
+        if not self.store.shrink():
+            raise Refused("storeBusy", "the batch is being read; ask again")
 
     def _need_closed(self) -> None:
         if not self.collection.closed:

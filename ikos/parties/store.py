@@ -17,6 +17,9 @@ LAYOUT = 1
 TOGETHER = 512
 """Writes of one transaction at most: those that wait are answered after one commit."""
 
+SHRINK_SECONDS = 5
+"""For which readers are waited for."""
+
 _T = TypeVar("_T")
 _Write = Callable[[sqlite3.Connection], Any]
 
@@ -135,8 +138,16 @@ class Store:
         for result, reason_ in failed:
             result.set_exception(reason_)
 
-    def shrink(self) -> None:
-        """Leave nothing in the file of what was deleted, nor in the log beside it."""
+    def shrink(self) -> bool:
+        """Leave nothing in the file of what was deleted, nor in the log beside it.
+
+        Returns
+        -------
+        bool
+            Whether it is so: somebody who reads for long holds the log.
+        """
         self.write(lambda _: None).result()
         with self.read() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute(f"PRAGMA busy_timeout={1000 * SHRINK_SECONDS}")
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from parties_tasks import small_task
 from parties_world import LostError, World
 
-from ikos.parties import collection
+from ikos.parties import collection, store
 from ikos.parties.analyzer import Stopped
 from ikos.parties.collection import Outcome
 from ikos.parties.reports import Report
@@ -160,7 +160,7 @@ def test_an_open_task_gives_nothing_away(world):
         refused("taskOpen", shuffler.ids)
         refused("taskOpen", shuffler.agree, b"")
         refused("notAgreed", shuffler.batch)
-        refused("notAgreed", shuffler.forget)
+        refused("taskOpen", shuffler.forget)
 
 
 def closed(world):
@@ -273,6 +273,42 @@ def test_a_batch_of_another_length(world, monkeypatch):
     monkeypatch.setattr(world.shufflers[3], "batch", lambda: iter([b"short"]))
     with pytest.raises(Stopped, match="shuffler 3 released 5 bytes instead of"):
         world.analyzer.release()
+
+
+def test_nothing_is_kept_of_a_task_that_stopped(world):
+    """At no party, even if a shuffler did not answer at first."""
+    reports = [world.report(1) for _ in range(2)]
+    for client, report in enumerate(reports):
+        world.send(client, report)
+    release = world.analyzer.release
+    world.faults.plan((2 * COLUMNS, False))  # the first that is told to delete
+    for left in (1, 0):
+        with pytest.raises(Stopped, match="2 reports are complete"):
+            release()
+        states = [shuffler.state for shuffler in world.shufflers.values()]
+        assert states.count("deleted") == COLUMNS - left
+    kept = b"".join(path.read_bytes() for path in world.folder.glob("[as]*/store*"))
+    assert len(kept) > 1000
+    for report in reports:
+        assert not any(part in kept for part in (report.id, *report.parts[1:]))
+
+
+def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
+    """The log beside a store cannot be cut short while somebody reads it."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    shuffler = world.shufflers[1]
+    with shuffler.store.read() as reader:
+        reader.execute("BEGIN")
+        sealed = [part for (part,) in reader.execute("SELECT part FROM report")]
+        refused("storeBusy", shuffler.forget)
+        assert shuffler.state == "sent"
+    shuffler.forget()
+    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").glob("store*"))
+    assert len(sealed) == 4
+    assert not any(part in left for part in sealed)
 
 
 # Whatever breaks, the sum is exact
