@@ -169,13 +169,10 @@ class _Service(Service):
         return HTMLResponse(tasks_page(states))
 
     def application(self) -> Starlette:
-        return Starlette(
-            routes=[
-                *self.routes(),
-                self.route("/", self._tasks, "GET"),
-                self.route("/tasks/{task}/page", self._page, "GET"),
-                self.route("/tasks/{task}/release", self._release, "POST"),
-            ]
+        return self.serving(
+            self.route("/", self._tasks, "GET"),
+            self.route("/tasks/{task}/page", self._page, "GET"),
+            self.route("/tasks/{task}/release", self._release, "POST"),
         )
 
 

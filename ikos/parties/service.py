@@ -17,10 +17,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ikos.parties import tokens
 from ikos.parties.collection import Collection, Outcome
@@ -157,6 +160,33 @@ class _Rate:
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+class _Ending:
+    """Ends the connection where a request is answered before its content was read to the end.
+
+    A server would go on to receive what is left, for as long as somebody goes on to send.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        framed = (b"content-length", b"transfer-encoding")
+        left = any(name in framed and value != b"0" for name, value in scope.get("headers", ()))
+
+        async def received() -> Message:
+            nonlocal left
+            message = await receive()
+            left = left and bool(message.get("more_body"))
+            return message
+
+        async def sent(message: Message) -> None:
+            if left and message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            await send(message)
+
+        await self._app(scope, received, sent)
+
+
 class Service:
     """The routes of a server for some tasks.
 
@@ -173,8 +203,11 @@ class Service:
         self.meter = Meter()
         self._rate = _Rate(rate)
 
-    def routes(self) -> list[Route]:
-        """Return what both servers answer."""
+    def serving(self, *routes: Route) -> Starlette:
+        """Return the ASGI application of some routes, and of those that both servers have."""
+        return Starlette(routes=[*self._routes(), *routes], middleware=[Middleware(_Ending)])
+
+    def _routes(self) -> list[Route]:
         return [
             self.route("/health", self._health, "GET"),
             self.route("/metrics", self._metrics, "GET"),

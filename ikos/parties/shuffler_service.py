@@ -63,15 +63,12 @@ class _Service(Service):
         return desk
 
     def application(self) -> Starlette:
-        return Starlette(
-            routes=[
-                *self.routes(),
-                self.route("/tasks/{task}/reports", self._ids, "GET"),
-                self.route("/tasks/{task}/agreement", self._agreement, "GET"),
-                self.route("/tasks/{task}/batch", self._agree, "PUT"),
-                self.route("/tasks/{task}/batch", self._batch, "GET"),
-                self.route("/tasks/{task}/batch", self._forget, "DELETE"),
-            ]
+        return self.serving(
+            self.route("/tasks/{task}/reports", self._ids, "GET"),
+            self.route("/tasks/{task}/agreement", self._agreement, "GET"),
+            self.route("/tasks/{task}/batch", self._agree, "PUT"),
+            self.route("/tasks/{task}/batch", self._batch, "GET"),
+            self.route("/tasks/{task}/batch", self._forget, "DELETE"),
         )
 
 

@@ -196,7 +196,9 @@ def refused(answer, status, name):
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
     report = Report.make(net.task, 1)
-    assert [net.put(party, 3, report).status_code for _ in range(3)] == [201, 200, 200]
+    answers = [net.put(party, 3, report) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 200, 200]
+    assert not any("connection" in answer.headers for answer in answers)  # it is kept
     assert net.desks[party].reports() == 1
     assert net.ask(party, "GET", "").json()["reports"] == 1
 
@@ -389,7 +391,10 @@ def test_other_methods_and_paths(net):
 
 
 def called(net, party, path, headers, receive):
-    """Call an application with a body that is made as it is read; return the status."""
+    """Call an application with a body that is made as it is read.
+
+    Returns the status, and whether the server is told to end the connection.
+    """
     sent = []
 
     async def send(message):
@@ -402,7 +407,7 @@ def called(net, party, path, headers, receive):
     }  # fmt: skip
     asyncio.run(net.clients[party].app(scope, receive, send))
     assert not any(message.get("more_body") for message in sent)
-    return sent[0]["status"]
+    return sent[0]["status"], (b"connection", b"close") in sent[0]["headers"]
 
 
 def headed(net, party, token):
@@ -410,6 +415,7 @@ def headed(net, party, token):
     headers = [
         (b"authorization", b"Bearer " + tokens.to_text(token).encode()),
         (b"content-digest", digest_of(b"").encode()),
+        (b"transfer-encoding", b"chunked"),
     ]
     return f"/tasks/{net.task.name}/reports/{number}", headers
 
@@ -422,11 +428,11 @@ def test_an_endless_body_is_read_to_its_size(net):
         return {"type": "http.request", "body": bytes(10), "more_body": True}
 
     path, headers = headed(net, 1, net.token(0, 1))
-    assert called(net, 1, path, headers, endless) == 400
+    assert called(net, 1, path, headers, endless) == (400, True)
     assert size(net.task) < sum(read) <= size(net.task) + 10
     read.clear()
     path, headers = headed(net, 1, net.secrets[0])
-    assert called(net, 1, path, headers, endless) == 401
+    assert called(net, 1, path, headers, endless) == (401, True)
     assert not read  # of strangers nothing is read at all
 
 
@@ -439,9 +445,9 @@ def test_an_endless_batch_is_read_to_its_size(net):
 
     name = f"/tasks/{net.task.name}/batch"
     for control, status, most in ((net.controls[0], 400, 16 * USERS + 1000), (bytes(32), 401, 0)):
-        headers = [(b"authorization", b"Bearer " + tokens.to_text(control).encode())]
+        headers = headed(net, 1, control)[1]
         read.clear()
-        assert called(net, 1, name, headers, endless) == status
+        assert called(net, 1, name, headers, endless) == (status, True)
         assert sum(read) <= most
 
 
@@ -453,12 +459,12 @@ def test_a_body_that_does_not_come(net, monkeypatch):
         return {"type": "http.request", "body": b"", "more_body": True}
 
     path, headers = headed(net, 1, net.token(0, 1))
-    assert called(net, 1, path, headers, slow) == 408
+    assert called(net, 1, path, headers, slow) == (408, True)
 
     async def gone():
         return {"type": "http.disconnect"}
 
-    assert called(net, 1, path, headers, gone) == 400
+    assert called(net, 1, path, headers, gone) == (400, False)
     assert net.counts() == {0}
 
 
