@@ -16,6 +16,7 @@ import ssl
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
@@ -105,6 +106,44 @@ def test_a_party_that_is_killed(fleet, party, point):
     assert running.reports() == [len(VALUES)] * running.task.messages
     assert fleet.deaths == deaths + 1
     is_released(running, total, len(VALUES))
+
+
+def status(running, client, report, party):
+    """Send a part once; return the answer's status, or None where there is none."""
+    token = tokens.to_text(tokens.for_party(running.secrets[client], running.task, party))
+    digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
+    try:
+        return running.fleet.http.put(
+            f"{running.task.address(party)}/tasks/{running.task.name}/reports/{encoded(report.id)}",
+            content=report.parts[party],
+            headers={"Authorization": f"Bearer {token}", "Content-Digest": f"sha-256=:{digest}:"},
+        ).status_code
+    except httpx.HTTPError:
+        return None
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_what_was_acknowledged_is_there(fleet, party):
+    """Killed at any time while reports come: what was answered with 201 is 200 when sent again."""
+    running = fleet.fresh()
+    reports = [Report.make(running.task, 1) for _ in range(40)]
+    acknowledged = set()
+
+    def send(client):
+        if status(running, client, reports[client], party) == 201:
+            acknowledged.add(client)
+
+    with ThreadPoolExecutor(8) as executor:
+        sent = [executor.submit(send, client) for client in range(40)]
+        until(lambda: len(acknowledged) >= 10, "some are acknowledged")
+        fleet.kill(party)
+        for one in sent:
+            one.result(PATIENCE)
+    fleet.ready()
+    again = [status(running, client, report, party) for client, report in enumerate(reports)]
+    assert all(again[client] == 200 for client in acknowledged)
+    assert set(again) <= {200, 201}
+    assert running.ask(party, "GET").json()["reports"] == 40
 
 
 def test_all_parties_killed_at_once(fleet):
