@@ -83,13 +83,29 @@ def die_where_told(orders: Path) -> None:
     shuffler.Shuffler._envelopes = pieces
 
 
+def end_with(parent: int) -> None:
+    """End this process when the one that started it has ended, however that came."""
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main(arguments: list[str]) -> None:
-    """Run ``shuffler`` or ``analyzer`` ORDERS CERTIFICATE|- CA|- FOLDER..., or a ``client``."""
+    """Run a party or a client, for as long as the process PARENT runs.
+
+    PARENT ``shuffler`` ORDERS CERTIFICATE CA FOLDER..., or ``analyzer``, with - for no file;
+    PARENT ``client`` ORDERS FOLDER NUMBER STORE VALUE.
+    """
     from ikos.parties.client import Client
     from ikos.parties.seats import read_secrets, read_task
     from ikos.parties.serve import Listening, serve_analyzer, serve_shuffler
 
-    role, orders, *rest = arguments
+    parent, role, orders, *rest = arguments
+    end_with(int(parent))
     die_where_told(Path(orders))
     if role == "client":
         folder, number, store, value = rest
@@ -279,7 +295,9 @@ class Fleet:
 def run(*arguments: object, **options: object) -> subprocess.Popen:
     """Start this module as a program."""
     return subprocess.Popen(
-        [sys.executable, __file__, *map(str, arguments)], stdin=subprocess.DEVNULL, **options
+        [sys.executable, __file__, str(os.getpid()), *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        **options,
     )
 
 
