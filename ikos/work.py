@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -14,7 +15,16 @@ from typing import Any, TypeVar
 
 from ikos._validation import integer, quote
 
-__all__ = ["Interrupted", "Progress", "cores", "pool", "spread", "threads_for"]
+__all__ = [
+    "Interrupted",
+    "Progress",
+    "check_interrupt",
+    "cores",
+    "interrupts_kept",
+    "pool",
+    "spread",
+    "threads_for",
+]
 
 Progress = Callable[[int, int], None]
 """Called with what is done and the whole, as work goes on."""
@@ -52,6 +62,45 @@ class Interrupted(KeyboardInterrupt):
         if not self.trials:
             return f"interrupted {self.what}"
         return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
+
+
+_came: list[bool] = []  # whether Ctrl-C came; empty where nobody keeps it
+
+
+@contextmanager
+def interrupts_kept() -> Generator[None, None, None]:
+    """Let no Ctrl-C be lost in code of others that swallows it, such as a first import.
+
+    It is raised where it comes, as always, and again at the end, if that had no effect. Where the
+    program has a handler of its own, or in another thread, nothing is changed.
+    """
+    mine = (
+        not _came
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if not mine:
+        yield
+        return
+
+    def note(*_: object) -> None:
+        _came[:] = [True]
+        raise KeyboardInterrupt
+
+    try:
+        _came[:] = [False]
+        signal.signal(signal.SIGINT, note)
+        yield
+        check_interrupt()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _came.clear()
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt if there was one that `interrupts_kept` has kept."""
+    if any(_came):
+        raise KeyboardInterrupt
 
 
 def cores() -> int:

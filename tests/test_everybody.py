@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +21,7 @@ from ikos import PrivateSum, SecureSum
 from ikos.randomness import RandomSource
 from ikos.summation import everybody
 from ikos.summation.everybody import Clients, gathered
+from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
 from ikos.work import Interrupted
 
@@ -278,3 +283,54 @@ def test_an_iterator_without_end_is_refused() -> None:
     with pytest.raises(ValueError, match="x must hold 1000 users' values, got 1200"):
         SecureSum(1000, 2**64, messages=3).run(endless())
     assert len(read) == 3
+
+
+# Ctrl-C
+
+
+def interrupted_and_swallowed() -> Iterator[NDArray[np.float64]]:
+    """Yield values, with a Ctrl-C that code of others takes no notice of."""
+    with contextlib.suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+    yield np.zeros(1000)
+
+
+@pytest.fixture
+def plain_interrupts() -> Iterator[None]:
+    """As a program has them in a terminal: a shell lets background processes ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("plain_interrupts")
+def test_a_swallowed_interrupt_is_raised_again() -> None:
+    with pytest.raises(Interrupted, match=r"while values were read|before anything was released"):
+        PrivateSum(1000, 1, 1e-6).run(interrupted_and_swallowed())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert PrivateSum(1000, 1, 1e-6).run(np.zeros(1000)).users == 1000  # it is over
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("plain_interrupts")
+def test_a_handler_of_the_program_stays() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    PrivateSum(1000, 1, 1e-6).run(interrupted_and_swallowed())
+    assert heard == [1]
+
+
+def test_arguments_that_are_none() -> None:
+    protocol, x = SecureSum(3, 8, messages=2), [1, 2, 3]
+    with pytest.raises(TypeError, match=r"cluster must be an ikos\.cluster\.Cluster, got 2"):
+        protocol.run(x, cluster=2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="progress must be callable, got 1"):
+        protocol.run(x, progress=1)  # type: ignore[arg-type]
+
+
+def test_a_column_of_a_table_is_read_block_by_block(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
+    protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4, integers=True)
+    assert protocol.run(open_column(tmp_path / "a.csv", "age")).users == 3

@@ -130,6 +130,7 @@ def command(
     """
     from ikos.cli.release import Reading, release
     from ikos.tables import open_column
+    from ikos.work import interrupts_kept
 
     if not lower < upper:
         raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
@@ -141,7 +142,7 @@ def command(
         raise click.UsageError("--threads are for work without --workers and --scheduler")
     path = click.get_current_context().command_path
     reading = Reading()
-    with reading.told(path), connected(workers, scheduler) as cluster:
+    with reading.told(path), interrupts_kept(), connected(workers, scheduler) as cluster:
         made = release(
             open_column(file, column, header=not no_header, delimiter=delimiter),
             reading,

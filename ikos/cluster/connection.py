@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
 import time
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
@@ -141,7 +142,10 @@ def _local(opened: ExitStack, workers: int) -> Any:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             if time.monotonic() > begun + START:
                 reason = f"they have not started within {START} s"
-            raise ClusterError(f"no workers could be started here: {reason}") from None
+            raise ClusterError(
+                f"no workers could be started here: {reason} (a script that starts them does so "
+                "under \"if __name__ == '__main__':\", since workers import it)"
+            ) from None
         opened.callback(_end, local)
         return local
 
@@ -163,11 +167,29 @@ def _leave(client: Any) -> None:
         client.close(timeout=CLOSING)
 
 
+def _look(address: str, shown: str) -> None:
+    """Make sure that somebody answers: a client that found nobody would say so again at its end."""
+    from distributed.comm import connect
+
+    async def look() -> None:
+        comm = await connect(address, timeout=ANSWER)
+        await comm.close()
+
+    try:
+        with ThreadPoolExecutor(1) as executor:  # the program may have a loop of its own here
+            executor.submit(asyncio.run, look()).result()
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
+
+
 def _client(place: Any) -> Any:
     """Connect to a scheduler that has workers."""
     from distributed import Client
 
     shown = quote(place) if isinstance(place, str) else "started here"
+    if isinstance(place, str):
+        _look(place, shown)
     try:
         client = Client(place, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:

@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future, wait
 from typing import Any, TypeVar
 
 from ikos.cluster.failures import ClusterError, connection
+from ikos.work import check_interrupt
 
 __all__ = [
     "ANSWER",
@@ -134,6 +135,7 @@ def lasting(client: Any, work: Callable[[], Awaitable[_T]]) -> _T:
 def _awaited(client: Any, future: Future[_T]) -> _T:
     watch = Watch(client)
     while not wait([future], timeout=STEP).done:
+        check_interrupt()
         watch.look()
     return future.result()
 

@@ -10,10 +10,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._validation import quote
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.summation.mixing import WORTHWHILE, Setting, mixed_sum
-from ikos.work import Interrupted, Progress, pool, spread, threads_for
+from ikos.work import (
+    Interrupted,
+    Progress,
+    check_interrupt,
+    interrupts_kept,
+    pool,
+    spread,
+    threads_for,
+)
 
 __all__ = [
     "USERS",
@@ -97,6 +106,9 @@ def iterator_or_array(clients: Clients, x: Values) -> NDArray[Any] | Iterator[Ar
         raise TypeError("x is a Dask collection: say where to work on it with cluster=")
     if isinstance(x, Iterator):
         return x
+    if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
+        found: Iterator[ArrayLike] = x.blocks()
+        return found
     if isinstance(x, np.ndarray) and x.ndim == 1:
         return x
     # numpy would make something else of a list before anyone could look, so that it is looked at
@@ -197,10 +209,41 @@ def add_up(
     Interrupted
         At Ctrl-C; nothing was released.
     """
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be callable, got {quote(progress)}")
     if cluster is not None:
         if threads is not None:
             raise ValueError(f"threads must be None with cluster=, got {threads!r}")
-        return cluster.add_up(clients, x, rng, progress)
+        if not hasattr(cluster, "add_up"):
+            raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
+
+    def told(done: int, whole: int) -> None:
+        check_interrupt()
+        if progress is not None:
+            progress(done, whole)
+
+    try:
+        with interrupts_kept():
+            values = _watched(x) if isinstance(x, Iterator) else x
+            if cluster is not None:
+                return cluster.add_up(clients, values, rng, told)
+            return _add_up_here(clients, values, rng, threads, told)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(None, 0, 0, "before anything was released") from None
+
+
+def _watched(x: Iterator[ArrayLike]) -> Iterator[ArrayLike]:
+    """Yield what an iterator does, with a look at Ctrl-C before each."""
+    for some in x:
+        check_interrupt()
+        yield some
+
+
+def _add_up_here(
+    clients: Clients, x: Values, rng: RandomSource, threads: int | None, progress: Progress
+) -> tuple[int, int]:
     try:
         elements = gathered(clients, x, rng, threads)
     except Interrupted:
