@@ -63,7 +63,7 @@ POINTS += [(0, point) for point in ANALYZER_POINTS]
 
 @pytest.fixture(scope="module")
 def whole_fleet(tmp_path_factory):
-    fleet = Fleet(tmp_path_factory.mktemp("fleet"), tasks=len(POINTS) + 20)
+    fleet = Fleet(tmp_path_factory.mktemp("fleet"), tasks=len(POINTS) + 24)
     yield fleet
     fleet.end()
 
