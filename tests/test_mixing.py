@@ -429,11 +429,11 @@ def test_a_wrong_plan_gives_a_wrong_sum(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Plan], Plan]
 ) -> None:
     """Wrong by a uniform share: right by chance with probability about 2^-61."""
-    setting, x = Setting(Zq(2**61 - 1), 4, True, False), np.arange(1000, dtype=np.uint64)
+    setting, x = Setting(Zq(2**61 - 1), 6, True, False), np.arange(1000, dtype=np.uint64)
     right = planned
 
     def run() -> int:
-        return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=2)
+        return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=4)
 
     assert run() == 499_500
     monkeypatch.setattr(mixing, "planned", lambda *a, **k: mutant(right(*a, **k)))

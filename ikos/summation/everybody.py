@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,15 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import quote
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
-from ikos.summation.mixing import WORTHWHILE, Setting, mixed_sum
+from ikos.summation.mixing import Setting, mixed_sum
 from ikos.work import (
     Interrupted,
     Progress,
     check_interrupt,
     interrupts_kept,
-    pool,
-    spread,
-    threads_for,
 )
 
 __all__ = [
@@ -116,9 +111,7 @@ def iterator_or_array(clients: Clients, x: Values) -> NDArray[Any] | Iterator[Ar
     return clients.checked(x)
 
 
-def gathered(
-    clients: Clients, x: Values, rng: RandomSource, threads: int | None = None
-) -> NDArray[Any]:
+def gathered(clients: Clients, x: Values, rng: RandomSource) -> NDArray[Any]:
     """Return the group elements that everybody shares.
 
     Parameters
@@ -129,8 +122,6 @@ def gathered(
         An iterator is read once.
     rng : RandomSource
         Source k of its `streams` is for block k of `USERS` users, however they came.
-    threads : int, optional
-        How many blocks are encoded at once; by default one on each core where there are many users.
 
     Returns
     -------
@@ -141,42 +132,28 @@ def gathered(
     ------
     TypeError, ValueError
         If a value is not one that the clients may have, or there are too few or too many.
+
+    Notes
+    -----
+    On one thread: it is many short steps, at each of which threads would wait for each other, and
+    on two it took twice as long.
     """
     given = iterator_or_array(clients, x)
-    streams = rng.streams()
-    total = None if isinstance(given, Iterator) else given.size
-    if total is not None:
-        clients.check_users(total, "x")
-    many = threads_for(threads, WORTHWHILE if total is None else 8 * total, WORTHWHILE)
-    with pool(many) as executor:
-        if isinstance(given, Iterator):
-            elements = _encoded_as_read(clients, given, streams, executor)
-            clients.check_users(elements.size, "x")
-            return elements
-        elements = np.empty(given.size, dtype=clients.setting.group.dtype)
-
-        def place(number: int, part: slice) -> None:
-            values = clients.checked(given[part], part.start)
-            clients.encoded(values, streams(number), elements[part])
-
-        with closing(spread(place, enumerate(blocks(given.size, USERS)), executor)) as placed:
-            for _ in placed:
-                pass
+    streams, dtype = rng.streams(), clients.setting.group.dtype
+    if isinstance(given, Iterator):
+        found = [
+            clients.encoded(values, streams(number))
+            for number, values in enumerate(checked_blocks(clients, given))
+        ]
+        elements = np.concatenate(found) if found else np.empty(0, dtype=dtype)
+        clients.check_users(elements.size, "x")
+        return elements
+    clients.check_users(given.size, "x")
+    elements = np.empty(given.size, dtype=dtype)
+    for number, part in enumerate(blocks(given.size, USERS)):
+        values = clients.checked(given[part], part.start)
+        clients.encoded(values, streams(number), elements[part])
     return elements
-
-
-def _encoded_as_read(
-    clients: Clients,
-    x: Iterator[ArrayLike],
-    streams: Callable[[int], RandomSource],
-    executor: Executor | None,
-) -> NDArray[Any]:
-    def encode(number: int, values: NDArray[Any]) -> NDArray[Any]:
-        return clients.encoded(values, streams(number))
-
-    with closing(spread(encode, enumerate(checked_blocks(clients, x)), executor)) as parts:
-        found = list(parts)
-    return np.concatenate(found) if found else np.empty(0, dtype=clients.setting.group.dtype)
 
 
 def add_up(
@@ -245,7 +222,7 @@ def _add_up_here(
     clients: Clients, x: Values, rng: RandomSource, threads: int | None, progress: Progress
 ) -> tuple[int, int]:
     try:
-        elements = gathered(clients, x, rng, threads)
+        elements = gathered(clients, x, rng)
     except Interrupted:
         raise
     except KeyboardInterrupt:
