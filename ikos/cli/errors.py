@@ -30,7 +30,8 @@ _OPTIONS |= {
     name: "--" + name.replace("_", "-")
     for name in (
         "analysis", "analyzer", "backend", "bound", "ca", "certificate", "closes", "column",
-        "confidence", "config", "corrupt_shufflers", "delimiter", "delta", "epsilon", "host",
+        "confidence", "config", "corrupt_clients",
+        "corrupt_shufflers", "delimiter", "delta", "epsilon", "host",
         "largest", "lower", "messages", "min_honest", "modulus", "opens", "output", "planted",
         "port", "precision", "rate", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma",
         "store", "threads", "trials", "upper", "users", "workers",

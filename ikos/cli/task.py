@@ -2,6 +2,7 @@
 
 With ``--json``, ``ikos task new`` prints an object with the keys ``command``, ``task`` (its name,
 the hash of its description), ``output`` (None for ``--dry-run``), ``users``, ``min_honest``,
+``corrupt_clients``, ``min_reports`` (complete ones, without which nothing is released),
 ``lower``, ``upper``, ``integers``, ``epsilon``, ``delta`` (what is proved), ``requested_delta``,
 ``theorem``, ``conditions``, ``corrupt_shufflers``, ``precision``, ``modulus`` (a string),
 ``shuffled`` (messages of each client to a shuffler each: so many shufflers), ``root_mse`` (of the
@@ -109,8 +110,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
     "--min-honest",
     required=True,
     type=HONEST,
-    help="Complete reports, a number or a share such as 90%, without which nothing is released; "
-    "so many clients must be honest. With all, one that is missing stops the release.",
+    help="Honest clients that must be in what is released, a number or a share such as 90%. With "
+    "all, one that is missing stops the release.",
+)
+@click.option(
+    "--corrupt-clients",
+    type=CORRUPT,
+    default=0,
+    help="Dishonest clients that may be among them [0]: nothing is released for fewer complete "
+    "reports than both together.",
 )
 @click.option("--epsilon", required=True, type=EPSILON, help="Privacy budget, e.g. 1.")
 @click.option(
@@ -245,7 +253,8 @@ def _made(
     from ikos.summation.private_sum import PrivateSum
 
     if output is None and not shufflers:
-        needed = PrivateSum(users, epsilon, delta, **options).messages.total - 1
+        numbers = {name: value for name, value in options.items() if name != "corrupt_clients"}
+        needed = PrivateSum(users, epsilon, delta, **numbers).messages.total - 1
         # names that stand for none, as many as it takes
         shufflers = tuple(f"https://shuffler-{j}.invalid" for j in range(1, needed + 1))
     key = PrivateKey.generate()
@@ -289,6 +298,8 @@ def _new_json(
         "output": None if output is None else str(output),
         "users": task.users,
         "min_honest": task.min_honest,
+        "corrupt_clients": task.corrupt_clients,
+        "min_reports": task.min_reports,
         "lower": task.lower,
         "upper": task.upper,
         "integers": task.integers,
@@ -482,7 +493,7 @@ def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
         f"state     {found['state']}",
         f"reports   {found.get('reports')} at the analyzer"
         + ("" if complete is None else f", {complete} of them complete")
-        + f"; at least {task.min_honest} must be, of {task.users}",
+        + f"; at least {task.min_reports} must be, of {task.users}",
         f"open      {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC",
     ]
     now = _release_of(found)

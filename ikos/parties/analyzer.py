@@ -204,10 +204,10 @@ class Analyzer:
         def work(connection: sqlite3.Connection) -> None:
             count = connection.execute("SELECT count(*) FROM report").fetchone()[0]
             facts = [("complete", str(len(ids))), ("reports", str(count))]
-            if len(ids) < self.task.min_honest:
+            if len(ids) < self.task.min_reports:
                 few = (
                     f"{len(ids):,} reports are complete, and nothing is released for fewer than "
-                    f"{self.task.min_honest:,}"
+                    f"{self.task.min_reports:,}"
                 )
                 facts.append((_STOPPED, few))
             else:

@@ -204,7 +204,7 @@ def _reports(task: Task, status: Mapping[str, Any], columns: Sequence[object]) -
         count, words, right = _told(task, party, told)
         rows.append(_row(f"Shuffler {party}", address, count, words, right=right))
     needed = (
-        f"At least {task.min_honest:,} reports must be complete, there at all parties, of at most "
+        f"At least {task.min_reports:,} reports must be complete, there at all parties, of at most "
         f"{task.users:,}."
     )
     known = (
@@ -255,7 +255,7 @@ def _description(task: Task) -> list[str]:
     pairs = [
         ("Values", f"{kind} from {task.lower:g} to {task.upper:g}, in {steps}"),
         ("Clients", f"at most {task.users:,}"),
-        ("Complete reports (n_min)", f"at least {task.min_honest:,}, or nothing is released"),
+        ("Complete reports (n_min)", f"at least {task.min_reports:,}, or nothing is released"),
         ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),
         ("Modulus", f"{task.modulus} ({Zq(task.modulus).bits} bits)"),
         ("Error", f"{task.protocol.mse**0.5:.4g} (sum of all, root mean square, at most)"),

@@ -129,10 +129,10 @@ class Shuffler:
         except ValueError as error:
             raise Refused("batchRejected", str(error)) from None
         task = self.seat.task
-        if not task.min_honest <= len(ids) <= task.users:
+        if not task.min_reports <= len(ids) <= task.users:
             raise Refused(
                 "batchRejected",
-                f"a batch must be of {task.min_honest} to {task.users} reports, got {len(ids)}",
+                f"a batch must be of {task.min_reports} to {task.users} reports, got {len(ids)}",
             )
         digest = agreed_digest(task.id, data)
 

@@ -115,14 +115,16 @@ class Task:
     users : int
         Clients that may take part.
     min_honest : int
-        Complete reports without which nothing is released; the guarantee counts on so many honest
-        clients.
+        Honest clients in what is released, on whom the guarantee counts.
     epsilon, delta : Fraction
         The guarantee for each client, under replacement of its value.
     lower, upper : float
         Public bounds of the values.
     integers : bool
         Whether values are integers.
+    corrupt_clients : int
+        The guarantee holds while no more of the clients in it are dishonest: programs count
+        reports, and cannot tell. Nothing is released for fewer complete reports than `min_reports`.
     corrupt_shufflers : int
         The guarantee holds while no more of the shufflers collude with the analyzer.
     precision, modulus, messages : int
@@ -153,6 +155,7 @@ class Task:
     lower: float
     upper: float
     integers: bool
+    corrupt_clients: int
     corrupt_shufflers: int
     precision: int
     modulus: int
@@ -185,6 +188,7 @@ class Task:
                 f"and {self.opens.strftime(_MOMENT)}"
             )
         protocol = self.protocol
+        integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
         if len(self.shufflers) != self.columns:
             raise ValueError(
                 f"shufflers must be {self.columns} addresses, one for each shuffled message, "
@@ -217,6 +221,7 @@ class Task:
         upper: float = 1.0,
         integers: bool = False,
         min_honest: int | None = None,
+        corrupt_clients: int = 0,
         corrupt_shufflers: int = 0,
         precision: int | None = None,
         modulus: int | None = None,
@@ -252,6 +257,7 @@ class Task:
             lower=chosen.lower,
             upper=chosen.upper,
             integers=chosen.integers,
+            corrupt_clients=integer("corrupt_clients", corrupt_clients),
             corrupt_shufflers=chosen.secure_sum.corrupt_shufflers,
             precision=chosen.precision,
             modulus=chosen.modulus,
@@ -273,6 +279,11 @@ class Task:
             messages=self.messages, min_honest=self.min_honest, lower=self.lower, upper=self.upper,
             integers=self.integers, corrupt_shufflers=self.corrupt_shufflers,
         )  # fmt: skip
+
+    @property
+    def min_reports(self) -> int:
+        """Complete reports without which nothing is released."""
+        return self.min_honest + self.corrupt_clients
 
     @property
     def columns(self) -> int:
@@ -357,7 +368,7 @@ class Task:
                 f"guarantee   {protocol.guarantee}",
                 *(f"            {condition}" for condition in protocol.guarantee.conditions),
                 f"clients     at most {self.users:,}; nothing is released for fewer than "
-                f"{self.min_honest:,}",
+                f"{self.min_reports:,}, of whom {self.corrupt_clients:,} may be dishonest",
                 f"values      {'integers' if self.integers else 'numbers'} from {self.lower:g} to "
                 f"{self.upper:g}, in {self.precision:,} steps",
                 f"modulus     {self.modulus}, {Zq(self.modulus).bits} bits: the noisy sum has room",

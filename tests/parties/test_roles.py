@@ -95,6 +95,19 @@ def test_too_few_complete_reports(world):
     assert world.analyzer.state == "stopped"
 
 
+def test_dishonest_clients_need_more_reports(tmp_path, quiet):
+    """Six users, three of them honest and two perhaps not: five reports, at every party."""
+    world = World(small_task(corrupt_clients=2), tmp_path)
+    assert world.task.min_reports == 5
+    filled(world)
+    world.analyzer.close()
+    ids = world.shufflers[1].ids()
+    refused("batchRejected", world.shufflers[1].agree, ids)
+    with pytest.raises(Stopped, match=r"4 reports are complete, .* fewer than 5"):
+        world.analyzer.release()
+    world.stop()
+
+
 def test_the_same_report_again(world):
     report = world.report(1)
     assert world.send(0, report) == all_of(world, Outcome.ACCEPTED)

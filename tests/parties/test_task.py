@@ -64,7 +64,8 @@ def test_no_two_tasks_are_the_same():
 
 CHANGES = {
     "users": 1001, "min_honest": 999, "epsilon": "2", "delta": "1/100", "lower": (-1.0).hex(),
-    "upper": (2.0).hex(), "integers": True, "corrupt_shufflers": 1, "precision": 3,
+    "upper": (2.0).hex(), "integers": True, "corrupt_clients": 7, "corrupt_shufflers": 1,
+    "precision": 3,
     "modulus": str(2**40), "messages": 7, "analyzer": "https://b.example",
     "public_key": encoded(bytes(range(1, 33))), "opens": "2029-12-31T23:00:00Z",
     "closes": "2030-01-01T02:00:00Z", "nonce": encoded(bytes(16)),
@@ -75,7 +76,7 @@ CHANGES = {
 @pytest.mark.parametrize("part", CHANGES)
 def test_every_part_is_in_the_hash_or_refused(part):
     """Where a changed part still makes a task, it is another one."""
-    task = new()
+    task = new(min_honest=900)
     values = json.loads(task.to_json())
     assert set(values) == set(CHANGES) | {"version"}
     values[part] = CHANGES[part]
@@ -84,7 +85,9 @@ def test_every_part_is_in_the_hash_or_refused(part):
         other = Task.from_json(text)
     except ValueError:
         # whatever the protocol computes is bound by the parameters
-        assert part not in {"analyzer", "public_key", "opens", "closes", "nonce", "shufflers"}
+        assert part not in {
+            "analyzer", "public_key", "opens", "closes", "nonce", "shufflers", "corrupt_clients",
+        }  # fmt: skip
     else:
         assert other.id != task.id
 
@@ -105,6 +108,8 @@ WRONG = [
     ("users", "6"), ("users", 6.0), ("users", True), ("users", 0), ("users", None),
     ("epsilon", 1), ("epsilon", "1/0"), ("epsilon", "nan"), ("delta", "-1"), ("delta", "2"),
     ("lower", 0), ("lower", "inf"), ("lower", "0x1p+9999"), ("upper", "nan"), ("integers", 1),
+    ("corrupt_clients", -1), ("corrupt_clients", 1), ("corrupt_clients", True),
+    ("corrupt_clients", "0"),
     ("precision", 1 << 60), ("modulus", 4096), ("modulus", "1"), ("messages", 1),
     ("messages", 10**9), ("shufflers", "https://s.example"), ("shufflers", []),
     ("shufflers", ["https://a.example"] * 5), ("shufflers", [1, 2, 3, 4, 5]),
