@@ -19,7 +19,7 @@ demo: .venv/installed-parquet ## a private sum and mean of real data
 	$(BIN)/ikos demo
 
 demo-parties: .venv/installed-parties ## a private sum between programs on this machine
-	$(BIN)/python -m ikos.parties.demo
+	$(BIN)/python -m ikos.cli.demo_parties
 
 test: .venv/installed-test ## the quick tests, on two processes
 	$(PYTEST) -m "not slow" -n 2

@@ -15,17 +15,16 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
 
+from ikos.cli import demo_parties as demo
 from ikos.datasets import load_anes96
-from ikos.parties import demo
 
-PROGRAM = [sys.executable, "-m", "ikos.parties.demo"]
 LINUX = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes in /proc")
 
 
 def small(clients, before="pass"):
     """Return a command that runs the demonstration with fewer clients and a smaller task."""
     text = (
-        f"from ikos.parties import demo; from ikos.cli import execute; demo.CLIENTS = {clients}; "
+        f"from ikos.cli import demo_parties as demo, execute; demo.CLIENTS = {clients}; "
         f"demo.MIN_HONEST = {clients - 10}; demo.DELTA = '0.5'; demo.EPSILON = 10; {before}; "
         "execute(demo.command, demo.NAME)"
     )
@@ -115,7 +114,7 @@ def test_a_party_that_does_not_start(tmp_path):
 def test_without_the_extra(tmp_path, missing):
     text = (
         f"import sys; sys.modules[{missing!r}] = None; import runpy; sys.argv = ['demo']; "
-        "runpy.run_module('ikos.parties.demo', run_name='__main__')"
+        "runpy.run_module('ikos.cli.demo_parties', run_name='__main__')"
     )
     done = run([sys.executable, "-c", text], tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""``python -m ikos.parties.demo``: a private sum between programs on this machine, at once.
+"""``python -m ikos.cli.demo_parties``: a private sum between programs on this machine, at once.
 
 Five shufflers and an analyzer run as they would in earnest, ``ikos serve``, each with a folder and
 a port of its own; two thousand clients report to them, and one that stops half-way. What is
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-NAME = "python -m ikos.parties.demo"
+NAME = "python -m ikos.cli.demo_parties"
 CLIENTS = 2000
 SHUFFLERS = 5
 MIN_HONEST = 1900
@@ -75,7 +75,7 @@ class _Look:
     on_disk: tuple[int, ...]
 
 
-@click.command("ikos.parties.demo", cls=Command)
+@click.command("ikos.cli.demo_parties", cls=Command)
 def command() -> None:
     """Run a private sum between an analyzer and five shufflers on this machine.
 
