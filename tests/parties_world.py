@@ -10,9 +10,10 @@ from parties_tasks import KEY
 
 from ikos.parties import tokens
 from ikos.parties.analyzer import Analyzer
+from ikos.parties.refused import Refused
 from ikos.parties.reports import Report
 from ikos.parties.seats import AnalyzerSeat, Seat, write_seats
-from ikos.parties.shuffler import Refused, Shuffler
+from ikos.parties.shuffler import Shuffler
 
 
 class LostError(OSError):

@@ -28,12 +28,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ikos.parties import tokens
 from ikos.parties.collection import Collection, Outcome
 from ikos.parties.envelopes import read_clear
+from ikos.parties.refused import Refused
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
 from ikos.parties.store import Full
 from ikos.parties.task import decoded
 
-__all__ = ["Desk", "Meter", "Problem", "Service", "command"]
+__all__ = ["Desk", "Meter", "Service", "body_of", "command", "log", "public_status"]
 
 BODY_SECONDS = 10.0
 _OUTCOMES = {
@@ -61,35 +62,6 @@ _STATUS = {
 }
 
 log = logging.getLogger("ikos.parties")
-
-
-class Problem(Exception):  # noqa: N818
-    """An answer other than the one that was hoped for.
-
-    Parameters
-    ----------
-    name : str
-        One of those that have a status.
-    detail : str
-        For people; nothing private.
-    """
-
-    def __init__(self, name: str, detail: str) -> None:
-        super().__init__(detail)
-        self.name = name
-        self.detail = detail
-
-    def response(self) -> Response:
-        """Return it as RFC 9457 says."""
-        headers = {"Retry-After": "1"} if self.name in ("tooManyRequests", "storeFull") else None
-        if self.name == "unauthorized":
-            headers = {"WWW-Authenticate": "Bearer"}
-        return JSONResponse(
-            {"type": f"urn:ikos:parties:{self.name}", "detail": self.detail},
-            status_code=_STATUS[self.name],
-            headers=headers,
-            media_type="application/problem+json",
-        )
 
 
 class Desk(Protocol):
@@ -223,12 +195,12 @@ class Service:
             start = time.monotonic()
             try:
                 response, name = await handler(request), "done"
-            except Problem as problem:
-                response, name = problem.response(), problem.name
+            except Refused as refused:
+                response, name = _problem(refused), refused.name
             except Full:
                 log.error("the store cannot be written to: is the disk full?")
-                full = Problem("storeFull", "nothing was kept; try again later")
-                response, name = full.response(), full.name
+                full = Refused("storeFull", "nothing was kept; try again later")
+                response, name = _problem(full), full.name
             self.meter.add(name, time.monotonic() - start)
             return response
 
@@ -238,7 +210,7 @@ class Service:
         """Return the desk of the task that is asked for."""
         found = self.desks.get(request.path_params["task"])
         if found is None:
-            raise Problem("unrecognizedTask", "there is no such task here")
+            raise Refused("unrecognizedTask", "there is no such task here")
         return found
 
     async def _health(self, request: Request) -> Response:
@@ -259,26 +231,26 @@ class Service:
     async def _report(self, request: Request) -> Response:
         desk = self.desk(request)
         if not self._rate.allows():
-            raise Problem("tooManyRequests", "too many reports at once; try again")
+            raise Refused("tooManyRequests", "too many reports at once; try again")
         token = tokens.digest(_bearer(request))
         if token not in desk.seat.tokens:
-            raise Problem("unauthorized", "this token is not one of the task's")
+            raise Refused("unauthorized", "this token is not one of the task's")
         try:
             number = decoded("the report's id", request.path_params["report"], ID_BYTES)
         except ValueError as error:
-            raise Problem("invalidMessage", str(error)) from None
+            raise Refused("invalidMessage", str(error)) from None
         part = await body_of(request, desk.seat.part_bytes)
         wanted = f"sha-256=:{base64.b64encode(hashlib.sha256(part).digest()).decode()}:"
         if request.headers.get("content-digest") != wanted:
-            raise Problem("invalidMessage", "the content is not that of its Content-Digest")
+            raise Refused("invalidMessage", "the content is not that of its Content-Digest")
         if desk.seat.party == 0:
             try:
                 read_clear(part, desk.seat.task)
             except ValueError as error:
-                raise Problem("invalidMessage", str(error)) from None
+                raise Refused("invalidMessage", str(error)) from None
         outcome = await asyncio.wrap_future(desk.collection.accept(number, token, part))
         if outcome in _OUTCOMES:
-            raise Problem(*_OUTCOMES[outcome])
+            raise Refused(*_OUTCOMES[outcome])
         return Response(status_code=201 if outcome is Outcome.ACCEPTED else 200)
 
     async def _close(self, request: Request) -> Response:
@@ -287,6 +259,21 @@ class Service:
         await run_in_threadpool(desk.collection.close)
         log.info("task closed by order")
         return JSONResponse(await run_in_threadpool(public_status, desk))
+
+
+def _problem(refused: Refused) -> Response:
+    """Return the answer for what is refused, as RFC 9457 says."""
+    headers = None
+    if refused.name in ("tooManyRequests", "storeFull"):
+        headers = {"Retry-After": "1"}
+    elif refused.name == "unauthorized":
+        headers = {"WWW-Authenticate": "Bearer"}
+    return JSONResponse(
+        {"type": f"urn:ikos:parties:{refused.name}", "detail": refused.detail},
+        status_code=_STATUS[refused.name],
+        headers=headers,
+        media_type="application/problem+json",
+    )
 
 
 def public_status(desk: Desk) -> dict[str, Any]:
@@ -305,7 +292,7 @@ def public_status(desk: Desk) -> dict[str, Any]:
 def command(request: Request, seat: Seat) -> None:
     """Refuse a request that does not show the secret that commands this party."""
     if not seat.commanded_by(_bearer(request)):
-        raise Problem("unauthorized", "this needs the task's control")
+        raise Refused("unauthorized", "this needs the task's control")
 
 
 def _bearer(request: Request) -> bytes:
@@ -315,7 +302,7 @@ def _bearer(request: Request) -> bytes:
             raise ValueError
         return tokens.from_text(text)
     except ValueError:
-        raise Problem("unauthorized", "this needs a bearer token") from None
+        raise Refused("unauthorized", "this needs a bearer token") from None
 
 
 async def body_of(request: Request, size: int, *, exactly: bool = True) -> bytes:
@@ -338,11 +325,11 @@ async def body_of(request: Request, size: int, *, exactly: bool = True) -> bytes
                 parts.append(piece)
                 length += len(piece)
                 if length > size:
-                    raise Problem("invalidMessage", wanted)
+                    raise Refused("invalidMessage", wanted)
     except TimeoutError:
-        raise Problem("tooSlow", "the content did not come in time") from None
+        raise Refused("tooSlow", "the content did not come in time") from None
     except ClientDisconnect:
-        raise Problem("invalidMessage", "the content ended early") from None
+        raise Refused("invalidMessage", "the content ended early") from None
     if exactly and length != size:
-        raise Problem("invalidMessage", wanted)
+        raise Refused("invalidMessage", wanted)
     return b"".join(parts)

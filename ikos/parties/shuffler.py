@@ -15,11 +15,12 @@ from itertools import pairwise
 
 from ikos.parties import collection
 from ikos.parties.collection import Collection
+from ikos.parties.refused import Refused
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
 from ikos.parties.store import Store
 
-__all__ = ["Refused", "Shuffler", "agreed_digest", "split_ids"]
+__all__ = ["Shuffler", "agreed_digest", "split_ids"]
 
 SCHEMA = (
     collection.SCHEMA
@@ -28,23 +29,6 @@ SCHEMA = (
 _AGREED = "agreed"
 _SENT = "sent"
 _CHUNK = 512  # envelopes that are sent together
-
-
-class Refused(Exception):  # noqa: N818
-    """What a shuffler does not do.
-
-    Parameters
-    ----------
-    name : str
-        Of the problem, for programs.
-    detail : str
-        For people; nothing private.
-    """
-
-    def __init__(self, name: str, detail: str) -> None:
-        super().__init__(detail)
-        self.name = name
-        self.detail = detail
 
 
 def agreed_digest(task_id: bytes, ids: bytes) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
 
 import httpx
 from starlette.applications import Starlette
@@ -12,15 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from ikos.parties.refused import Refused
 from ikos.parties.remote import agreement_of
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
-from ikos.parties.service import Problem, Service, body_of, command, log, public_status
-from ikos.parties.shuffler import Refused, Shuffler
+from ikos.parties.service import Service, body_of, command, log, public_status
+from ikos.parties.shuffler import Shuffler
 
 __all__ = ["application", "shuffler"]
-
-_T = TypeVar("_T")
 
 
 def shuffler(seat: Seat, client: httpx.Client) -> Shuffler:
@@ -31,29 +29,29 @@ def shuffler(seat: Seat, client: httpx.Client) -> Shuffler:
 class _Service(Service):
     async def _ids(self, request: Request) -> Response:
         desk = self._commanded(request)
-        return Response(await _asked(desk.ids), media_type="application/octet-stream")
+        return Response(await run_in_threadpool(desk.ids), media_type="application/octet-stream")
 
     async def _agree(self, request: Request) -> Response:
         desk = self._commanded(request)
         ids = await body_of(request, ID_BYTES * desk.seat.task.users, exactly=False)
-        digest = await _asked(desk.agree, ids)
+        digest = await run_in_threadpool(desk.agree, ids)
         log.info("batch agreed")
         return JSONResponse({"digest": digest})
 
     async def _agreement(self, request: Request) -> Response:
         digest = await run_in_threadpool(self.desk(request).agreement)
         if digest is None:
-            raise Problem("notFound", "no batch was agreed")
+            raise Refused("notFound", "no batch was agreed")
         return JSONResponse({"digest": digest})
 
     async def _batch(self, request: Request) -> Response:
-        pieces = await _asked(self._commanded(request).batch)
+        pieces = await run_in_threadpool(self._commanded(request).batch)
         log.info("batch released")
         return StreamingResponse(pieces, media_type="application/octet-stream")
 
     async def _forget(self, request: Request) -> Response:
         desk = self._commanded(request)
-        await _asked(desk.forget)
+        await run_in_threadpool(desk.forget)
         log.info("batch deleted")
         return JSONResponse(await run_in_threadpool(public_status, desk))
 
@@ -70,14 +68,6 @@ class _Service(Service):
             self.route("/tasks/{task}/batch", self._batch, "GET"),
             self.route("/tasks/{task}/batch", self._forget, "DELETE"),
         )
-
-
-async def _asked(work: Callable[..., _T], *arguments: Any) -> _T:
-    """Do something in a thread, with what a shuffler refuses as a problem."""
-    try:
-        return await run_in_threadpool(work, *arguments)
-    except Refused as refused:
-        raise Problem(refused.name, refused.detail) from None
 
 
 def application(desks: Mapping[str, Shuffler], *, rate: float) -> Starlette:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import logging
+import re
 import shutil
 import threading
 import time
@@ -352,8 +353,9 @@ def test_a_full_disk(net, monkeypatch, caplog):
 
 def test_a_request_that_is_given_up_stops_nobody_else(net):
     """As those are that a server which stops no longer waits for."""
-    held = threading.Event()
-    net.desks[1].store.write(lambda _: held.wait(60))
+    begun, held = threading.Event(), threading.Event()
+    net.desks[1].store.write(lambda _: begun.set() or held.wait(60))
+    assert begun.wait(60)  # what comes now is not of the same transaction
     given_up, report = Report.make(net.task, 1), Report.make(net.task, 0)
 
     async def give_up():
@@ -703,3 +705,10 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
     answer = net.put(0, 0, Report(report.id, (wrong, *report.parts[1:])))
     assert "element of the group" in refused(answer, 400, "invalidMessage")
     assert net.put(0, 0, report).status_code == 201
+
+
+def test_whatever_is_refused_has_a_status():
+    """A name without one would be an error of the program, in the middle of an answer."""
+    text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
+    named = set(re.findall(r'(?:Refused\(\s*|Outcome\.\w+: \()"(\w+)"', text))
+    assert named == set(service._STATUS)

@@ -22,8 +22,9 @@ from parties_world import LostError, World
 from ikos.parties import collection, store
 from ikos.parties.analyzer import Stopped
 from ikos.parties.collection import Outcome
+from ikos.parties.refused import Refused
 from ikos.parties.reports import Report
-from ikos.parties.shuffler import Refused, agreed_digest, split_ids
+from ikos.parties.shuffler import agreed_digest, split_ids
 from ikos.parties.task import Task
 
 COLUMNS = small_task().columns
