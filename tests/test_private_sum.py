@@ -115,10 +115,15 @@ def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
     x = np.linspace(0, 1, n)
     protocol = PrivateSum(n, 1, 0.5, min_honest=min_honest, messages=1)
     rng = DeterministicRandom(4)
-    hits = 0
-    for _ in range(runs):
-        low, high = protocol.run(x, rng).interval(0.9)
-        hits += low <= x.sum() <= high
+    results = [protocol.run(x, rng) for _ in range(runs)]
+    # of every run the same width, about its estimate
+    low, high = results[0].interval(0.9)
+    reach = (high - low) / 2
+    for result in results[-3:]:
+        assert result.interval(0.9) == pytest.approx(
+            (result.estimate - reach, result.estimate + reach)
+        )
+    hits = sum(abs(result.estimate - x.sum()) <= reach for result in results)
     assert stats.binom(runs, 0.9).cdf(1699) < 1e-9
     assert hits >= 1700
     assert hits <= 1960  # and is not wasteful: 98 % at most

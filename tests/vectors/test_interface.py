@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,19 @@ def fixture_case(request: pytest.FixtureRequest) -> Case:
 
 def data(case: Case, protocol: Any, users: int | None = None) -> NDArray[np.float64]:
     return vectors(protocol.domain, case.few if users is None else users)
+
+
+GROUPS, EACH = 50, 9
+
+
+@cache
+def sample(case: Case) -> tuple[NDArray[np.float64], list[VectorResult]]:
+    """Return the errors of independent runs, and the first and the last results."""
+    protocol = case.small()
+    x, rng = data(case, protocol), DeterministicRandom(5)
+    results = [protocol.run(x, rng) for _ in range(GROUPS * EACH)]
+    errors = np.array([result.estimate for result in results]) - x.sum(axis=0)
+    return errors, [results[0], results[-1]]
 
 
 def test_every_protocol_is_registered() -> None:
@@ -120,33 +134,35 @@ def test_unbiased_and_as_accurate_as_it_says(case: Case) -> None:
     most 1/9, for each coordinate; of 50 such means no more than a binomial quantile. A bias of
     twice that root, or an error whose root is four times as large, fails.
     """
-    protocol, groups, each = case.small(), 50, 9
-    x, rng = data(case, protocol), DeterministicRandom(5)
-    truth = x.sum(axis=0)
-    errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(groups * each)])
+    protocol = case.small()
+    errors, _ = sample(case)
     scale = math.sqrt(protocol.error(case.few).coordinate.mean_square)
-    means = errors.reshape(groups, each, -1).mean(axis=1)
+    means = errors.reshape(GROUPS, EACH, -1).mean(axis=1)
     outside = (np.abs(means) > scale).sum(axis=0)
-    allowed = stats.binom.isf(FALSE_ALARM / x.shape[1], groups, 1 / 9)
+    allowed = stats.binom.isf(FALSE_ALARM / errors.shape[1], GROUPS, 1 / EACH)
     assert outside.max() <= allowed
     # the same of the mean square, by Markov's inequality
-    squares = (errors**2).sum(axis=1).reshape(groups, each).mean(axis=1)
+    squares = (errors**2).sum(axis=1).reshape(GROUPS, EACH).mean(axis=1)
     above = int((squares > 4 * protocol.error(case.few).mean_square).sum())
-    assert above <= stats.binom.isf(FALSE_ALARM, groups, 1 / 4)
+    assert above <= stats.binom.isf(FALSE_ALARM, GROUPS, 1 / 4)
     # and not absurdly small beside the claim: on some data the error is as large as said, but
     # here it is only checked not to be a ten-thousandth
     assert np.median(squares) > 1e-4 * protocol.error(case.few).mean_square
 
 
 def test_intervals_cover(case: Case) -> None:
-    protocol, runs = case.small(), 100
-    x, rng = data(case, protocol), DeterministicRandom(6)
-    truth = x.sum(axis=0)
-    missed = 0
-    for _ in range(runs):
-        low, high = protocol.run(x, rng).interval(0.9, simultaneous=True)
-        missed += not ((low <= truth) & (truth <= high)).all()
-    assert missed <= stats.binom.isf(FALSE_ALARM, runs, 0.1)
+    """Those of every run are as wide, about its estimate."""
+    errors, results = sample(case)
+    reach = np.array(
+        [
+            (result.estimate - low, high - result.estimate)
+            for result in results
+            for low, high in (result.interval(0.9, simultaneous=True),)
+        ]
+    )
+    assert reach == pytest.approx(np.broadcast_to(reach[0, 0], reach.shape))
+    missed = int((np.abs(errors) > reach[0, 0]).any(axis=1).sum())
+    assert missed <= stats.binom.isf(FALSE_ALARM, GROUPS * EACH, 0.1)
 
 
 def test_result_says_what_was_run(case: Case) -> None:
