@@ -185,7 +185,7 @@ def test_extra_noise_against_users_who_add_none():
 
 @pytest.mark.parametrize("messages", [1, 2])
 def test_digits_are_those_of_the_encoded_value(messages):
-    protocol = RecursiveSum(5000, 1.0, 1e-6, messages=messages)
+    protocol = RecursiveSum(10**4, 1.0, 1e-8, messages=messages)
     digits = protocol.digits
     values = np.arange(digits.precision + 1)
     got = np.array(list(protocol._digits(values)))
