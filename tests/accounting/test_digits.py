@@ -64,12 +64,13 @@ def added_up(found, n, delta, composition):
     return epsilon
 
 
-def test_basic_composition_is_what_it_says():
+@pytest.mark.parametrize("messages", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_basic_composition_is_what_it_says(messages):
     n, delta = 10**4, 1e-8
-    found = optimized_digits(n, 1.0, delta, 3, composition="basic")
+    found = optimized_digits(n, 1.0, delta, messages, composition="basic")
     assert 1 - 1e-4 < added_up(found, n, delta, "basic") <= 1 + 1e-5
     check(found, n, 1.0, delta)
-    assert found.mse(n) >= optimized_digits(n, 1.0, delta, 3).mse(n)
+    assert found.mse(n) >= optimized_digits(n, 1.0, delta, messages).mse(n)
 
 
 def test_advanced_composition_is_what_it_says_and_seldom_helps():
