@@ -1,8 +1,8 @@
 """Composition against enumeration and against another library's accountant."""
 
-import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import LossLattice, blanket_losses, composed_divergence
 
 
+@cache
 def pair(blanket):
     """Return the laws, for x and for x', of (A, B, M): what the blanket's adversary sees."""
     n, k, gamma = blanket.n, blanket.k, float(blanket.gamma)
@@ -33,13 +34,11 @@ def pair(blanket):
 
 
 def product_divergence(epsilon, blankets):
-    pairs = [pair(blanket) for blanket in blankets]
-    total = 0.0
-    for views in itertools.product(*(first for first, _ in pairs)):
-        p = math.prod(first[view] for (first, _), view in zip(pairs, views, strict=True))
-        q = math.prod(second[view] for (_, second), view in zip(pairs, views, strict=True))
-        total += max(0.0, p - math.exp(epsilon) * q)
-    return total
+    first, second = np.ones(1), np.ones(1)
+    for one, other in map(pair, blankets):
+        first = np.outer(first, [one[view] for view in one]).ravel()
+        second = np.outer(second, [other[view] for view in one]).ravel()
+    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
 
 TWO = [ResponseBlanket(8, 3, Fraction(1, 2)), ResponseBlanket(10, 2, Fraction(2, 5))]
@@ -70,8 +69,7 @@ def test_of_one_message_it_is_the_divergence_itself():
         assert found <= single * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0])
-def test_it_agrees_with_another_library(epsilon):
+def test_it_agrees_with_another_library():
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     blankets = [ResponseBlanket(40, 3, Fraction(1, 3)), ResponseBlanket(60, 2, Fraction(1, 4))]
     composed = None
@@ -83,10 +81,11 @@ def test_it_agrees_with_another_library(epsilon):
             lower, upper, pessimistic_estimate=True, value_discretization_interval=1e-4
         )
         composed = loss if composed is None else composed.compose(loss)
-    theirs = composed.get_delta_for_epsilon(epsilon)
-    ours = composed_divergence(epsilon, blankets, delta=theirs, cells=400)
-    assert ours <= theirs * (1 + 1e-6)  # theirs rounds every loss up
-    assert ours >= theirs * 0.99
+    for epsilon in (0.5, 1.0):
+        theirs = composed.get_delta_for_epsilon(epsilon)
+        ours = composed_divergence(epsilon, blankets, delta=theirs, cells=400)
+        assert ours <= theirs * (1 + 1e-6)  # theirs rounds every loss up
+        assert ours >= theirs * 0.99
 
 
 def test_small_deltas_keep_their_precision():
