@@ -44,7 +44,17 @@ def run_page(text: str, name: str) -> str:
     return "".join(report)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+SEARCHES = ("errata", "vectors")
+"""Pages of which single lines search for seconds."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.stem in SEARCHES))
+        for page in PAGES
+    ],
+)
 def test_page(page: Path) -> None:
     assert run_page(page.read_text(encoding="utf-8"), page.name) == ""
 
