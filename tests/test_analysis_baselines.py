@@ -119,6 +119,7 @@ def test_two_views_are_below_the_composed_bound():
     assert 0.05 * high < low < high <= 1e-6
 
 
+@pytest.mark.slow
 def test_the_floor_is_below_what_the_search_finds():
     floor = program("digit_floor")
     n, delta = 1000, 1e-6
@@ -309,8 +310,8 @@ def test_the_data_of_figure_2():
 
 def test_figure_2_holds_what_was_measured():
     module = program("bbgn20_figure_2")
-    found = list(module.measure_all(20, 1, (1000,)))
-    figure = module.error_figure(found, 20)
+    found = list(module.measure_all(3, 1, (1000,)))
+    figure = module.error_figure(found, 3)
     assert len(figure.axes) == 4
     for number, axes in enumerate(figure.axes):
         kind = module.DATA[number % 2]
