@@ -113,7 +113,9 @@ def test_the_table_has_models_notes_and_sources(run):
     "options",
     [
         ("--users", "19", "--epsilon", "0.1"),
-        ("--users", "10^4", "--epsilon", "1", "--delta", "1e-30"),
+        pytest.param(
+            ("--users", "10^4", "--epsilon", "1", "--delta", "1e-30"), marks=pytest.mark.slow
+        ),
         ("--users", "10^5", "--epsilon", "0.5", "--upper", "1e100"),
         ("--users", "3", "--epsilon", "2", "--delta", "0.3", "--upper", "1e-90"),
     ],
