@@ -466,7 +466,9 @@ def test_a_pool_is_interrupted_at_any_time(after):
 
 
 @POSIX
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_workers_end_with_a_program_that_is_killed(number):
     """They hold its output open: its reader gets to the end as soon as the last is gone."""
     process = subprocess.Popen(
