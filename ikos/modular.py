@@ -186,8 +186,15 @@ class Zq:
         else:
             self.subtract(a, b)
 
+    def put_on(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Set ``a`` to ``a + b``, as `add`, but leave reducing ``a`` to `finish`."""
+        if self.power_of_two and self.dtype != object:
+            np.add(a, b, out=a)
+        else:
+            self.add(a, b)
+
     def finish(self, a: NDArray[Any]) -> None:
-        """Reduce what `take_off` left, in place."""
+        """Reduce what `take_off` and `put_on` left, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
 

@@ -41,20 +41,55 @@ class Sharing:
         Shares of each user, at least 1.
     rng : RandomSource
         Where the secret comes from that all rows but the last are drawn from.
+    blank : bool
+        Whether ``x`` is memory alone, and all elements are still to be `put` there.
 
     Notes
     -----
-    `draw` may be called by several threads at once. The last row is complete once each block of
-    each other row was drawn with ``peel`` exactly once, and then `finish` was called.
+    `put` and `draw` may be called by several threads at once. The last row is complete once
+    everybody's elements were put there, each block of each other row was drawn with ``peel``
+    exactly once, and then `finish` was called for each block.
     """
 
-    def __init__(self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> None:
+    def __init__(
+        self,
+        x: NDArray[Any],
+        group: Zq,
+        messages: int,
+        rng: RandomSource,
+        *,
+        blank: bool = False,
+    ) -> None:
         self.last = x
         self.group = group
         self.messages = messages
         self.blocks = tuple(blocks(x.size, USERS))
         self._family = rng.family()
+        self._blank = np.full(len(self.blocks), blank)
         self._locks = [threading.Lock() for _ in range(min(_LOCKS, len(self.blocks)))]
+
+    def put(self, first: int, elements: NDArray[Any]) -> None:
+        """Add the elements of users to the last row, from user number ``first`` on."""
+        done = 0
+        while done < elements.size:
+            start = first + done
+            block = start // USERS
+            part = slice(start, min(self.blocks[block].stop, first + elements.size))
+            some = elements[done : done + part.stop - start]
+            done += some.size
+            with self._locks[block % _LOCKS]:
+                if self._blank[block] and part == self.blocks[block]:
+                    self.last[part] = some
+                    self._blank[block] = False
+                    continue
+                self._begin(block)
+                self.group.put_on(self.last[part], some)
+
+    def _begin(self, block: int) -> None:
+        """Make a blank block zeros: where it is changed first, so that its memory is found once."""
+        if self._blank[block]:
+            self.last[self.blocks[block]] = 0
+            self._blank[block] = False
 
     def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
         """Overwrite ``out`` with one block of a row other than the last.
@@ -79,12 +114,13 @@ class Sharing:
             source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
+                    self._begin(block)
                     self.group.take_off(last[part], out[part])
 
-    def finish(self) -> None:
-        """Reduce the last row, when all others were taken off it."""
-        for part in blocks(self.last.size, _STEP):
-            self.group.finish(self.last[part])
+    def finish(self, block: int) -> None:
+        """Reduce one block of the last row, when all others were taken off it."""
+        self._begin(block)
+        self.group.finish(self.last[self.blocks[block]])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
@@ -113,5 +149,6 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
             sharing.draw(row, number, shares[row, block], peel=True)
-    sharing.finish()
+    for number in range(len(sharing.blocks)):
+        sharing.finish(number)
     return shares

@@ -93,7 +93,8 @@ def interrupts_kept() -> Generator[None, None, None]:
         yield
         check_interrupt()
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if signal.getsignal(signal.SIGINT) is note:  # and no other that was set in the meantime
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _came.clear()
 
 
@@ -161,7 +162,11 @@ def _named(pool: str) -> list[threading.Thread]:
 
 
 def spread(
-    work: Callable[..., _T], tasks: Iterable[tuple[Any, ...]], executor: Executor | None
+    work: Callable[..., _T],
+    tasks: Iterable[tuple[Any, ...]],
+    executor: Executor | None,
+    *,
+    ahead: int | None = None,
 ) -> Generator[_T, None, None]:
     """Yield the results of tasks in their order; a bounded number of them is under way.
 
@@ -173,6 +178,9 @@ def spread(
         Arguments of each.
     executor : Executor or None
         Where to run; here, one after the other, for None.
+    ahead : int, optional
+        How many may be under way, or done while an earlier one is not; by default four for each
+        worker. None waits for a slow one before it if that is all of them.
     """
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
@@ -180,12 +188,12 @@ def spread(
         for task in tasks:
             yield work(*task)
         return
-    workers = getattr(executor, "_max_workers", None) or _WORKERS
+    most = ahead or 4 * (getattr(executor, "_max_workers", None) or _WORKERS)
     under_way: deque[Future[_T]] = deque()
     try:
         for task in tasks:
             under_way.append(executor.submit(work, *task))
-            if len(under_way) >= 4 * workers:
+            if len(under_way) >= most:
                 yield _first(under_way)
         while under_way:
             yield _first(under_way)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import nullcontext
 from fractions import Fraction
 from itertools import pairwise, product
@@ -63,13 +63,23 @@ class Recorder:
 # The same messages
 
 
+def slowly(elements: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
+    """Yield elements so many at a time, after others had time to go on without them."""
+    for start in range(0, elements.size, size):
+        time.sleep(0.001)
+        yield elements[start : start + size]
+
+
 @each_group
 @each_setting
 @pytest.mark.parametrize("cut", [1 << 18, 7])
 def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
     monkeypatch: pytest.MonkeyPatch, q: int, shuffler: str, clear: bool, cut: int
 ) -> None:
-    """For every number of threads, every longest piece, and blocks of users of any size."""
+    """For every number of threads, every longest piece, and blocks of users of any size.
+
+    And whether elements are there at the beginning, or come while others are at work.
+    """
     monkeypatch.setattr(sharing, "USERS", cut)
     for n, messages in product((1, 40), (1, 2, 5)):
         if messages == 1 and clear and shuffler == "single":
@@ -77,14 +87,18 @@ def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
         protocol = SecureSum(n, q, messages=messages, shuffler=shuffler, clear_share=clear)
         x = [(i * i * 7919 + q - 1) % q for i in range(n)]
         view = protocol.shuffle(protocol.share(x, DeterministicRandom(1)))
-        for threads, longest in product((1, 2, 3), (10, 90, 10**9)):
+        for threads, longest, size in product((1, 2, 3), (10, 90, 10**9), (0, 30)):
             recorder, rng = Recorder(protocol.group), DeterministicRandom(1)
             rng.streams()  # those of the clients
             elements = protocol.checked(x)
+            encoded = slowly(elements, size) if size else None
+            if size:
+                elements = elements[::-1].copy()  # any memory
             total = mixed_sum(
                 elements,
                 protocol.setting,
                 rng,
+                encoded=encoded,
                 threads=threads,
                 receive=recorder,
                 longest=longest,
@@ -330,7 +344,7 @@ def test_a_last_row_that_is_not_reduced_is_caught(
         return 0
 
     assert unreduced() == piece_outside() == 0
-    monkeypatch.setattr(Sharing, "finish", lambda self: None)
+    monkeypatch.setattr(Sharing, "finish", lambda self, block: None)
     assert unreduced() > 50
     if not clear:  # else the last row is not in what the shufflers release
         with pytest.raises(AssertionError):
@@ -352,8 +366,8 @@ def test_two_sums_share_no_randomness() -> None:
 class Unlocked(Sharing):
     """Lets all threads change the last row at once."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._locks = [nullcontext()] * len(self._locks)  # type: ignore[list-item]
 
 
@@ -443,6 +457,24 @@ def test_a_wrong_plan_gives_a_wrong_sum(
 # Errors and interruptions
 
 
+def of_zeros(users: int, setting: Setting, **options: Any) -> int:
+    zeros = np.zeros(users, dtype=setting.group.dtype)
+    return mixed_sum(zeros, setting, DeterministicRandom(4), **options)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_elements_that_fail_end_the_sum(threads: int, error: type[BaseException]) -> None:
+    def failing() -> Iterator[NDArray[Any]]:
+        yield np.zeros(500, dtype=np.uint64)
+        raise error
+
+    before, setting = threading.active_count(), Setting(Zq(2**64), 7, True, False)
+    with pytest.raises(Interrupted if error is KeyboardInterrupt else error):
+        of_zeros(1000, setting, threads=threads, encoded=failing())
+    assert threading.active_count() == before
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -> None:
     before = threading.active_count()
@@ -453,13 +485,7 @@ def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -
 
     setting = Setting(Zq(2**64), 7, True, False)
     with pytest.raises(Interrupted, match=r"interrupted after 2 of 6 pieces") as caught:
-        mixed_sum(
-            np.zeros(1000, dtype=np.uint64),
-            setting,
-            DeterministicRandom(4),
-            threads=threads,
-            progress=interrupt,
-        )
+        of_zeros(1000, setting, threads=threads, progress=interrupt)
     assert caught.value.partial is None
     assert (caught.value.done, caught.value.trials) == (2, 6)
     assert threading.active_count() == before
@@ -485,13 +511,7 @@ def test_threads_stop_at_the_next_block_of_users(
     monkeypatch.setattr(Sharing, "draw", slowly)
     setting = Setting(Zq(2**64), 9, True, False)
     with pytest.raises(Interrupted):
-        mixed_sum(
-            np.zeros(1000, dtype=np.uint64),
-            setting,
-            DeterministicRandom(4),
-            threads=threads,
-            progress=interrupt,
-        )
+        of_zeros(1000, setting, threads=threads, progress=interrupt)
     assert drawn["blocks"] - stopped_at[0] < 400
 
 
@@ -507,13 +527,7 @@ def test_all_threads_together_hold_a_bounded_number_of_messages(
 
     for threads in (1, 4):
         longest.clear()
-        mixed_sum(
-            np.zeros(2000, dtype=np.uint64),
-            setting,
-            DeterministicRandom(4),
-            threads=threads,
-            receive=receive,
-        )
+        of_zeros(2000, setting, threads=threads, receive=receive)
         assert sum(longest) == 4 * 2000
         # expected to be half of it: this many more have probability below 2^-90
         assert threads * max(longest) < 2 * 1000
@@ -527,12 +541,7 @@ def test_an_interruption_while_clear_shares_are_added_is_one(
 
     monkeypatch.setattr(Zq, "sum", interrupt)
     with pytest.raises(Interrupted, match=r"interrupted after 6 of 6 pieces"):
-        mixed_sum(
-            np.zeros(10, dtype=np.uint64),
-            Setting(Zq(2**64), 7, True, False),
-            DeterministicRandom(4),
-            receive=lambda piece, messages: 0,
-        )
+        of_zeros(10, Setting(Zq(2**64), 7, True, False), receive=lambda piece, messages: 0)
 
 
 def test_a_thread_whose_start_is_interrupted_is_waited_for(
@@ -565,25 +574,14 @@ def test_an_analyzer_that_fails_ends_the_sum(threads: int) -> None:
 
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
-        mixed_sum(
-            np.zeros(1000, dtype=np.uint64),
-            Setting(Zq(2**64), 5, True, False),
-            DeterministicRandom(5),
-            threads=threads,
-            receive=fail,
-        )
+        of_zeros(1000, Setting(Zq(2**64), 5, True, False), threads=threads, receive=fail)
     assert threading.active_count() == before
 
 
 def test_progress_counts_every_piece() -> None:
     seen: list[tuple[int, int]] = []
-    mixed_sum(
-        np.zeros(10, dtype=np.uint32),
-        Setting(Zq(100), 6, False, False),
-        DeterministicRandom(6),
-        threads=2,
-        progress=lambda done, whole: seen.append((done, whole)),
-    )
+    setting = Setting(Zq(100), 6, False, False)
+    of_zeros(10, setting, threads=2, progress=lambda *told: seen.append(told))
     whole = seen[0][1]
     assert seen == [(done, whole) for done in range(1, whole + 1)]
 

@@ -81,7 +81,7 @@ class Block(Sharing):
             drawn = np.empty(here.stop - here.start, dtype=self.group.dtype)
             for row in range(self.messages - 1):
                 self.draw(row, place, drawn, peel=True)
-        self.finish()
+            self.finish(place)
 
     def row(self, row: int, out: NDArray[Any]) -> NDArray[Any]:
         """Overwrite ``out``, as long as the block, with the shares of one row, and return it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "Values",
     "add_up",
     "checked_blocks",
+    "encoded_blocks",
     "gathered",
     "iterator_or_array",
 ]
@@ -51,10 +52,8 @@ class Clients(Protocol):
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return values that were looked at; the first is user number ``first``."""
 
-    def encoded(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
-        """Return the group elements that users with checked values share; ``out``, if given."""
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return the group elements that users with checked values share."""
 
     def check_users(self, users: int, name: str) -> None:
         """Refuse too few users and too many."""
@@ -111,6 +110,18 @@ def iterator_or_array(clients: Clients, x: Values) -> NDArray[Any] | Iterator[Ar
     return clients.checked(x)
 
 
+def encoded_blocks(
+    clients: Clients, x: NDArray[Any] | Iterator[ArrayLike], streams: Callable[[int], RandomSource]
+) -> Iterator[NDArray[Any]]:
+    """Yield the group elements that everybody shares, `USERS` at a time.
+
+    By one thread: it is many short steps, at each of which threads would wait for each other, and
+    on two it took twice as long.
+    """
+    for number, values in enumerate(checked_blocks(clients, x)):
+        yield clients.encoded(values, streams(number))
+
+
 def gathered(clients: Clients, x: Values, rng: RandomSource) -> NDArray[Any]:
     """Return the group elements that everybody shares.
 
@@ -132,27 +143,13 @@ def gathered(clients: Clients, x: Values, rng: RandomSource) -> NDArray[Any]:
     ------
     TypeError, ValueError
         If a value is not one that the clients may have, or there are too few or too many.
-
-    Notes
-    -----
-    On one thread: it is many short steps, at each of which threads would wait for each other, and
-    on two it took twice as long.
     """
     given = iterator_or_array(clients, x)
-    streams, dtype = rng.streams(), clients.setting.group.dtype
-    if isinstance(given, Iterator):
-        found = [
-            clients.encoded(values, streams(number))
-            for number, values in enumerate(checked_blocks(clients, given))
-        ]
-        elements = np.concatenate(found) if found else np.empty(0, dtype=dtype)
-        clients.check_users(elements.size, "x")
-        return elements
-    clients.check_users(given.size, "x")
-    elements = np.empty(given.size, dtype=dtype)
-    for number, part in enumerate(blocks(given.size, USERS)):
-        values = clients.checked(given[part], part.start)
-        clients.encoded(values, streams(number), elements[part])
+    if not isinstance(given, Iterator):
+        clients.check_users(given.size, "x")
+    found = list(encoded_blocks(clients, given, rng.streams()))
+    elements = np.concatenate(found) if found else np.empty(0, dtype=clients.setting.group.dtype)
+    clients.check_users(elements.size, "x")
     return elements
 
 
@@ -221,11 +218,22 @@ def _watched(x: Iterator[ArrayLike]) -> Iterator[ArrayLike]:
 def _add_up_here(
     clients: Clients, x: Values, rng: RandomSource, threads: int | None, progress: Progress
 ) -> tuple[int, int]:
-    try:
-        elements = gathered(clients, x, rng)
-    except Interrupted:
-        raise
-    except KeyboardInterrupt:
-        raise Interrupted(None, 0, 0, "while values were read") from None
-    users = elements.size
-    return mixed_sum(elements, clients.setting, rng, threads=threads, progress=progress), users
+    given = iterator_or_array(clients, x)
+    if isinstance(given, Iterator):
+        try:
+            elements, encoded = gathered(clients, given, rng), None
+        except KeyboardInterrupt:
+            raise Interrupted(None, 0, 0, "while values were read") from None
+    else:
+        clients.check_users(given.size, "x")
+        elements = np.empty(given.size, dtype=clients.setting.group.dtype)
+        encoded = encoded_blocks(clients, given, rng.streams())
+    z = mixed_sum(
+        elements,
+        clients.setting,
+        rng,
+        encoded=encoded,
+        threads=threads,
+        progress=progress,
+    )
+    return z, elements.size

@@ -13,10 +13,11 @@ is first taken off the last share and then drawn again, once for each range.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ WORTHWHILE = 1 << 21
 """Messages in all from which on all cores are used."""
 
 _WORTH_CUTTING = 4  # each thread draws all of a column for its range: a third of the time of it
+
+_AHEAD = 1 << 20
 
 Receiver = Callable[["Piece", NDArray[Any]], int]
 """The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
@@ -166,13 +169,22 @@ def planned(setting: Setting, users: int, *, cuts: int, threads: int, longest: i
     )
 
 
+_Done = tuple[int, int]  # pieces that a step of the work has made, and what it adds to the sum
+
+
 class _Shufflers:
     """The shufflers at work on one sharing."""
 
     def __init__(
-        self, sharing: Sharing, receive: Receiver, rng: RandomSource, stop: threading.Event
+        self,
+        sharing: Sharing,
+        setting: Setting,
+        receive: Receiver,
+        rng: RandomSource,
+        stop: threading.Event,
     ) -> None:
         self.sharing = sharing
+        self.setting = setting
         self.receive = receive
         self.rng = rng
         self.stop = stop
@@ -189,39 +201,62 @@ class _Shufflers:
             held = self._local.buffer = larger
         return held
 
-    def sums(self, plan: Plan, executor: Executor | None) -> Generator[int, None, None]:
-        """Yield what the analyzer makes of each piece of a plan."""
-        yield from self._stage(plan.whole, plan.peeled, executor)
-        self.sharing.finish()
-        yield from self._stage(plan.later, (), executor)
+    def sums(
+        self, plan: Plan, encoded: Iterator[NDArray[Any]], executor: Executor | None
+    ) -> Generator[_Done, None, None]:
+        """Yield what each step of the work has done."""
+        pieces = ((self.make, piece) for piece in plan.whole)
+        rests = ((self.peel, *where) for where in plan.peeled)
+        if any(self.sharing.messages - 1 in piece.rows for piece in plan.whole):
+            # the last row is released with the others: everybody's elements must be there
+            yield from self._stage([(self.put, encoded)], executor)
+            yield from self._stage(chain(pieces, rests), executor)
+        else:
+            yield from self._stage(chain([(self.put, encoded)], pieces, rests), executor)
+        blocks = range(len(self.sharing.blocks))
+        yield from self._stage(((self.finish, block) for block in blocks), executor)
+        yield from self._stage(((self.make, piece) for piece in plan.later), executor)
 
     def _stage(
-        self,
-        pieces: Sequence[Piece],
-        peeled: Sequence[tuple[int, int]],
-        executor: Executor | None,
-    ) -> Generator[int, None, None]:
-        with (
-            closing(spread(self.make, ((piece,) for piece in pieces), executor)) as sums,
-            closing(spread(self.peel, peeled, executor)) as rests,
-        ):
-            yield from sums
-            for _ in rests:
-                pass
+        self, steps: Iterable[tuple[Any, ...]], executor: Executor | None
+    ) -> Generator[_Done, None, None]:
+        # a step is little to remember, and those that are short must not wait for a long one
+        with closing(spread(self._step, steps, executor, ahead=_AHEAD)) as done:
+            yield from done
 
-    def make(self, piece: Piece) -> int:
-        """Make a piece of a shuffler's output, and return what the analyzer makes of it."""
-        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
+    def _step(self, work: Callable[..., _Done], *about: Any) -> _Done:
         self._go_on()
-        return self.receive(piece, release(messages, "sorted", self.rng))
-
-    def peel(self, row: int, block: int) -> None:
-        """Take one block of a row off the last row."""
-        self._drawn(row, block, peel=True)
+        return work(*about)
 
     def _go_on(self) -> None:
         if self.stop.is_set():
             raise KeyboardInterrupt
+
+    def put(self, encoded: Iterator[NDArray[Any]]) -> _Done:
+        """Put everybody's elements to the last row."""
+        first = 0
+        for elements in encoded:
+            self._go_on()
+            self.sharing.put(first, elements)
+            first += elements.size
+        return 0, 0
+
+    def make(self, piece: Piece) -> _Done:
+        """Make a piece of a shuffler's output."""
+        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
+        self._go_on()
+        return 1, self.receive(piece, release(messages, "sorted", self.rng))
+
+    def peel(self, row: int, block: int) -> _Done:
+        """Take one block of a row off the last row."""
+        self._drawn(row, block, peel=True)
+        return 0, 0
+
+    def finish(self, block: int) -> _Done:
+        """Reduce one block of the last row; where it is the clear shares, they are added up."""
+        self.sharing.finish(block)
+        clear = self.sharing.last[self.sharing.blocks[block]]
+        return 0, self.sharing.group.sum(clear) if self.setting.clear else 0
 
     def _drawn(self, row: int, block: int, *, peel: bool) -> NDArray[Any]:
         self._go_on()
@@ -237,14 +272,14 @@ class _Shufflers:
         users, last = self.sharing.last.size, self.sharing.messages - 1
         if piece.rows[0] == last:
             return self.sharing.last
-        size = len(piece.rows) * users
+        size, cuts = len(piece.rows) * users, self.sharing.blocks
         messages = self._buffer(size)[:size].reshape(len(piece.rows), users)
         for place, row in enumerate(piece.rows):
             if row == last:
-                self.sharing.finish()  # all others were drawn before
+                for number in range(len(cuts)):
+                    self.sharing.finish(number)  # all others were drawn before
                 messages[place] = self.sharing.last
                 continue
-            cuts = self.sharing.blocks
             for step in range(len(cuts)):
                 self._go_on()
                 # each row begins elsewhere, so that threads seldom wait for the same users
@@ -290,6 +325,7 @@ def mixed_sum(
     setting: Setting,
     rng: RandomSource,
     *,
+    encoded: Iterator[NDArray[Any]] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     receive: Receiver | None = None,
@@ -300,11 +336,13 @@ def mixed_sum(
     Parameters
     ----------
     elements : (n,) ndarray
-        Reduced elements of the group; overwritten.
+        Reduced elements of the group; overwritten. Memory for them, where they are ``encoded``.
     setting : Setting
         What is sent to whom.
     rng : RandomSource
         For shares and shufflers.
+    encoded : iterator of ndarray, optional
+        Reduced elements, block after block; one thread reads them, while others work.
     threads : int, optional
         How many pieces are made at once; by default one for each core where there are `WORTHWHILE`
         messages. What is released does not depend on it.
@@ -326,7 +364,8 @@ def mixed_sum(
         At Ctrl-C. There is no partial sum: any of them is uniform.
     """
     group = setting.group
-    sharing = Sharing(elements, group, setting.messages, rng)
+    blank = encoded is not None
+    sharing = Sharing(elements, group, setting.messages, rng, blank=blank)
     many = threads_for(threads, elements.size * setting.messages, WORTHWHILE)
     plan = planned(
         setting,
@@ -336,23 +375,22 @@ def mixed_sum(
         longest=min(longest, max(1, AT_ONCE // many)),
     )
     stop = threading.Event()
-    shufflers = _Shufflers(sharing, receive or (lambda _, a: group.sum(a)), rng, stop)
+    receive = receive or (lambda _, a: group.sum(a))
+    shufflers = _Shufflers(sharing, setting, receive, rng, stop)
     wanted = len(plan.whole) + len(plan.later)
     total = done = 0
     try:
         with pool(many) as executor:
             try:
-                with closing(shufflers.sums(plan, executor)) as sums:
-                    for found in sums:
+                with closing(shufflers.sums(plan, encoded or iter(()), executor)) as sums:
+                    for pieces, found in sums:
                         total += found
-                        done += 1
-                        if progress is not None:
+                        done += pieces
+                        if pieces and progress is not None:
                             progress(done, wanted)
             except BaseException:
                 stop.set()  # before the executor waits for its threads
                 raise
-        if setting.clear:
-            total += group.sum(sharing.last)
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
     return total % group.q

@@ -359,12 +359,10 @@ class PrivateSum:
         values = self.bounds.values(x, first, copy=False)
         return whole(values, first) if self.integers else values
 
-    def encoded(
-        self, values: NDArray[np.float64], rng: RandomSource, out: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
+    def encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return checked values, rounded and noisy, as group elements."""
         group = self.secure_sum.group
-        elements = np.empty(values.size, dtype=group.dtype) if out is None else out
+        elements = np.empty(values.size, dtype=group.dtype)
         if self.integers:
             elements[:] = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
         else:
