@@ -187,7 +187,9 @@ CASES: dict[str, Case] = {
         tight=0.5,
     ),
     "recursive-single-shuffler": Case(
-        lambda n, **options: RecursiveSum(n, 4, 1e-2, messages=3, shuffler="single", **options),
+        lambda n, **options: RecursiveSum(
+            n, 4, 1e-2, messages=3, composition="basic", shuffler="single", **options
+        ),
         digits,
         tight=0.5,
     ),
