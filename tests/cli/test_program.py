@@ -20,6 +20,7 @@ from ikos.datasets import load_anes96
 
 SCRIPT = Path(sys.executable).with_name("ikos")
 PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos.cli"]
+COUNT = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, signals and terminals of POSIX")
 
 
@@ -118,7 +119,7 @@ def program(*arguments, **options):
 
 class TestProgram:
     def test_success(self):
-        done = program("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
+        done = program(*COUNT)
         assert (done.returncode, done.stderr) == (0, "")
         assert "\x1b" not in done.stdout
 
@@ -144,20 +145,20 @@ class TestProgram:
 
     @POSIX
     def test_broken_pipe(self):
-        for command in ("demo", "--help"):
+        for arguments in (COUNT, ["--help"]):
             reader, writer = os.pipe()
             os.close(reader)
             with os.fdopen(writer, "wb") as closed:
-                done = subprocess.run([*PROGRAM, command], stdout=closed, stderr=subprocess.PIPE)
+                done = subprocess.run([*PROGRAM, *arguments], stdout=closed, stderr=subprocess.PIPE)
             assert done.stderr == b""
             assert done.returncode != 0
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-    @pytest.mark.parametrize("command", ["demo", "--help"])
-    def test_full_disk(self, command):
+    @pytest.mark.parametrize("arguments", [COUNT, ["--help"]], ids=["messages", "--help"])
+    def test_full_disk(self, arguments):
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
-                [*PROGRAM, command], stdout=full, stderr=subprocess.PIPE, text=True
+                [*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True
             )
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
@@ -165,7 +166,7 @@ class TestProgram:
 
     @POSIX
     def test_closed_output(self):
-        line = shlex.join([*PROGRAM, "demo"]) + " >&-"
+        line = shlex.join([*PROGRAM, *COUNT]) + " >&-"
         done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
@@ -233,9 +234,9 @@ class TestTerminal:
 
     def test_styles(self, on_terminal, monkeypatch):
         monkeypatch.delenv("NO_COLOR", raising=False)
-        assert "\x1b[1m" in on_terminal("demo")
-        assert "\x1b" not in on_terminal("demo", NO_COLOR="1")
-        assert "\x1b" not in on_terminal("demo", TERM="dumb")
+        assert "\x1b[1m" in on_terminal(*COUNT)
+        assert "\x1b" not in on_terminal(*COUNT, NO_COLOR="1")
+        assert "\x1b" not in on_terminal(*COUNT, TERM="dumb")
 
 
 class TestProgress:
