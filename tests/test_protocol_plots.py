@@ -66,7 +66,9 @@ def check(figure, given):
             assert not any(box.contains(x, y) for box in found.values()), key
 
 
-@pytest.mark.parametrize(("n", "delta"), SETTINGS[:3])
+@pytest.mark.parametrize(
+    ("n", "delta"), [*SETTINGS[:2], pytest.param(*SETTINGS[2], marks=pytest.mark.slow)]
+)
 def test_every_protocol_is_named_and_no_name_is_upon_another(n, delta):
     given = rows(n, delta)
     figure = protocols.protocols_figure(given, "All")
