@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -33,6 +34,15 @@ DELTA = Fraction(1, 10**4)
 SLOW = {"kashin-sampled-noise", "sampled-coordinates"}  # their parameters take a search
 
 
+DOMAINS: tuple[Domain, ...] = (Box(4, -1, 1), Ball(4), SparseTernary(6, 2))
+
+
+@cache
+def compared(domain: Domain) -> tuple[VectorRow, ...]:
+    """Return all protocols for a domain of `DOMAINS`, some of which take a search."""
+    return vector_comparison(400, domain, 2, DELTA)
+
+
 def by_key(rows: tuple[VectorRow, ...]) -> dict[str, VectorRow]:
     return {row.key: row for row in rows}
 
@@ -43,9 +53,9 @@ def test_keys_are_distinct_and_in_kebab_case() -> None:
     assert all(len(key) <= 24 and key == key.lower() and " " not in key for key in keys)
 
 
-@pytest.mark.parametrize("domain", [Box(4, -1, 1), Ball(4), SparseTernary(6, 2)], ids=str)
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
 def test_all_that_are_for_a_domain_are_made(domain: Domain) -> None:
-    rows = vector_comparison(400, domain, 2, DELTA)
+    rows = compared(domain)
     assert {row.key for row in rows} == {
         contender.key for contender in VECTOR_CONTENDERS if isinstance(domain, contender.domains)
     }
@@ -74,10 +84,7 @@ def test_every_protocol_of_the_package_is_compared() -> None:
         and issubclass(item, VectorBaseline)
         and not inspect.isabstract(item)
     }
-    domains: tuple[Domain, ...] = (Box(3), Ball(3), SparseTernary(4, 2))
-    made = {
-        type(row.protocol) for domain in domains for row in vector_comparison(300, domain, 2, DELTA)
-    }
+    made = {type(row.protocol) for domain in DOMAINS for row in compared(domain)}
     assert made == concrete
 
 
