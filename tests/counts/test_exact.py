@@ -134,7 +134,15 @@ def test_any_level_is_below_the_truth_and_next_to_it(
     compare(n, q, max(1, count - fewer), shuffler, clear)
 
 
-@EVERY_SETTING
+@pytest.mark.parametrize(
+    ("shuffler", "clear"),
+    [
+        ("parallel", True),
+        ("single", False),
+        pytest.param("parallel", False, marks=pytest.mark.slow),
+        pytest.param("single", True, marks=pytest.mark.slow),
+    ],
+)
 def test_levels_beyond_the_recursion(shuffler: str, clear: bool) -> None:
     n = exact.LONGEST_RECURSION + 1
     for q, hiding in [(2, 2), (2, 3), (2**20 + 7, 5)]:
@@ -160,8 +168,8 @@ def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
     ("n", "q", "m", "shuffler", "clear"),
     [
         (1048, (63, 1281), 150, "parallel", False),
-        (1267, (0, 22626), 2549, "parallel", True),
         (1267, (18, 22626), 2549, "parallel", True),
+        pytest.param(1267, (0, 22626), 2549, "parallel", True, marks=pytest.mark.slow),
     ],
 )
 def test_where_the_graph_without_edges_dominates(
