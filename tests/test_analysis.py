@@ -76,6 +76,7 @@ def test_all_files(quick):
     assert {path.name for path in quick.iterdir()} == FILES
 
 
+@pytest.mark.slow
 def test_the_same_run_writes_the_same_bytes(program, quick, tmp_path):
     run(program, "--quick", "--trials", 500, "--output", tmp_path)
     for name in FILES:

@@ -173,6 +173,7 @@ def test_tables(made):
     assert float(counted) < float(ours) < float(theorem) / 3
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_files(program, made, tmp_path):
     result = CliRunner().invoke(program.command, ["--output", str(tmp_path), "--quick"])
     assert result.exit_code == 0
