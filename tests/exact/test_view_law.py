@@ -133,12 +133,15 @@ def test_permuted_views_are_uniform_orders_of_the_same_multisets(
 
 @each_setting
 @pytest.mark.parametrize("order", ["sorted", "permuted"])
-def test_sampled_views_fit_the_counted_law(shuffler: str, clear: bool, order: str) -> None:
+@pytest.mark.parametrize("draws", [2000, pytest.param(6000, marks=pytest.mark.slow)])
+def test_sampled_views_fit_the_counted_law(
+    shuffler: str, clear: bool, order: str, draws: int
+) -> None:
     """With the real keystream; proved false-alarm rate 1e-9."""
     n, q, m, x = 3, 3, 2, (0, 1, 1)
     protocol = make(n, q, m, shuffler, clear)
     rng = DeterministicRandom(70)
-    drawn = [outcome(run(protocol, x, rng, order)) for _ in range(6000)]
+    drawn = [outcome(run(protocol, x, rng, order)) for _ in range(draws)]
     law = view_law(x, q, m, shuffler, clear)
     if clear:  # too many cells for the sample: the shuffled part, and two of the clear shares
         drawn = [(columns, clear_row[:1]) for columns, clear_row in drawn]
