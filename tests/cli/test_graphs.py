@@ -523,7 +523,9 @@ def test_a_worker_that_ends(refused, monkeypatch):
 # Plots
 
 
-@pytest.mark.parametrize("name", ["a.png", "b.svg", "c.pdf"])
+@pytest.mark.parametrize(
+    "name", ["a.png", *(pytest.param(name, marks=pytest.mark.slow) for name in ("b.svg", "c.pdf"))]
+)
 def test_plot(run, tmp_path, name):
     pytest.importorskip("matplotlib")
     path = tmp_path / name
