@@ -271,11 +271,12 @@ def test_library_views_of_private_sums_fit_the_computed_law(
     assert outcome_p_value(sample, halved) < FALSE_ALARM
 
 
-def test_library_views_with_min_honest_carry_the_larger_noise() -> None:
+@pytest.mark.parametrize("draws", [1500, pytest.param(5000, marks=pytest.mark.slow)])
+def test_library_views_with_min_honest_carry_the_larger_noise(draws: int) -> None:
     """Two users, either of whom must be covered alone: Polya(1) noise each, not Polya(1/2)."""
     protocol = private_sum(2, 1, 3, 1, messages=2, min_honest=1)
     rng = DeterministicRandom(81)
-    views = (protocol.shuffle(protocol.randomize((0, 1), rng), rng) for _ in range(5000))
+    views = (protocol.shuffle(protocol.randomize((0, 1), rng), rng) for _ in range(draws))
     sample = [((tuple(view.columns[0].tolist()),), None) for view in views]
     for shape, fits in ((1, True), (1 / 2, False)):
         law = noisy_view_law((0, 1), noise_modulo(3, shape, 1.0), 3, 2, "single", False)
