@@ -219,7 +219,9 @@ def test_no_two_look_alike():
     assert len(set(colours.values())) == len(colours)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+@pytest.mark.parametrize(
+    "suffix", [".png", *(pytest.param(s, marks=pytest.mark.slow) for s in (".svg", ".pdf"))]
+)
 def test_the_same_check_makes_the_same_bytes(tmp_path, suffix):
     for name in "ab":
         checked.cache_clear()
