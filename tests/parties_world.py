@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from pathlib import Path
 
 from parties_tasks import KEY
@@ -26,13 +27,15 @@ class Faults:
     def __init__(self):
         self.planned = []
         self.calls = 0
+        self._lock = threading.Lock()  # shufflers are asked at once
 
     def plan(self, *pairs):
         """Break call number k (from now on) before (False) or after (True) it was done."""
         self.planned = [(self.calls + number, after) for number, after in pairs]
 
     def around(self, work, *arguments):
-        here, self.calls = self.calls, self.calls + 1
+        with self._lock:
+            here, self.calls = self.calls, self.calls + 1
         if (here, False) in self.planned:
             raise LostError("the connection broke")
         try:

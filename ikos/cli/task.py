@@ -11,10 +11,10 @@ without them) and ``folders``, from what to whom it is to be given.
 
 ``status``, ``close`` and ``release`` print what the analyzer answers: ``task``, ``party`` (0),
 ``state`` (collecting, closed, agreed, stopped or released), ``reports``, ``complete`` (None before
-it is known), ``opens``, ``closes``, ``release`` (an object: ``running``, ``step``, ``message``) and
-``result`` (None before it is released, or an object: ``estimate``, ``sum_low``, ``sum_high``,
-``mean``, ``standard_error``, ``users``, ``epsilon``, ``delta``, ``theorem``, ``conditions``,
-``text``).
+it is known), ``opens``, ``closes``, ``release`` (an object: ``running``, ``step``, ``message``, and
+``again``, the seconds until the analyzer tries again, or None) and ``result`` (None before it is
+released, or an object: ``estimate``, ``sum_low``, ``sum_high``, ``mean``, ``standard_error``,
+``users``, ``epsilon``, ``delta``, ``theorem``, ``conditions``, ``text``).
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
     missing = found.pop("missing", None)
     if missing:
         raise click.UsageError(
-            f"the analyzer closed the task, but {printable(str(missing))}: close again, or release"
+            f"the analyzer closed the task, but {printable(str(missing))}; it goes on to tell them"
         )
     _print(operator.task, found, as_json=as_json)
 
@@ -378,10 +378,10 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     """Release the sum of the complete reports, once, and print it.
 
     FOLDER is the operator's. A task that is open is closed first. Steps are
-    said on standard error. Where a party does not answer the release is
-    tried again, and goes on where it was. It ends with status 1 where it
-    stopped for good: too few reports were complete, or a party sent what
-    it should not.
+    said on standard error. Where a party does not answer the analyzer
+    tries again, and goes on where it was, even if nobody follows it. It
+    ends with status 1 where it stopped for good: too few reports were
+    complete, or a party sent what it should not.
     """
     from ikos.parties.seats import Operator
 
@@ -416,7 +416,7 @@ def _followed(
         left = until - time.monotonic()
         if left <= 0:
             raise click.UsageError(
-                f"not released within --wait: {hindered or step}; release again to go on"
+                f"not released within --wait: {hindered or step}; release again to follow it"
             )
         time.sleep(min(left, pause))
         pause = min(2 * pause, _LONGEST_PAUSE)

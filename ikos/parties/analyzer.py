@@ -7,18 +7,18 @@ counts on it stops, for good. It releases once.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ikos.modular import Zq
 from ikos.parties import collection, envelopes
+from ikos.parties.at_once import MOST, at_once
 from ikos.parties.collection import Collection
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import AnalyzerSeat
@@ -38,10 +38,26 @@ CREATE TABLE IF NOT EXISTS batch (party INTEGER PRIMARY KEY, envelopes BLOB NOT 
 _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
+_DISCARDED = "discarded"
+_LISTS = 4  # of ids that are in memory together
+
+_T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818
-    """A task of which nothing will be released, and why."""
+    """A task of which nothing will be released, and why.
+
+    Parameters
+    ----------
+    why : str
+        For people.
+    left : OSError, optional
+        What hinders that all shares are deleted; the next release tries again.
+    """
+
+    def __init__(self, why: str, left: OSError | None = None) -> None:
+        super().__init__(why)
+        self.left = left
 
 
 class Column(Protocol):
@@ -116,6 +132,11 @@ class Analyzer:
         noted = self.collection.fact(_RESULT)
         return None if noted is None else dict(json.loads(noted))
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to be done: released, or stopped with all shares deleted."""
+        return any(self.collection.fact(fact) is not None for fact in (_RESULT, _DISCARDED))
+
     def close(self) -> None:
         """Close the task here and at all shufflers.
 
@@ -125,14 +146,28 @@ class Analyzer:
             If one does not answer; the others were told. To be done again.
         """
         self.collection.close()
-        missing = None
-        for column in self.columns:
-            try:
-                column.close()
-            except OSError as error:
-                missing = error
-        if missing is not None:
-            raise missing
+        self._tell(lambda column: column.close())
+
+    def _ask(
+        self,
+        ask: Callable[[Column], _T],
+        parties: Sequence[int] | None = None,
+        most: int = MOST,
+    ) -> Iterator[tuple[int, _T]]:
+        """Ask shufflers, all unless named, at once; OSError at the end where one did not answer."""
+        numbers = range(1, self.task.columns + 1) if parties is None else parties
+        missing = {}
+        for party, found in at_once(lambda party: ask(self.columns[party - 1]), numbers, most):
+            if isinstance(found, OSError):
+                missing[party] = str(found)
+            else:
+                yield party, found
+        if missing:
+            raise OSError("; ".join(missing[party] for party in sorted(missing)))
+
+    def _tell(self, tell: Callable[[Column], None], parties: Sequence[int] | None = None) -> None:
+        for _ in self._ask(tell, parties):
+            pass
 
     def release(self, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
         """Return the result: the sum of complete reports, with its guarantee.
@@ -156,9 +191,10 @@ class Analyzer:
                 return found
             try:
                 return self._release(progress)
-            except Stopped:
-                progress("deleting all shares")
-                self._discard()
+            except Stopped as stopped:
+                if not self.over:
+                    progress("deleting all shares")
+                    stopped.left = self._discard()
                 raise
 
     def _release(self, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -175,13 +211,16 @@ class Analyzer:
     def _stop(self, why: str) -> Stopped:
         return Stopped(self.collection.note(_STOPPED, why).result())
 
-    def _discard(self) -> None:
-        """Delete all shares, here and at the shufflers that answer; the next release goes on."""
-        self.store.write(_delete).result()
-        self.store.shrink()
-        for column in self.columns:
-            with contextlib.suppress(OSError):
-                column.forget()
+    def _discard(self) -> OSError | None:
+        """Delete all shares, here and at the shufflers; return what hinders it, for now."""
+        try:
+            self.store.write(_delete).result()
+            self.store.shrink()
+            self._tell(lambda column: column.forget())
+            self.collection.note(_DISCARDED, "yes").result()
+        except OSError as error:
+            return error
+        return None
 
     def _agreed(self) -> list[bytes]:
         if self.collection.fact(_AGREED) is None:
@@ -192,13 +231,14 @@ class Analyzer:
 
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports: their ids are at all parties."""
+        progress("asking the shufflers for their reports")
         complete = set(self.collection.ids())
-        for party, column in enumerate(self.columns, 1):
-            progress(f"asking shuffler {party} for its reports")
-            data = column.ids()
+        for party, data in self._ask(lambda column: column.ids(), most=_LISTS):
             if len(data) % ID_BYTES:
                 raise self._stop(f"shuffler {party} sent ids that are none; nothing is released")
-            complete &= {data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)}
+            complete.intersection_update(
+                data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)
+            )
         ids = sorted(complete)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -226,11 +266,12 @@ class Analyzer:
         with self.store.read() as connection:
             stored = {party for (party,) in connection.execute("SELECT party FROM batch")}
         missing = [party for party in range(1, self.task.columns + 1) if party not in stored]
-        for party in missing:
-            progress(f"telling shuffler {party} which reports are complete")
-            self.columns[party - 1].agree(b"".join(ids))
+        if missing:
+            progress("telling the shufflers which reports are complete")
+            data = b"".join(ids)
+            self._tell(lambda column: column.agree(data), missing)
         length = len(ids) * envelopes.size(self.task)
-        for party in missing:
+        for party in missing:  # one by one: a batch may be a gigabyte
             progress(f"receiving the batch of shuffler {party}")
             data = self.columns[party - 1].batch(length)
             if len(data) != length:
@@ -239,9 +280,8 @@ class Analyzer:
                     "nothing is released"
                 )
             self.store.write(_insert(party, data)).result()
-        for party, column in enumerate(self.columns, 1):
-            progress(f"telling shuffler {party} that its batch is stored")
-            column.forget()
+        progress("telling the shufflers that their batches are stored")
+        self._tell(lambda column: column.forget())
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         group = Zq(self.task.modulus)

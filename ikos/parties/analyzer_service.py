@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -16,28 +16,23 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.parties.analyzer import Analyzer, Stopped
+from ikos.parties.at_once import at_once
 from ikos.parties.page import task_page, tasks_page
-from ikos.parties.remote import RemoteError, RemoteShuffler
+from ikos.parties.persistent import Persistent
+from ikos.parties.remote import RemoteShuffler
 from ikos.parties.seats import AnalyzerSeat
 from ikos.parties.service import Service, command, log, public_status
+from ikos.parties.store import Full
 
 __all__ = ["Office", "application"]
 
 GLANCE_SECONDS = 2.0
+_ORDERED = "ordered"
 _FRESH = 1.0  # seconds for which a glance at the shufflers is kept
 
 
-@dataclass
-class _Release:
-    """How far a release is."""
-
-    running: bool = False
-    step: str | None = None
-    message: str | None = None
-
-
 class Office:
-    """The analyzer of one task, at work: releases run in a thread of their own.
+    """The analyzer of one task, at work: what it is ordered to do runs in a thread of its own.
 
     Parameters
     ----------
@@ -56,13 +51,12 @@ class Office:
         self.analyzer = Analyzer(seat, self.shufflers)
         self.seat = seat.seat
         self.collection = self.analyzer.collection
-        self._release = _Release()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._glance: tuple[float, list[dict[str, Any] | None]] = (-1e9, [])
-        # a release that was under way when the process ended goes on
-        if self.state == "agreed":
-            self.release()
+        self._work = Persistent("release", self._do)
+        self._glancing = threading.Lock()
+        self._glance: list[dict[str, Any] | None] = [None] * task.columns
+        self._glanced = -math.inf
+        if self._due():  # what was ordered before the process ended goes on
+            self._work.begin()
 
     @property
     def state(self) -> str:
@@ -73,66 +67,83 @@ class Office:
         """Return how many clear shares were accepted."""
         return self.analyzer.reports()
 
+    def close(self) -> str | None:
+        """Close the task at all parties; return which do not answer: they are told again later."""
+        try:
+            self.analyzer.close()
+        except Full:
+            raise
+        except OSError as error:
+            self._work.begin()
+            return str(error)
+        return None
+
     def release(self) -> None:
         """Begin a release, or go on with one; `status` tells how far it is."""
-        with self._lock:
-            if self._release.running or self.state in ("released", "stopped"):
-                return
-            self._release = _Release(running=True)
-            self._thread = threading.Thread(target=self._run, name="release", daemon=True)
-            self._thread.start()
+        if not self.analyzer.over:
+            self.collection.note(_ORDERED, "yes").result()
+            self._work.begin()
 
-    def _run(self) -> None:
+    def _due(self) -> bool:
+        """Whether something was ordered that may not be done."""
+        return not self.analyzer.over and (self._ordered() or self.collection.closed_by_order)
+
+    def _ordered(self) -> bool:
+        """Whether a release was."""
+        return self.collection.fact(_ORDERED) is not None or self.state in ("agreed", "stopped")
+
+    def _do(self, step: Callable[[str], None]) -> None:
+        """Do what was ordered, or what is left of it."""
+        if self.analyzer.over:
+            return
+        if not self._ordered():
+            step("closing")
+            self.analyzer.close()
+            return
         try:
-            self.analyzer.release(self._step)
+            self.analyzer.release(step)
             log.info("result released")
-            self._release = _Release()
         except Stopped as stopped:
+            if stopped.left is not None:
+                raise stopped.left from None
             log.warning("release stopped: %s", stopped)
-            self._release = _Release()
-        except OSError as error:
-            log.warning("release interrupted: %s", error)
-            self._release = _Release(message=str(error))
-        except Exception:
-            # without its text: it might hold what nobody may see
-            log.error("release failed: an error of the program")
-            self._release = _Release(message="an error of the program")
-
-    def _step(self, step: str) -> None:
-        self._release = _Release(running=True, step=step)
 
     def status(self) -> dict[str, Any]:
         """Return what the analyzer tells everybody."""
-        release = self._release
+        now = self._work.now
+        said = (self.analyzer.why_stopped(), now.message)
         return {
             **public_status(self),
             "complete": self.analyzer.complete(),
             "release": {
-                "running": release.running,
-                "step": release.step,
-                "message": self.analyzer.why_stopped() or release.message,
+                "running": now.running,
+                "step": now.step,
+                "message": "; ".join(filter(None, said)) or None,
+                "again": now.again,
             },
             "result": self.analyzer.result(),
         }
 
     def glance(self) -> list[dict[str, Any] | None]:
         """Return what each shuffler tells; None for one that does not answer."""
-        then, found = self._glance
-        if time.monotonic() - then > _FRESH:
-            found = [_told(shuffler) for shuffler in self.shufflers]
-            self._glance = (time.monotonic(), found)
-        return found
+        # one asks for all: who looks meanwhile has what is known
+        if self._glancing.acquire(blocking=False):
+            try:
+                if time.monotonic() - self._glanced > _FRESH:
+                    told = sorted(at_once(self._told, range(1, len(self.shufflers) + 1)))
+                    self._glance = [None if isinstance(one, OSError) else one for _, one in told]
+                    self._glanced = time.monotonic()
+            finally:
+                self._glancing.release()
+        return self._glance
+
+    def _told(self, party: int) -> dict[str, Any]:
+        return self.shufflers[party - 1].status(GLANCE_SECONDS)
 
     def end(self) -> None:
-        """End: finish what is written."""
+        """End: try nothing more, and finish what is written."""
+        self._work.end()
         self.analyzer.end()
-
-
-def _told(shuffler: RemoteShuffler) -> dict[str, Any] | None:
-    try:
-        return shuffler.status(GLANCE_SECONDS)
-    except (RemoteError, ValueError):
-        return None
 
 
 class _Service(Service):
@@ -149,11 +160,7 @@ class _Service(Service):
     async def _close(self, request: Request) -> Response:
         office: Office = self.desk(request)
         command(request, office.seat)
-        missing = None
-        try:
-            await run_in_threadpool(office.analyzer.close)
-        except OSError as error:
-            missing = str(error)
+        missing = await run_in_threadpool(office.close)
         log.info("task closed by order")
         return JSONResponse({**await run_in_threadpool(office.status), "missing": missing})
 

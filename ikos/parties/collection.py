@@ -79,6 +79,11 @@ class Collection:
         """Whether no more reports are accepted: by order, or by the clock; for good."""
         return self._closed or now() >= self.seat.task.closes
 
+    @property
+    def closed_by_order(self) -> bool:
+        """Whether it was told to close, whatever the clock says."""
+        return self._closed
+
     def close(self) -> None:
         """Accept no more reports; on disk when this returns."""
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()

@@ -38,6 +38,7 @@ _SHUFFLER = {
     "closed": "closed",
     "agreed": "batch agreed",
     "sent": "batch sent and deleted",
+    "deleted": "deleted, nothing was sent",
 }
 _COMPUTATIONAL = (
     "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
@@ -134,7 +135,8 @@ def task_page(
         *_guarantee(task, result),
         f'<p class="quiet">As of {_time(now)}.</p>',
     ]
-    refresh = None if state in _ENDED else _BUSY_SECONDS if running else _IDLE_SECONDS
+    over = state in _ENDED and not running and release.get("again") is None
+    refresh = None if over else _BUSY_SECONDS if running else _IDLE_SECONDS
     return _document(f"{_title(task, state, now)}: private sum", body, refresh)
 
 
@@ -156,14 +158,14 @@ def _state(task: Task, state: str, release: Mapping[str, Any], now: datetime) ->
         lines.append(f"<p>Time left: {_span(left)}, until {_time(task.closes)}.</p>")
     message, step = release.get("message"), release.get("step")
     if release.get("running"):
-        lines.append(f"<p>A release is under way: {escape(str(step or 'beginning'))}.</p>")
+        lines.append(f"<p>Under way: {escape(str(step or 'beginning'))}.</p>")
     elif message is not None and state == "stopped":
         lines.append(f"<p>Why: {escape(str(message))}.</p>")
     elif message is not None:
-        lines.append(
-            f'<p class="missing">The release was interrupted: {escape(str(message))}.</p>'
-            "<p>Release again to go on where it was.</p>"
-        )
+        lines.append(f'<p class="missing">What hinders: {escape(str(message))}.</p>')
+    again = release.get("again")
+    if again is not None:
+        lines.append(f"<p>It is tried again in {_span(float(again))}.</p>")
     return [f'<div class="state {marked}" role="status">', *lines, "</div>"]
 
 

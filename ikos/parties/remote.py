@@ -15,6 +15,7 @@ __all__ = ["RemoteError", "RemoteShuffler", "agreement_of", "connect", "problem_
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
+PEER_SECONDS = 20.0  # less than the analyzer waits for who waits for a peer
 _ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at most
 
 
@@ -68,7 +69,14 @@ def _object(response: httpx.Response) -> dict[str, Any]:
 
 def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
     """Return the digest of the batch that a shuffler agreed to, if any; OSError if it is silent."""
-    response = _answer(client, "GET", f"{_place(task, party)}/agreement", party, limit=_ANSWER)
+    response = _answer(
+        client,
+        "GET",
+        f"{_place(task, party)}/agreement",
+        party,
+        limit=_ANSWER,
+        seconds=PEER_SECONDS,
+    )
     if response.status_code == httpx.codes.NOT_FOUND:
         return None
     _succeeded(response, party)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from ikos.parties import collection
+from ikos.parties.at_once import at_once
 from ikos.parties.collection import Collection
 from ikos.parties.refused import Refused
 from ikos.parties.reports import ID_BYTES
@@ -156,13 +157,10 @@ class Shuffler:
         mine = self.agreement()
         if mine is None:
             raise Refused("notAgreed", "no batch was agreed")
-        for other in range(1, self.seat.task.columns + 1):
-            if other == self.seat.party:
-                continue
-            try:
-                theirs = self._ask(other)
-            except OSError:
-                raise Refused("peerUnreachable", f"shuffler {other} does not answer") from None
+        others = [j for j in range(1, self.seat.task.columns + 1) if j != self.seat.party]
+        for other, theirs in sorted(at_once(self._ask, others)):
+            if isinstance(theirs, OSError):
+                raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
         return self._envelopes()

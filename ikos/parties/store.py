@@ -59,6 +59,8 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
         self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
@@ -76,15 +78,22 @@ class Store:
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         """Let the writer do something; the result is there when it is on disk.
 
-        What ``work`` raises undoes what it alone did. A full disk is `Full`.
+        What ``work`` raises undoes what it alone did. A full disk is `Full`; a store that was
+        closed is an OSError.
         """
         result: Future[_T] = Future()
-        self._queue.put((work, result))
+        with self._closing:
+            if self._closed:
+                result.set_exception(OSError("the store is closed"))
+            else:
+                self._queue.put((work, result))
         return result
 
     def close(self) -> None:
         """Finish what waits, and close."""
-        self._queue.put(None)
+        with self._closing:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
     def _work(self) -> None:

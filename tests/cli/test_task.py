@@ -201,12 +201,12 @@ class TestAsked:
     def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
         sent.wires.cut.add(sent.task.address(2))
         said = refused("task", "close", small / "operator")
-        assert "shuffler 2 does not answer: ConnectError: close again, or release" in said
+        assert "shuffler 2 does not answer: ConnectError; it goes on to tell them" in said
         status, out, _, rest = release("--wait", "0.5")
         assert (status, out) == (2, "")
         assert rest == [
             "ikos task release: error: not released within --wait: shuffler 2 does not answer: "
-            "ConnectError; release again to go on"
+            "ConnectError; release again to follow it"
         ]
         sent.wires.cut.clear()
         sent.office.analyzer.release()

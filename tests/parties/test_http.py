@@ -10,6 +10,7 @@ import re
 import shutil
 import threading
 import time
+from collections import Counter
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import cache
@@ -24,7 +25,7 @@ pytest.importorskip("starlette")
 import httpx
 from parties_tasks import KEY, small_task
 
-from ikos.parties import analyzer_service, collection, service, shuffler_service, tokens
+from ikos.parties import analyzer_service, collection, persistent, service, shuffler_service, tokens
 from ikos.parties.envelopes import size, unseal
 from ikos.parties.reports import Report
 from ikos.parties.seats import AnalyzerSeat, Operator, Seat, read_secrets, write_seats
@@ -82,12 +83,19 @@ class Net(httpx.BaseTransport):
             desk = shuffler_service.shuffler(Seat.read(folder / f"shuffler-{party}"), wire)
             self.desks[party] = desk
             self.clients[party] = Front(shuffler_service.application({name: desk}, rate=rate))
-        office = analyzer_service.Office(AnalyzerSeat.read(folder / "analyzer"), wire)
+        self.requests = []
+        self.folder, self.rate = folder, rate
+        self.start_analyzer()
+
+    def start_analyzer(self):
+        office = analyzer_service.Office(AnalyzerSeat.read(self.folder / "analyzer"), self.wire)
         self.desks[0] = office
-        self.clients[0] = Front(analyzer_service.application({name: office}, rate=rate))
+        application = analyzer_service.application({self.task.name: office}, rate=self.rate)
+        self.clients[0] = Front(application)
 
     def handle_request(self, request):
         party = (urlsplit(str(request.url)).port or 0) - 9000
+        self.requests.append((request.method, party))
         if party in self.silent:
             raise httpx.ConnectError("nobody listens")
         answer = self.clients[party].request(
@@ -564,7 +572,7 @@ def test_a_release(net):
     assert found["state"] == "released"
     assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
     assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
-    assert found["release"] == {"running": False, "step": None, "message": None}
+    assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
     assert net.release() == found
     assert {desk.state for party, desk in net.desks.items() if party} == {"sent"}
     refused(net.put(0, 29, Report.make(net.task, 1)), 410, "taskClosed")
@@ -589,6 +597,122 @@ def test_a_release_waits_for_a_silent_shuffler(net):
     assert net.release()["result"]["estimate"] == total
 
 
+def told_when(net, check):
+    """Return the analyzer's status when it is as it is waited for; nobody orders anything."""
+    until = time.monotonic() + 60
+    while True:
+        found = net.ask(0, "GET", "").json()
+        if check(found):
+            return found
+        assert time.monotonic() < until, found
+        time.sleep(0.02)
+
+
+def test_a_release_goes_on_by_itself(net, monkeypatch):
+    """Asked for once, with a shuffler that comes up later."""
+    monkeypatch.setattr(persistent, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(persistent, "LONGEST_PAUSE", 0.05)
+    total = net.fill()
+    net.silent = {2, 3}
+    assert net.ask(0, "POST", "/release", control=net.operator).status_code == 202
+    found = told_when(net, lambda found: found["release"]["message"])
+    assert found["release"] == {
+        "running": False, "step": None, "again": 0,
+        "message": "shuffler 2 does not answer: ConnectError; "
+        "shuffler 3 does not answer: ConnectError",
+    }  # fmt: skip
+    net.silent = {3}
+    told_when(net, lambda found: "shuffler 2" not in (found["release"]["message"] or "shuffler 2"))
+    net.silent = set()
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_an_order_outlives_the_analyzer(net, monkeypatch):
+    """It was told to release, nobody answered it, and it was started again."""
+    monkeypatch.setattr(persistent, "FIRST_PAUSE", 0.01)
+    total = net.fill()
+    net.silent = {1, 2, 3}
+    net.release()
+    net.desks[0].end()
+    net.silent = set()
+    net.start_analyzer()
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_pauses_grow_and_are_bounded(net, monkeypatch):
+    net.fill()
+    net.silent = {2}
+    pauses, enough = [], threading.Event()
+
+    def wait_for(condition, check, pause):
+        pauses.append(pause)
+        if len(pauses) == 9:
+            enough.set()
+            return usual(condition, check, pause)
+        return False
+
+    usual = threading.Condition.wait_for
+    monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
+    net.ask(0, "POST", "/release", control=net.operator)
+    assert enough.wait(60)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert net.ask(0, "GET", "").json()["release"]["again"] in range(50, 61)
+
+
+def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
+    """It is told to delete when it is there again, by itself or by the next order."""
+    net.fill((1, 1, 1))
+    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None
+    usual = net.handle_request
+
+    def silent(request):
+        if request.method == "DELETE" and request.url.port == 9002:
+            raise httpx.ConnectError("nobody listens")
+        return usual(request)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(net, "handle_request", silent)
+        found = net.release()
+        assert found["state"] == "stopped"
+        assert found["release"]["message"] == (
+            "3 reports are complete, and nothing is released for fewer than 20; "
+            "shuffler 2 does not answer: ConnectError"
+        )
+        assert found["release"]["again"] is not None
+    assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted", "closed", "deleted"]
+    found = net.release()
+    assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted"] * 3
+    assert "shuffler" not in found["release"]["message"]
+    assert found["release"]["again"] is None
+    requests = len(net.requests)
+    assert net.release() == found
+    net.desks[0].end()
+    net.start_analyzer()
+    assert net.release() == found
+    assert len(net.requests) == requests  # nobody is told once more
+
+
+def test_a_slow_shuffler_holds_up_no_other(net, monkeypatch):
+    """All are asked before any has answered: by the analyzer, and by each shuffler."""
+    net.fill()
+    kinds = ("POST close", "GET reports", "PUT batch", "DELETE batch", "GET agreement")
+    together = {kind: threading.Barrier(COLUMNS, timeout=60) for kind in kinds[:-1]}
+    together[kinds[-1]] = threading.Barrier(COLUMNS - 1, timeout=60)
+    usual = net.handle_request
+    met = Counter()
+
+    def slow(request):
+        kind = f"{request.method} {request.url.path.rpartition('/')[2]}"
+        if kind in together:
+            together[kind].wait()
+            met[kind] += 1
+        return usual(request)
+
+    monkeypatch.setattr(net, "handle_request", slow)
+    assert net.release()["state"] == "released"
+    assert met == {**dict.fromkeys(kinds, COLUMNS), kinds[-1]: COLUMNS * (COLUMNS - 1)}
+
+
 def test_closing_where_a_shuffler_is_silent(net):
     net.silent = {2}
     found = net.ask(0, "POST", "/close", control=net.operator).json()
@@ -598,6 +722,16 @@ def test_closing_where_a_shuffler_is_silent(net):
     net.silent = set()
     assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None
     assert net.desks[2].state == "closed"
+
+
+def test_closing_goes_on_by_itself(net, monkeypatch):
+    monkeypatch.setattr(persistent, "FIRST_PAUSE", 0.01)
+    net.silent = {2}
+    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"]
+    net.silent = set()
+    told_when(net, lambda found: found["release"]["again"] is None)
+    told_when(net, lambda _: net.desks[2].state == "closed")
+    assert net.ask(0, "GET", "").json()["state"] == "closed"  # and nothing is released
 
 
 def test_pages(net):

@@ -71,7 +71,7 @@ def status(state="collecting", *, complete=None, result=None, reports=5, **relea
         "state": state,
         "reports": reports,
         "complete": complete,
-        "release": {"running": False, "step": None, "message": None, **release},
+        "release": {"running": False, "step": None, "message": None, "again": None, **release},
         "result": result,
     }
 
@@ -162,7 +162,7 @@ def test_a_release_that_runs():
         status("agreed", complete=4, running=True, step="receiving the batch of shuffler 3"),
         all_tell("agreed"),
     )
-    assert "A release is under way: receiving the batch of shuffler 3." in page.text
+    assert "Under way: receiving the batch of shuffler 3." in page.text
     assert "4 reports are complete." in page.text
     assert "batch agreed" in page.text
     assert page.text.count("agreed") == 2 + small_task().columns  # the title, and a caption
@@ -170,9 +170,9 @@ def test_a_release_that_runs():
 
 
 def test_a_release_that_was_interrupted():
-    page = read(status("agreed", complete=4, message="shuffler 2 does not answer"))
-    assert "The release was interrupted: shuffler 2 does not answer." in page.text
-    assert "Release again" in page.text
+    page = read(status("agreed", complete=4, message="shuffler 2 does not answer", again=8))
+    assert "What hinders: shuffler 2 does not answer." in page.text
+    assert "It is tried again in 8 seconds." in page.text
     assert page.metas["refresh"] == "10"
 
 
@@ -180,8 +180,15 @@ def test_a_release_that_stopped():
     page = read(status("stopped", complete=2, message="2 reports are complete"), all_tell("closed"))
     assert "Stopped for good: nothing will ever be released." in page.text
     assert "Why: 2 reports are complete." in page.text
-    assert "Release again" not in page.text
+    assert "tried again" not in page.text
     assert "refresh" not in page.metas
+    page = read(
+        status("stopped", message="2 reports are complete; shuffler 3 does not answer", again=0),
+        all_tell("deleted"),
+    )
+    assert "It is tried again in less than a second." in page.text
+    assert page.text.count("deleted, nothing was sent") == small_task().columns
+    assert page.metas["refresh"] == "10"
 
 
 def test_released(result):

@@ -655,7 +655,9 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
                 for client, report in enumerate(reports)
             }
             facts = held(folder / "store.sqlite3", set() if released else rows)
-            assert facts <= {"closed", "agreed", "sent", "complete", "reports", "result"}
+            assert facts <= {
+                "closed", "ordered", "agreed", "sent", "complete", "reports", "result",
+            }  # fmt: skip
 
     for client, report in enumerate(reports):
         running.put(client, report)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from parties_tasks import small_task
-from parties_world import LostError, World
+from parties_world import World
 
 from ikos.parties import collection, store
 from ikos.parties.analyzer import Stopped
@@ -342,7 +342,7 @@ def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
             world.faults.plan((number, after))
             try:
                 result = world.analyzer.release()
-            except LostError:
+            except OSError:
                 world.start(number % task.messages)
                 result = world.analyzer.release()
                 broke = True
@@ -422,7 +422,7 @@ class Parties(RuleBasedStateMachine):
         few = len(complete) < self.world.task.min_honest
         try:
             result = self.world.analyzer.release()
-        except LostError:
+        except OSError:
             self._who_is_closed()
         except Stopped:
             assert few
