@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _Write = Callable[[sqlite3.Connection], Any]
 
 
-class Full(Exception):  # noqa: N818
+class Full(OSError):  # noqa: N818
     """The disk is full: nothing was written, and what was written before is there."""
 
 
@@ -138,7 +138,7 @@ class Store:
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            reason = Full(str(error))
+            reason = Full(f"the store cannot be written to: {error}")
             for _, result in waiting:
                 result.set_exception(reason)
             return

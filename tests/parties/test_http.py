@@ -8,6 +8,7 @@ import hashlib
 import logging
 import re
 import shutil
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -357,6 +358,30 @@ def test_a_full_disk(net, monkeypatch, caplog):
         assert answer.headers["retry-after"] == "1"
     assert "disk full" in caplog.text
     assert net.put(1, 0, report).status_code == 201
+
+
+def test_a_disk_that_is_full_during_a_release(net, monkeypatch, caplog):
+    """It is said, and the release goes on when there is room."""
+    monkeypatch.setattr(persistent, "FIRST_PAUSE", 0.01)
+    total = net.fill()
+    store, usual = net.desks[0].analyzer.store, net.desks[0].analyzer.store.write
+    room = threading.Event()
+
+    def full(connection):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def write(work):
+        return usual(work if room.is_set() or "insert" not in work.__qualname__ else full)
+
+    monkeypatch.setattr(store, "write", write)
+    net.ask(0, "POST", "/release", control=net.operator)
+    found = told_when(net, lambda found: found["release"]["message"])
+    assert found["release"]["message"] == (
+        "the store cannot be written to: database or disk is full"
+    )
+    assert "error of the program" not in caplog.text
+    room.set()
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
 
 
 def test_a_request_that_is_given_up_stops_nobody_else(net):
