@@ -26,6 +26,7 @@ __all__ = [
     "floating",
     "integer",
     "number",
+    "printable",
     "quote",
     "rational",
     "unmasked",
@@ -46,6 +47,11 @@ def quote(value: object) -> str:
     except ValueError:  # Python's limit on the digits of an integer, somewhere inside
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def printable(text: str) -> str:
+    """Return somebody else's words with nothing in them that commands a terminal or ends a line."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _decimal(value: Fraction) -> str:

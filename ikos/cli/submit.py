@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos._validation import printable
 from ikos.cli.errors import Command, Interrupted
 from ikos.cli.output import print_json, print_text, progress
-from ikos.cli.task import SECONDS, ca_option, printable
+from ikos.cli.task import SECONDS, ca_option
 from ikos.cli.types import Decimal
 
 if TYPE_CHECKING:

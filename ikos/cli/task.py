@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos._validation import printable
 from ikos.cli.errors import Command, Interrupted, Quiet
 from ikos.cli.output import print_json, print_text, wrapped
 from ikos.cli.types import (
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from ikos.parties.task import Task
 
-__all__ = ["SECONDS", "ca_option", "command", "printable"]
+__all__ = ["SECONDS", "ca_option", "command"]
 
 HOURS = Decimal(above="0", high="1000000")
 SECONDS = Decimal(low="0", high="1000000")
@@ -472,11 +473,6 @@ def _ask(
     if not isinstance(found, dict) or found.get("task") != task.name or "state" not in found:
         raise odd
     return found
-
-
-def printable(text: str) -> str:
-    """Return somebody else's words with nothing in them that commands a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:

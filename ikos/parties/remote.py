@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from ikos._validation import printable
 from ikos.parties import tokens
 from ikos.parties.task import Task
 
@@ -55,7 +56,7 @@ def problem_of(response: httpx.Response) -> tuple[str, str]:
         detail = str(found["detail"])
     else:
         name, detail = "unknown", f"HTTP status {response.status_code}"
-    return name[:40], " ".join(detail.split())[:300]
+    return printable(name[:40]), printable(" ".join(detail.split())[:300])
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

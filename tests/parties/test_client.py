@@ -325,6 +325,14 @@ def test_words_of_a_party_are_cut(parties):
     assert "\n" not in str(caught.value)
 
 
+def test_words_of_a_party_command_no_terminal(parties):
+    """They stand in logs, too."""
+    parties.before = lambda *_: problem(400, "n\x1b[2J", "a\x9b31mword\x00 of \u202ethem")
+    with pytest.raises(Rejected, match=r"a\?31mword\? of \?them \(n\?\[2J\)") as caught:
+        Client(TASK, SECRET).submit(1)
+    assert caught.value.name == "n?[2J"
+
+
 class Endless(httpx.SyncByteStream):
     def __init__(self):
         self.given = 0
