@@ -422,10 +422,10 @@ def _limit_of_files() -> int:
 @click.option("--delta", type=DELTA, help="Of a private sum [1e-12].")
 @click.option("--modulus", type=MODULUS, help="Of a secure sum, e.g. 2^64.")
 @click.option("--sigma", type=SIGMA, help="Of a secure sum, in bits.")
-@click.option("--cores", type=click.IntRange(min=1), default=16, help="Of a machine [16].")
-@click.option("--memory", type=click.IntRange(min=1), default=64, help="Of a machine, GiB [64].")
-@click.option("--network", type=click.IntRange(min=1), default=10, help="Gbit/s, each way [10].")
-@click.option("--hours", type=click.IntRange(min=1), default=24, help="For all of it [24].")
+@click.option("--cores", type=WHOLE, default=16, help="Of a machine [16].")
+@click.option("--memory", type=WHOLE, default=64, help="Of a machine, GiB [64].")
+@click.option("--network", type=WHOLE, default=10, help="Gbit/s, each way [10].")
+@click.option("--hours", type=WHOLE, default=24, help="For all of it [24].")
 @click.option(
     "--output",
     type=Folder(file_okay=False, path_type=Path),

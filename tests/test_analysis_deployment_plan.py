@@ -181,6 +181,19 @@ def test_rates_of_both_sums(measuring, make):
     assert min(times) > 0
 
 
+def test_no_two_limits_look_alike(program, rates):
+    from matplotlib.colors import to_hex
+
+    from ikos.plots.deployment import limits_figure
+
+    one = program.Machine(cores=1, memory=1.0, network=1.0, window=1.0, files=1)
+    found = program.limits(program.needs(SecureSum(1000, 2**37, messages=5), rates), one)
+    figure = limits_figure({name: {1000: value} for name, value in found.items()}, "Limits")
+    lines = figure.axes[0].get_lines()
+    colours = {to_hex(line.get_color()) for line in lines}
+    assert len(colours) == len(lines) == len(found) + 1  # and the line at one machine
+
+
 # The program
 
 
@@ -210,8 +223,9 @@ def test_the_program(program, tmp_path):
 def test_a_secure_sum_is_planned_and_nothing_is_written(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["--quick", "--users", "1e7", "--modulus", "2^64", "--sigma", "80"]
-    made = CliRunner().invoke(program.command, arguments)
+    made = CliRunner().invoke(program.command, [*arguments, "--memory", "1e3", "--cores", "2^6"])
     assert made.exit_code == 0, made.output
+    assert "One has 64 such\ncores, 1000 GiB," in made.stdout
     assert "2^64" in made.stdout
     assert f"{SecureSum(10**7, 2**64).messages.shuffled} + 1" in made.stdout
     assert list(tmp_path.iterdir()) == []
@@ -222,6 +236,8 @@ def test_what_is_refused(refused, tmp_path):
     assert "together" in refused("--modulus", "2^64")
     assert "--users" in refused("--users", "many")
     assert "--delta" in refused("--delta", 2)
+    assert refused("--memory", 0).endswith("--memory must be at least 1, got 0\n")
+    assert "--hours" in refused("--hours", 1.5)
     blocked = tmp_path / "file"
     blocked.write_text("here")
     assert "output" in refused("--quick", "--output", blocked)

@@ -44,12 +44,16 @@ def limits_figure(limits: Mapping[str, Mapping[int, float]], title: str) -> Figu
         raise ValueError("limits must hold at least one, got none")
     figure = Figure(figsize=(9.5, 4.8), dpi=150)
     axes = figure.add_axes((0.08, 0.12, 0.6, 0.76))
-    looks = zip(cycle(COLOURS), cycle(MARKERS), strict=False)
-    for (name, points), (colour, marker) in zip(limits.items(), looks, strict=False):
+    looks = zip(cycle((*COLOURS, GREY)), cycle(MARKERS), strict=False)
+    # what is drawn later is smaller and dashed, so that equal limits both show
+    wide = len(limits) // 2
+    for k, (name, points) in enumerate(limits.items()):
         users = sorted(points)
+        colour, marker = next(looks)
+        size, dashes = (7, "-") if k < wide else (4, "--")
         axes.plot(
-            users, [points[n] for n in users], color=colour, marker=marker, markersize=5,
-            linewidth=1.4, label=name,
+            users, [points[n] for n in users], dashes, color=colour, marker=marker,
+            markersize=size, linewidth=1.4, label=name,
         )  # fmt: skip
     axes.axhline(1, color=BLACK, linewidth=0.9)
     axes.annotate(
