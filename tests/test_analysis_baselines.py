@@ -308,10 +308,11 @@ def test_the_data_of_figure_2():
     assert (module.data("normal", 50, 1) == module.data("normal", 50, 1)).all()
 
 
+@pytest.mark.slow
 def test_figure_2_holds_what_was_measured():
     module = program("bbgn20_figure_2")
-    found = list(module.measure_all(3, 1, (1000,)))
-    figure = module.error_figure(found, 3)
+    found = list(module.measure_all(20, 1, (1000,)))
+    figure = module.error_figure(found, 20)
     assert len(figure.axes) == 4
     for number, axes in enumerate(figure.axes):
         kind = module.DATA[number % 2]
