@@ -266,8 +266,8 @@ def test_floats_are_as_close_to_the_rationals_as_promised(
 @pytest.mark.parametrize(
     ("shuffler", "clear", "m"),
     [
-        ("parallel", True, 10),
         ("single", False, 3),
+        pytest.param("parallel", True, 10, marks=pytest.mark.slow),
         *(pytest.param(*setting, 5, marks=pytest.mark.slow) for setting in SETTINGS),
     ],
 )
