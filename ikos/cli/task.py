@@ -45,8 +45,7 @@ from ikos.cli.types import (
 )
 
 if TYPE_CHECKING:
-    import httpx
-
+    from ikos.parties.remote import RemoteAnalyzer
     from ikos.parties.task import Task
 
 __all__ = ["SECONDS", "ca_option", "command"]
@@ -56,7 +55,6 @@ SECONDS = Decimal(low="0", high="1000000")
 FOLLOW_SECONDS = "600"
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-_ANSWER_SECONDS = 60.0
 
 EXAMPLES = """\b
 Examples
@@ -337,8 +335,9 @@ def status(folder: Path, ca: Path | None, as_json: bool) -> None:
     from ikos.parties.seats import read_task
 
     task = read_task(folder)
-    with _connected(ca) as http:
-        _print(task, _ask(http, task, "GET", ""), as_json=as_json)
+    with _asking(ca, task) as analyzer:
+        found = analyzer.status()
+    _print(task, found, as_json=as_json)
 
 
 @command.command("close", cls=Command, epilog="\b\nExample\n  ikos task close visits/operator")
@@ -353,8 +352,8 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
     from ikos.parties.seats import Operator
 
     operator = Operator.read(folder)
-    with _connected(ca) as http:
-        found = _ask(http, operator.task, "POST", "/close", operator.control)
+    with _asking(ca, operator.task, operator.control) as analyzer:
+        found = analyzer.close()
     missing = found.pop("missing", None)
     if missing:
         raise click.UsageError(
@@ -389,8 +388,8 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     operator = Operator.read(folder)
     path = click.get_current_context().command_path
     try:
-        with _connected(ca) as http:
-            found = _followed(http, operator.task, operator.control, float(wait), path)
+        with _asking(ca, operator.task, operator.control) as analyzer:
+            found = _followed(analyzer, float(wait), path)
     except KeyboardInterrupt:
         raise Interrupted(f"{path}: interrupted; the release goes on at the analyzer") from None
     if found["state"] == "stopped":
@@ -400,13 +399,11 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     _print(operator.task, found, as_json=as_json)
 
 
-def _followed(
-    http: httpx.Client, task: Task, control: bytes, wait: float, path: str
-) -> dict[str, Any]:
+def _followed(analyzer: RemoteAnalyzer, wait: float, path: str) -> dict[str, Any]:
     """Return the last status: released or stopped."""
     until = time.monotonic() + wait
     pause, said, hindered = _PAUSE, None, ""
-    found = _ask(http, task, "POST", "/release", control)
+    found = analyzer.release()
     while found["state"] not in ("released", "stopped"):
         now = _release_of(found)
         step = printable(str(now.get("step") or now.get("message") or "beginning"))
@@ -421,8 +418,7 @@ def _followed(
             )
         time.sleep(min(left, pause))
         pause = min(2 * pause, _LONGEST_PAUSE)
-        again = ("GET", "") if now.get("running") else ("POST", "/release")
-        found = _ask(http, task, *again, control)
+        found = analyzer.status() if now.get("running") else analyzer.release()
     return found
 
 
@@ -432,47 +428,15 @@ def _release_of(found: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _connected(ca: Path | None) -> Iterator[httpx.Client]:
-    from ikos.parties.remote import connect
+def _asking(ca: Path | None, task: Task, control: bytes | None = None) -> Iterator[RemoteAnalyzer]:
+    """Let the analyzer be asked; a usage error where it does not answer, or refuses."""
+    from ikos.parties.remote import RemoteAnalyzer, RemoteError, connect
 
     with connect(ca) as http:
-        yield http
-
-
-def _ask(
-    http: httpx.Client, task: Task, method: str, path: str, control: bytes | None = None
-) -> dict[str, Any]:
-    """Return what the analyzer answers; a usage error if it does not, or refuses."""
-    import httpx
-
-    from ikos.parties import tokens
-    from ikos.parties.remote import problem_of
-
-    headers = {} if control is None else {"Authorization": f"Bearer {tokens.to_text(control)}"}
-    # it asks all shufflers in turn before it answers that it closed
-    seconds = _ANSWER_SECONDS * (task.messages if path == "/close" else 1)
-    try:
-        response = http.request(
-            method,
-            f"{task.analyzer}/tasks/{task.name}{path}",
-            headers=headers,
-            timeout=httpx.Timeout(seconds, connect=5),
-        )
-    except httpx.HTTPError as error:
-        raise click.UsageError(
-            f"the analyzer at {task.analyzer} does not answer: {type(error).__name__}"
-        ) from None
-    if not response.is_success:
-        name, detail = problem_of(response)
-        raise click.UsageError(f"the analyzer refuses: {printable(detail)} ({printable(name)})")
-    odd = click.UsageError(f"what answers at {task.analyzer} is not the analyzer of this task")
-    try:
-        found = response.json()
-    except ValueError:
-        raise odd from None
-    if not isinstance(found, dict) or found.get("task") != task.name or "state" not in found:
-        raise odd
-    return found
+        try:
+            yield RemoteAnalyzer(http, task, control)
+        except RemoteError as error:
+            raise click.UsageError(str(error)) from None
 
 
 def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:

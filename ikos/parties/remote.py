@@ -1,8 +1,9 @@
-"""A shuffler, from afar: HTTP with timeouts; every failure is an OSError, to be tried again."""
+"""Other parties, from afar: HTTP with timeouts; every failure is an OSError, to be tried again."""
 
 from __future__ import annotations
 
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,18 @@ from ikos._validation import printable
 from ikos.parties import tokens
 from ikos.parties.task import Task
 
-__all__ = ["RemoteError", "RemoteShuffler", "agreement_of", "connect", "problem_of"]
+__all__ = [
+    "RemoteAnalyzer",
+    "RemoteError",
+    "RemoteShuffler",
+    "agreement_of",
+    "connect",
+    "problem_of",
+]
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
+CLOSE_SECONDS = 120.0  # the analyzer asks all shufflers before it answers
 PEER_SECONDS = 20.0  # less than the analyzer waits for who waits for a peer
 _ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at most
 
@@ -44,6 +53,7 @@ def connect(ca: Path | None = None) -> httpx.Client:
         verify=context,
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         follow_redirects=False,
+        headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
 
@@ -70,20 +80,14 @@ def _object(response: httpx.Response) -> dict[str, Any]:
 
 def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
     """Return the digest of the batch that a shuffler agreed to, if any; OSError if it is silent."""
-    response = _answer(
-        client,
-        "GET",
-        f"{_place(task, party)}/agreement",
-        party,
-        limit=_ANSWER,
-        seconds=PEER_SECONDS,
-    )
+    who, address = f"shuffler {party}", f"{_place(task, party)}/agreement"
+    response = _answer(client, "GET", address, who, seconds=PEER_SECONDS)
     if response.status_code == httpx.codes.NOT_FOUND:
         return None
-    _succeeded(response, party)
+    _succeeded(response, who)
     digest = _object(response).get("digest")
     if not isinstance(digest, str):
-        raise RemoteError(f"shuffler {party} answers something else")
+        raise RemoteError(f"{who} answers something else")
     return digest
 
 
@@ -105,19 +109,20 @@ class RemoteShuffler:
     def __init__(self, client: httpx.Client, task: Task, party: int, control: bytes) -> None:
         self._client = client
         self._task = task
-        self._party = party
-        self._headers = {"Authorization": f"Bearer {tokens.to_text(control)}"}
+        self._place = _place(task, party)
+        self._who = f"shuffler {party}"
+        self._headers = _commanding(control)
 
     def status(self, seconds: float) -> dict[str, Any]:
         """Return what the shuffler tells everybody, if it does within so many seconds."""
-        found = _object(self._ask("GET", "", limit=_ANSWER, seconds=seconds))
+        found = _object(self._ask("GET", "", seconds=seconds))
         if not isinstance(found.get("reports"), int) or not isinstance(found.get("state"), str):
-            raise RemoteError(f"shuffler {self._party} answers something else")
+            raise RemoteError(f"{self._who} answers something else")
         return found
 
     def close(self) -> None:
         """Close the task."""
-        self._ask("POST", "/close", limit=_ANSWER)
+        self._ask("POST", "/close")
 
     def ids(self) -> bytes:
         """Return the ids of its reports, in order."""
@@ -125,7 +130,7 @@ class RemoteShuffler:
 
     def agree(self, ids: bytes) -> None:
         """Tell it which reports are complete."""
-        self._ask("PUT", "/batch", content=ids, limit=_ANSWER)
+        self._ask("PUT", "/batch", content=ids)
 
     def batch(self, limit: int) -> bytes:
         """Return the envelopes of the complete reports."""
@@ -133,29 +138,78 @@ class RemoteShuffler:
 
     def forget(self) -> None:
         """Tell it that the batch is stored."""
-        self._ask("DELETE", "/batch", limit=_ANSWER)
+        self._ask("DELETE", "/batch")
 
     def _ask(
         self,
         method: str,
         path: str,
         *,
-        limit: int,
+        limit: int = _ANSWER,
         content: bytes | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> httpx.Response:
         response = _answer(
             self._client,
             method,
-            _place(self._task, self._party) + path,
-            self._party,
+            self._place + path,
+            self._who,
             limit=limit,
             content=content,
             headers=self._headers,
             seconds=seconds,
         )
-        _succeeded(response, self._party)
+        _succeeded(response, self._who)
         return response
+
+
+class RemoteAnalyzer:
+    """The analyzer of a task, as its operator and everybody else speak to it.
+
+    Parameters
+    ----------
+    client : httpx.Client
+        The connection.
+    task : Task
+        The task.
+    control : bytes, optional
+        The secret that commands it; the status needs none.
+    """
+
+    def __init__(self, client: httpx.Client, task: Task, control: bytes | None = None) -> None:
+        self._client = client
+        self._task = task
+        self._who = f"the analyzer at {task.analyzer}"
+        self._headers = {} if control is None else _commanding(control)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the analyzer tells everybody."""
+        return self._ask("GET", "", ANSWER_SECONDS)
+
+    def close(self) -> dict[str, Any]:
+        """Close the task; the status, with which parties do not know it yet as ``missing``."""
+        return self._ask("POST", "/close", CLOSE_SECONDS)
+
+    def release(self) -> dict[str, Any]:
+        """Let it release the result; the status, which tells how far that is."""
+        return self._ask("POST", "/release", ANSWER_SECONDS)
+
+    def _ask(self, method: str, path: str, seconds: float) -> dict[str, Any]:
+        address = _place(self._task, 0) + path
+        response = _answer(
+            self._client, method, address, self._who, headers=self._headers, seconds=seconds
+        )
+        _succeeded(response, self._who)
+        found = _object(response)
+        if found.get("task") != self._task.name or not isinstance(found.get("state"), str):
+            raise RemoteError(
+                f"what answers at {self._task.analyzer} is not the analyzer of this task"
+            )
+        return found
+
+
+def _commanding(control: bytes) -> dict[str, str]:
+    return {"Authorization": f"Bearer {tokens.to_text(control)}"}
 
 
 def _place(task: Task, party: int) -> str:
@@ -166,31 +220,34 @@ def _answer(
     client: httpx.Client,
     method: str,
     address: str,
-    party: int,
+    who: str,
     *,
-    limit: int,
+    limit: int = _ANSWER,
     content: bytes | None = None,
     headers: dict[str, str] | None = None,
     seconds: float = ANSWER_SECONDS,
 ) -> httpx.Response:
-    """Return a whole answer; one that is longer than it may be is given up."""
+    """Return a whole answer; one that is longer than it may be, or never ends, is given up."""
+    until = time.monotonic() + seconds
     try:
         timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         with client.stream(
             method, address, content=content, headers=headers, timeout=timeout
         ) as response:
             parts, length = [], 0
-            for piece in response.iter_bytes():
+            for piece in response.iter_raw():  # as it comes: a little could unpack to very much
                 parts.append(piece)
                 length += len(piece)
                 if length > max(limit, _ANSWER):
-                    raise RemoteError(f"shuffler {party} answers too much")
+                    raise RemoteError(f"{who} answers too much")
+                if limit <= _ANSWER and time.monotonic() > until:
+                    raise RemoteError(f"{who} answers too slowly")
             return httpx.Response(response.status_code, content=b"".join(parts))
     except httpx.HTTPError as error:
-        raise RemoteError(f"shuffler {party} does not answer: {type(error).__name__}") from None
+        raise RemoteError(f"{who} does not answer: {type(error).__name__}") from None
 
 
-def _succeeded(response: httpx.Response, party: int) -> None:
+def _succeeded(response: httpx.Response, who: str) -> None:
     if not response.is_success:
         name, detail = problem_of(response)
-        raise RemoteError(f"shuffler {party} refuses: {detail} ({name})")
+        raise RemoteError(f"{who} refuses: {detail} ({name})")

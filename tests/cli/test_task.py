@@ -223,7 +223,10 @@ class TestAsked:
         control = small / "operator" / "control"
         control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
         said = refused("task", action, small / "operator")
-        assert said == "the analyzer refuses: this needs the task's control (unauthorized)"
+        assert said == (
+            "the analyzer at http://127.0.0.1:9000 refuses: this needs the task's control "
+            "(unauthorized)"
+        )
         assert open_.office.state == "collecting"
 
     def test_folders_that_are_none(self, refused, small, tmp_path):
@@ -242,6 +245,13 @@ class TestAsked:
         monkeypatch.setattr(type(open_.office), "status", lambda self: {"task": "another"})
         said = refused("task", "status", small)
         assert said == "what answers at http://127.0.0.1:9000 is not the analyzer of this task"
+
+    def test_an_answer_without_end(self, refused, open_, small, monkeypatch):
+        long = {"state": "collecting", "more": "x" * (1 << 16)}
+        real = type(open_.office).status
+        monkeypatch.setattr(type(open_.office), "status", lambda self: real(self) | long)
+        said = refused("task", "status", small)
+        assert said == "the analyzer at http://127.0.0.1:9000 answers too much"
 
     def test_authorities_that_are_none(self, refused, small, tmp_path):
         assert re.fullmatch(

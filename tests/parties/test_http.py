@@ -105,7 +105,8 @@ class Net(httpx.BaseTransport):
             content=request.read(),
             headers=dict(request.headers),
         )
-        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
+        stream = httpx.ByteStream(answer.content)
+        return httpx.Response(answer.status_code, stream=stream, headers=answer.headers)
 
     def ask(self, party, method, path, *, task=None, control=None, **options):
         headers = dict(options.pop("headers", {}))
@@ -782,7 +783,7 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
 
     def odd(request):
         if request.url.port == 9002:
-            return httpx.Response(200, content=answer)
+            return httpx.Response(200, stream=httpx.ByteStream(answer))
         return usual(request)
 
     monkeypatch.setattr(net, "handle_request", odd)
