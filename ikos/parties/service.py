@@ -177,7 +177,11 @@ class Service:
 
     def serving(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
-        return Starlette(routes=[*self._routes(), *routes], middleware=[Middleware(_Ending)])
+        made = Starlette(routes=[*self._routes(), *routes], middleware=[Middleware(_Ending)])
+        made.router.redirect_slashes = (
+            False  # what is here has one address
+        )
+        return made
 
     def _routes(self) -> list[Route]:
         return [
@@ -230,11 +234,11 @@ class Service:
 
     async def _report(self, request: Request) -> Response:
         desk = self.desk(request)
-        if not self._rate.allows():
-            raise Refused("tooManyRequests", "too many reports at once; try again")
         token = tokens.digest(_bearer(request))
         if token not in desk.seat.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
+        if not self._rate.allows():  # which strangers do not use up: a token is looked up at once
+            raise Refused("tooManyRequests", "too many reports at once; try again")
         try:
             number = decoded("the report's id", request.path_params["report"], ID_BYTES)
         except ValueError as error:

@@ -328,6 +328,9 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
     net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
     try:
         reports = [Report.make(net.task, 1) for _ in range(3)]
+        for _ in range(5):  # strangers use nothing up
+            refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
+            refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
         answers = [net.put(1, client, report) for client, report in enumerate(reports)]
         assert [answer.status_code for answer in answers] == [201, 201, 429]
         refused(answers[2], 429, "tooManyRequests")
@@ -421,6 +424,14 @@ def test_other_methods_and_paths(net):
     assert net.clients[0].get(f"/tasks/{name}/release").status_code == 405
     for path in (f"/tasks/{name}/reports", f"/tasks/{name}/batch", f"/tasks/{name}/agreement"):
         assert net.clients[0].get(path).status_code == 404  # and these the shufflers'
+
+
+def test_nothing_is_at_two_addresses(net):
+    for party in range(COLUMNS + 1):
+        for path in ("/health/", f"/tasks/{net.task.name}/", f"/tasks/{net.task.name}/close/"):
+            answer = net.clients[party].get(path)
+            assert answer.status_code == 404
+            assert "location" not in answer.headers
 
 
 # How much is read
