@@ -21,6 +21,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ikos.parties import analyzer_service, shuffler_service
+from ikos.parties.alone import alone
+from ikos.parties.connections import Hurried
 from ikos.parties.remote import connect
 from ikos.parties.seats import AnalyzerSeat, Seat
 from ikos.parties.service import log
@@ -31,7 +33,7 @@ __all__ = ["Listening", "serve_analyzer", "serve_shuffler"]
 RATE = 5000.0
 """Reports a second at most, unless told."""
 
-CONNECTIONS = 1000
+CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many systems allow a program
 HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
@@ -230,6 +232,7 @@ def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
         client = opened.enter_context(connect(listening.ca))
         desks = {}
         for seat in seats:
+            opened.enter_context(alone(seat.folder))
             desk = shuffler_service.shuffler(seat, client)
             opened.callback(desk.close)
             desks[seat.task.name] = desk
@@ -246,6 +249,7 @@ def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:
         client = opened.enter_context(connect(listening.ca))
         desks = {}
         for seat in seats:
+            opened.enter_context(alone(seat.seat.folder))
             office = analyzer_service.Office(seat, client)
             opened.callback(office.end)
             desks[seat.seat.task.name] = office
@@ -317,6 +321,8 @@ def _run(application: Starlette, place: _Place) -> None:
     listening = place.listening
     config = uvicorn.Config(
         application,
+        http=Hurried,
+        ws="none",
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.private_key,
         log_config=None,
