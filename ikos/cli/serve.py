@@ -5,6 +5,7 @@ What it says are lines on standard error; it prints no result, and so takes no `
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,17 @@ def _settings(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _let_signals_end() -> None:
+    """Let Ctrl-C end the program at once until the server takes it, as SIGTERM does.
+
+    Nothing is begun by then that a kill would harm; and an exception in the middle of an import
+    may be taken for something else, or show a traceback.
+    """
+    # where it is ignored, in the background of a shell, it stays so
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @command.command(
     "shuffler", cls=Command, epilog="\b\nExample\n  ikos serve shuffler visits/shuffler-1"
 )
@@ -96,6 +108,7 @@ def shuffler(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     open, and releases those of complete reports once, in an order that says
     nothing.
     """
+    _let_signals_end()
     from ikos.parties.serve import Listening, serve_shuffler
 
     serve_shuffler(folders, Listening(**_settings(config, given)))
@@ -111,6 +124,7 @@ def analyzer(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     It collects the clear shares, and releases the sum when its operator says
     so. Its address shows the state of all tasks to a browser.
     """
+    _let_signals_end()
     from ikos.parties.serve import Listening, serve_analyzer
 
     serve_analyzer(folders, Listening(**_settings(config, given)))

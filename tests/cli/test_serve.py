@@ -214,6 +214,64 @@ def test_a_wrong_folder(refused, small, role, folder, said):
     assert "missing argument 'FOLDER...'" in refused(role)
 
 
+@contextlib.contextmanager
+def served(folder, log):
+    """Run a shuffler in a process of its own."""
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ikos.cli", "serve", "shuffler", str(folder), "--port", "0"],
+            stdout=errors, stderr=errors,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listens(log):
+    until = time.monotonic() + 120
+    while "listening on" not in log.read_text():
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.05)
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_folder_is_served_by_one_process(refused, small, tmp_path):
+    """Refused while the first runs; and free when it was killed, with no chance to say so."""
+    folder, log = small / "shuffler-1", tmp_path / "log"
+    for _ in range(2):
+        with served(folder, log) as process:
+            listens(log)
+            said = refused("shuffler", folder, "--port", "0")
+            assert said == f"'{folder}' cannot be served: another process serves it"
+            process.kill()
+            process.wait()
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_it_listens(small, tmp_path, number):
+    """At any time from when the command runs; sooner than that Python answers."""
+    log = tmp_path / "log"
+    statuses = set()
+    for delay in (0.0, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7):
+        with served(small / "shuffler-1", log) as process:
+            until = time.monotonic() + 60
+            maps = Path(f"/proc/{process.pid}/maps")
+            while "_ssl" not in maps.read_text() and time.monotonic() < until:
+                time.sleep(0.005)
+            time.sleep(delay)
+            process.send_signal(number)
+            statuses.add(process.wait(60))
+            said = log.read_text()
+            assert "Traceback" not in said, (delay, said)
+            assert len(said.splitlines()) <= 2
+    assert statuses <= {0, -number}
+
+
 def test_help_of_the_group(run):
     assert run("serve").out == run("serve", "--help").out
 
