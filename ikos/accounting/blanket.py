@@ -263,10 +263,10 @@ def _lower_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float
     """Return P[B <= b], E[b - B; B <= b] and E[B; B <= b] for B ~ Bin(s, 1/2), term by term."""
     below = np.zeros((most + 2, s.size))  # row b + 1: P[B <= b]
     seen = np.zeros((most + 2, s.size))
-    for b in range(most + 1):
-        here = binom.pmf(b, s, 0.5)
-        below[b + 1] = below[b] + here
-        seen[b + 1] = seen[b] + b * here
+    values = np.arange(most + 1.0)[:, np.newaxis]
+    here = binom.pmf(values, s, 0.5)
+    np.cumsum(here, axis=0, out=below[1:])
+    np.cumsum(values * here, axis=0, out=seen[1:])
     short = np.zeros((most + 2, s.size))
     short[1:] = np.cumsum(below, axis=0)[:-1]  # the sum of P[B <= i] for i < b
     columns = np.arange(s.size)
