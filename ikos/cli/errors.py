@@ -32,7 +32,8 @@ _OPTIONS |= {
         "analysis", "analyzer", "backend", "bound", "ca", "certificate", "closes", "column",
         "confidence", "config", "corrupt_clients",
         "corrupt_shufflers", "delimiter", "delta", "epsilon", "host",
-        "largest", "lower", "messages", "min_honest", "modulus", "opens", "output", "planted",
+        "largest", "lower", "max_delta", "max_epsilon", "messages", "min_honest", "modulus",
+        "opens", "output", "planted",
         "port", "precision", "rate", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma",
         "store", "threads", "trials", "upper", "users", "workers",
     )

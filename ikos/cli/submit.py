@@ -2,8 +2,10 @@
 
 The JSON object that ``--json`` prints has the keys ``command``, ``task`` (its name), ``clients``
 (whose reports all parties have), ``parties`` (how many), ``again`` (whether the report was made by
-an earlier call, whose value stands; None for many) and ``store`` (the file with the report; None
-for many).
+an earlier call, whose value stands; None for many), ``store`` (the file with the report; None for
+many), and what the task promises: ``epsilon``, ``delta``, ``theorem``, ``conditions``,
+``min_honest``, ``min_reports``, ``corrupt_clients``, ``corrupt_shufflers``, ``lower``, ``upper``
+and ``integers``.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ import click
 
 from ikos._validation import printable
 from ikos.cli.errors import Command, Interrupted
-from ikos.cli.output import print_json, print_text, progress
+from ikos.cli.output import on_terminal, print_json, print_text, progress, wrapped
 from ikos.cli.task import SECONDS, ca_option
-from ikos.cli.types import Decimal
+from ikos.cli.types import DELTA, EPSILON, Decimal
 
 if TYPE_CHECKING:
     from ikos.parties.task import Task
@@ -36,7 +38,7 @@ _LONGEST = 1000
 
 EXAMPLES = """\b
 Examples
-  ikos submit visits/ --value 3
+  ikos submit visits/ --value 3 --max-epsilon 1 --max-delta 1e-8
   ikos submit visits/task.json --token secret.txt --value - < value.txt
   ikos submit visits/clients --values people.csv --column visits
 """
@@ -68,6 +70,13 @@ Examples
 )
 @click.option("--column", metavar="NAME", help="The column of TABLE.")
 @click.option(
+    "--max-epsilon",
+    type=EPSILON,
+    metavar="NUMBER",
+    help="Send nothing to a task that promises less privacy.",
+)
+@click.option("--max-delta", type=DELTA, metavar="NUMBER", help="The same, of its delta.")
+@click.option(
     "--wait",
     type=SECONDS,
     default="60",
@@ -87,10 +96,15 @@ def command(
     wait: Fraction,
     ca: Path | None,
     as_json: bool,
+    **limits: Fraction | None,
 ) -> None:
     """Send a client's report of its value to all parties of a task.
 
-    FOLDER, or a file task.json, has the task. The report is made once and
+    FOLDER, or a file task.json, has the task. Whoever made it chose what
+    it promises: that is shown before anything is sent, on a terminal, and
+    with --max-epsilon and --max-delta a task that promises less is refused.
+
+    The report is made once and
     kept: a call that follows sends the same one on, whatever value it is
     given, so that no call can make it tell more. Until all parties have
     it, it does not count.
@@ -108,34 +122,49 @@ def command(
     if values is not None and not (token is None and store is None):
         raise click.UsageError("--token and --store are for --value, one client")
     task = read_task(folder)
+    if on_terminal(sys.stderr):
+        for text in task.explain().splitlines():
+            click.echo("\n".join(wrapped(text, "", " " * 12)), err=True)
+    options = {"patience": float(wait), "ca": ca, **limits}
     try:
         if values is None:
-            result = _one(task, folder, str(value), token, store, float(wait), ca)
+            result = _one(task, folder, str(value), token, store, options)
         else:
-            result = _many(task, folder, values, str(column), float(wait), ca)
+            result = _many(task, folder, values, str(column), options)
     except Unsent as unsent:
         raise click.UsageError(printable(str(unsent))) from None
     except ValueError as error:
         raise click.UsageError(_said(error, values, column)) from None
     if as_json:
-        print_json(result)
-    elif result["again"]:
-        print_text(
-            [
-                f"All {result['parties']} parties have the report.",
-                "It was made by an earlier call: its value stands, and this one was not used.",
-            ]
-        )
-    elif values is None:
-        print_text([f"All {result['parties']} parties have the report."])
+        print_json({**result, **_promised(task)})
+        return
+    if values is None:
+        lines = [f"All {result['parties']} parties have the report."]
     else:
-        print_text(
-            [
-                f"All {result['parties']} parties have the reports of {result['clients']:,} "
-                "clients.",
-                "Not for earnest: this program saw the values of all.",
-            ]
-        )
+        lines = [
+            f"All {result['parties']} parties have the reports of {result['clients']:,} clients.",
+            "Not for earnest: this program saw the values of all.",
+        ]
+    if result["again"]:
+        lines.append("It was made by an earlier call: its value stands, and this one was not used.")
+    print_text([*lines, *wrapped(f"The task promises {task.protocol.guarantee}.", "", "  ")])
+
+
+def _promised(task: Task) -> dict[str, Any]:
+    guarantee = task.protocol.guarantee
+    return {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "theorem": guarantee.theorem,
+        "conditions": list(guarantee.conditions),
+        "min_honest": task.min_honest,
+        "min_reports": task.min_reports,
+        "corrupt_clients": task.corrupt_clients,
+        "corrupt_shufflers": task.corrupt_shufflers,
+        "lower": task.lower,
+        "upper": task.upper,
+        "integers": task.integers,
+    }
 
 
 def _said(error: ValueError, values: str | None, column: str | None) -> str:
@@ -157,8 +186,7 @@ def _one(
     value: str,
     token: str | None,
     store: Path | None,
-    wait: float,
-    ca: Path | None,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
     from ikos.parties import tokens
     from ikos.parties.client import Client
@@ -179,7 +207,8 @@ def _one(
         # of the secret, so that one client finds one report, and its name says nothing
         name = hmac.digest(secret, LABEL + task.id, "sha256")[:8].hex()
         store = beside / f"report-{name}.json"
-    receipt = Client(task, secret, store=store, ca=ca).submit(number, patience=wait)
+    patience = options.pop("patience")
+    receipt = Client(task, secret, store=store, **options).submit(number, patience=patience)
     return {
         "command": "submit",
         "task": task.name,
@@ -208,7 +237,7 @@ def _value(text: str) -> float:
 
 
 def _many(
-    task: Task, folder: Path, values: str, column: str, wait: float, ca: Path | None
+    task: Task, folder: Path, values: str, column: str, options: dict[str, Any]
 ) -> dict[str, Any]:
     from ikos.parties.client import submit_many
     from ikos.parties.seats import read_secrets
@@ -231,9 +260,7 @@ def _many(
                 report(sent, whole)
 
         try:
-            clients = submit_many(
-                task, secrets[: found.size], found, ca=ca, patience=wait, progress=told
-            )
+            clients = submit_many(task, secrets[: found.size], found, progress=told, **options)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{path}: interrupted after {done:,} of {found.size:,} clients; the reports of "

@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import httpx
 from numpy.typing import ArrayLike
 
-from ikos._validation import number
+from ikos._validation import number, quote
 from ikos.parties import tokens
 from ikos.parties.remote import ANSWER_SECONDS, CONNECT_SECONDS, connect, problem_of
 from ikos.parties.reports import Report
@@ -30,7 +31,14 @@ from ikos.parties.seats import write_new
 from ikos.parties.task import Task, encoded
 from ikos.work import Progress
 
-__all__ = ["Client", "Receipt", "Rejected", "Unsent", "put_part", "submit_many"]
+__all__ = [
+    "Client",
+    "Receipt",
+    "Rejected",
+    "Unsent",
+    "put_part",
+    "submit_many",
+]
 
 SETTLE_SECONDS = 0.1
 """From the call to the first message: longer than sampling takes, whose time tells a little."""
@@ -95,10 +103,20 @@ class Client:
         remembers: never make a second one for the same client.
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
+    max_epsilon, max_delta : float, optional
+        What the task may promise at most. Who makes a task chooses what it promises: a program
+        that takes tasks from others must say what it agrees to.
+
+    Raises
+    ------
+    ValueError
+        If the task promises less privacy.
 
     Examples
     --------
-    >>> client = Client(task, secret, store="report.json")  # doctest: +SKIP
+    >>> client = Client(
+    ...     task, secret, store="report.json", max_epsilon=1, max_delta=1e-8
+    ... )  # doctest: +SKIP
     >>> client.submit(42)  # doctest: +SKIP
     Receipt(parties=6, again=False)
     """
@@ -110,7 +128,10 @@ class Client:
         *,
         store: Path | str | None = None,
         ca: Path | None = None,
+        max_epsilon: float | Fraction | None = None,
+        max_delta: float | Fraction | None = None,
     ) -> None:
+        _agreed(task, max_epsilon, max_delta)
         if len(secret) != tokens.SECRET_BYTES:
             raise ValueError(f"secret must be {tokens.SECRET_BYTES} bytes")
         self.task = task
@@ -185,6 +206,19 @@ class Client:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Client cannot be copied: its copy might make a second report")
+
+
+def _agreed(
+    task: Task, max_epsilon: float | Fraction | None, max_delta: float | Fraction | None
+) -> None:
+    """Refuse a task that promises less than its client agrees to."""
+    promised = {"epsilon": task.epsilon, "delta": Fraction(task.protocol.guarantee.delta)}
+    for name, most in (("epsilon", max_epsilon), ("delta", max_delta)):
+        if most is not None and number(f"max_{name}", most, low=0) < promised[name]:
+            raise ValueError(
+                f"max_{name} must be at least the {name} that the task promises, "
+                f"{float(promised[name]):.3g}, got {quote(most)}"
+            )
 
 
 def _keep(path: Path, text: str) -> bool:
@@ -300,6 +334,8 @@ def submit_many(
     ca: Path | None = None,
     patience: float = 60.0,
     progress: Progress | None = None,
+    max_epsilon: float | Fraction | None = None,
+    max_delta: float | Fraction | None = None,
 ) -> int:
     """Send the reports of many clients from one machine, to try things out.
 
@@ -315,7 +351,7 @@ def submit_many(
         Within the task's bounds.
     connections : int
         How many clients send at once.
-    ca, patience
+    ca, patience, max_epsilon, max_delta
         As of `Client`.
     progress : callable, optional
         Called with the clients done, and their number.
@@ -325,6 +361,7 @@ def submit_many(
     int
         How many reports were sent, all of them.
     """
+    _agreed(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
     if len(secrets) != checked.size:
         raise ValueError(f"secrets must be one for each of {checked.size}, got {len(secrets)}")

@@ -12,7 +12,7 @@ pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
 
 from parties_wired import small, wired
 
-from ikos.cli import submit
+from ikos.cli import main, submit
 
 __all__ = ["small", "wired"]
 
@@ -133,6 +133,59 @@ class TestOne:
         assert parties.wires.requests == []
 
 
+class TestPromise:
+    @pytest.mark.parametrize("many", [False, True])
+    def test_a_task_that_promises_too_little(self, refused, small, client, wired, tmp_path, many):
+        """Refused before anything is sent or kept."""
+        parties = wired(small)
+        table = tmp_path / "values.csv"
+        table.write_text("visits\n3\n")
+        one = (client, "--value", "1")
+        command = (small / "clients", "--values", table, "--column", "visits") if many else one
+        said = refused("submit", *command, "--max-epsilon", "9.99")
+        assert said == (
+            "--max-epsilon must be at least the epsilon that the task promises, 10, got 9.99"
+        )
+        said = refused("submit", *command, "--max-epsilon", "10", "--max-delta", "1e-8")
+        assert said.startswith("--max-delta must be at least the delta that the task promises, 0.")
+        assert parties.wires.requests == []
+        assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
+
+    def test_a_task_that_promises_enough(self, run, small, client, wired):
+        parties = wired(small)
+        limits = ("--max-epsilon", "10", "--max-delta", "0.5")
+        found = run("submit", client, "--value", "1", *limits, "--json").json
+        guarantee = parties.task.protocol.guarantee
+        assert (found["epsilon"], found["delta"]) == (guarantee.epsilon, guarantee.delta)
+        assert (found["min_honest"], found["lower"], found["upper"]) == (40, 0, 3)
+
+    def test_it_is_shown_before_anything_is_sent(self, run, small, client, wired, monkeypatch):
+        parties = wired(small)
+        asked = []
+        monkeypatch.setattr(
+            submit, "on_terminal", lambda _: asked.append(parties.wires.requests[:])
+        )
+        run("submit", client, "--value", "1")
+        assert asked == [[]]
+        monkeypatch.setattr(submit, "on_terminal", lambda _: True)
+        flat = " ".join(parties.task.explain().split())
+        shown = " ".join(submit_and_say(monkeypatch, client).split())
+        assert flat in shown
+        assert shown.index(flat) < shown.index("All 6 parties")
+
+
+def submit_and_say(monkeypatch, client):
+    """Return all that is said, in order."""
+    said = []
+    monkeypatch.setattr(submit.click, "echo", lambda text, err=False: said.append(text))
+    monkeypatch.setattr(submit, "print_text", said.extend)
+    monkeypatch.setattr(sys, "argv", ["ikos", "submit", str(client), "--value", "1"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    return "\n".join(said)
+
+
 class TestMany:
     @pytest.fixture
     def table(self, tmp_path):
@@ -143,10 +196,12 @@ class TestMany:
     def test_words(self, run, small, wired, table):
         parties = wired(small)
         text = run("submit", small / "clients", "--values", table, "--column", "visits").out
-        assert text.splitlines() == [
+        assert text.splitlines()[:2] == [
             "All 6 parties have the reports of 25 clients.",
             "Not for earnest: this program saw the values of all.",
         ]
+        promised = " ".join(text.splitlines()[2:]).split()
+        assert " ".join(promised) == f"The task promises {parties.task.protocol.guarantee}."
         assert parties.office.reports() == 25
 
     def test_refused(self, refused, small, wired, table):

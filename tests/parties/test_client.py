@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import pickle
 import stat
@@ -268,6 +269,23 @@ def test_arguments(tmp_path, parties):
             client.submit(1, patience=patience)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
+
+
+def test_a_task_that_promises_less_than_agreed(parties):
+    """What is proved counts, to the last digit."""
+    delta = TASK.protocol.guarantee.delta
+    for make in (
+        lambda **most: Client(TASK, SECRET, **most),
+        lambda **most: submit_many(TASK, [SECRET], [1], **most),
+    ):
+        for name, least in (("max_epsilon", 1.0), ("max_delta", delta)):
+            with pytest.raises(ValueError, match=f"{name} must be at least the .* task promises"):
+                make(**{name: math.nextafter(least, 0)})
+            for wrong in (-1, float("nan"), "1"):
+                with pytest.raises((TypeError, ValueError), match=name):
+                    make(**{name: wrong})
+    assert not parties.asked
+    Client(TASK, SECRET, max_epsilon=1, max_delta=delta).submit(1)
 
 
 def test_a_client_cannot_be_copied():
