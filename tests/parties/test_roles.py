@@ -354,6 +354,9 @@ def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
     assert number == 5 * 3 + 3 * 2  # closing, ids, batches told, sent, forgotten; and each peer
 
 
+GONE = ("sent", "deleted", "released", "stopped")  # what a party says when it has no reports
+
+
 class Parties(RuleBasedStateMachine):
     """Clients, faults, restarts and releases in any order, against a model of a few lines."""
 
@@ -389,7 +392,7 @@ class Parties(RuleBasedStateMachine):
         outcomes = self.world.send(client, self.reports[client], parties)
         for party, outcome in outcomes.items():
             there = client in self.at.get(party, ())
-            gone = self.world.party(party).state in ("sent", "released")
+            gone = self.world.party(party).state in GONE
             if party in self.closed:
                 assert outcome is (Outcome.AGAIN if there and not gone else Outcome.CLOSED)
             else:
@@ -402,7 +405,7 @@ class Parties(RuleBasedStateMachine):
         """Another report under a token that was spent."""
         if client in self.at.get(party, ()):
             (outcome,) = self.world.send(client, self.world.report(1), [party]).values()
-            gone = self.world.party(party).state in ("sent", "released")
+            gone = self.world.party(party).state in GONE
             assert outcome is (Outcome.CLOSED if gone else Outcome.CONFLICT)
 
     @rule(party=st.integers(0, COLUMNS))
