@@ -119,7 +119,6 @@ class Sharing:
 
     def finish(self, block: int) -> None:
         """Reduce one block of the last row, when all others were taken off it."""
-        self._begin(block)
         self.group.finish(self.last[self.blocks[block]])
 
 

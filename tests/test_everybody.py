@@ -114,6 +114,34 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
     assert PRIVATE.run(blocks(), DeterministicRandom(5), threads=threads) == expected
 
 
+class Changing:
+    """Clients whose values are made bad in the caller's memory as soon as they were looked at."""
+
+    def __init__(self, clients: Any, memory: NDArray[Any], bad: Any) -> None:
+        self.clients, self.memory, self.bad = clients, memory, bad
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.clients, name)
+
+    def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
+        values: NDArray[Any] = self.clients.checked(x, first)
+        self.memory[:] = self.bad
+        return values
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("bad", [np.nan, 1e9, -3.0])
+@pytest.mark.parametrize("by_blocks", [False, True])
+def test_what_was_looked_at_is_what_is_used(bad: float, by_blocks: bool) -> None:
+    """Whoever writes to a shared memory map in the middle must not get beyond the bounds."""
+    memory = VALUES[:64].copy()
+    protocol = PrivateSum(64, 1, 1e-6, lower=-2, upper=3)
+    x = iter([memory]) if by_blocks else memory
+    changing: Any = Changing(protocol, memory, bad)
+    expected = gathered(protocol, VALUES[:64], DeterministicRandom(1))
+    assert (gathered(changing, x, DeterministicRandom(1)) == expected).all()
+
+
 def test_values_are_left_as_they_were() -> None:
     x = np.arange(N, dtype=np.uint64)
     protocol = SecureSum(N, 2**64, messages=4)

@@ -371,27 +371,40 @@ class Unlocked(Sharing):
         self._locks = [nullcontext()] * len(self._locks)  # type: ignore[list-item]
 
 
+class UnlockedPut(Sharing):
+    """Lets a thread put elements to the last row that another changes."""
+
+    def put(self, first: int, elements: NDArray[Any]) -> None:
+        self._begin(first // sharing.USERS)
+        self.group.put_on(self.last[first : first + elements.size], elements)
+
+
 def check_users_are_changed_by_one_thread_at_a_time(
     monkeypatch: pytest.MonkeyPatch, kind: type[Sharing]
 ) -> None:
-    """Subtracting takes long, so that threads that do not wait meet: six rows, three threads."""
+    """Changes take long, so that threads that do not wait meet: six rows, three threads."""
     monkeypatch.setattr(mixing, "Sharing", kind)
     monkeypatch.setattr(sharing, "USERS", 50)  # blocks: two, where threads might mix up locks
-    under_way: list[int] = []
+    under_way: list[NDArray[Any]] = []
     clashes: list[int] = []
-    right = Zq.take_off
 
-    def slowly(group: Zq, a: NDArray[Any], b: NDArray[Any]) -> None:
-        place = a.ctypes.data
-        clashes.extend([place] * (place in under_way))
-        under_way.append(place)
-        time.sleep(0.01)
-        right(group, a, b)
-        under_way.remove(place)
+    def slow(right: Callable[..., None]) -> Callable[..., None]:
+        def slowly(group: Zq, a: NDArray[Any], b: NDArray[Any]) -> None:
+            # of two threads that meet, the second sees the first
+            clashes.extend(a.ctypes.data for other in list(under_way) if np.shares_memory(a, other))
+            under_way.append(a)
+            time.sleep(0.01)
+            right(group, a, b)
+            under_way[:] = [other for other in under_way if other is not a]
 
-    monkeypatch.setattr(Zq, "take_off", slowly)
-    x = np.arange(100, dtype=np.uint64)
-    assert mixed_sum(x, Setting(Zq(2**64), 7, True, False), DeterministicRandom(8), threads=3)
+        return slowly
+
+    for name in ("take_off", "put_on"):
+        monkeypatch.setattr(Zq, name, slow(getattr(Zq, name)))
+    setting, x = Setting(Zq(2**64), 7, True, False), np.arange(100, dtype=np.uint64)
+    encoded = (x[start : start + 10] for start in range(0, 100, 10))
+    rng, memory = DeterministicRandom(8), np.empty_like(x)
+    assert mixed_sum(memory, setting, rng, encoded=encoded, threads=3) == 4950
     assert not clashes
 
 
@@ -399,11 +412,12 @@ def test_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPat
     check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Sharing)
 
 
+@pytest.mark.parametrize("mutant", [Unlocked, UnlockedPut])
 def test_threads_that_do_not_wait_for_each_other_are_caught(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, mutant: type[Sharing]
 ) -> None:
     with pytest.raises(AssertionError):
-        check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Unlocked)
+        check_users_are_changed_by_one_thread_at_a_time(monkeypatch, mutant)
 
 
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
@@ -460,6 +474,34 @@ def test_a_wrong_plan_gives_a_wrong_sum(
 def of_zeros(users: int, setting: Setting, **options: Any) -> int:
     zeros = np.zeros(users, dtype=setting.group.dtype)
     return mixed_sum(zeros, setting, DeterministicRandom(4), **options)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("given", "said"), [(5, "got 5"), (11, "got more"), (0, "got 0")])
+def test_elements_of_fewer_or_more_users_are_refused(threads: int, given: int, said: str) -> None:
+    setting = Setting(Zq(97), 4, True, False)
+    with pytest.raises(ValueError, match=f"encoded must hold 10 elements, {said}"):
+        of_zeros(10, setting, threads=threads, encoded=iter([np.ones(given, dtype=np.uint32)]))
+
+
+def test_no_more_elements_are_encoded_when_a_thread_has_failed() -> None:
+    """Of a thousand blocks of users, a millisecond each."""
+    taken = 0
+
+    def encoded() -> Iterator[NDArray[Any]]:
+        nonlocal taken
+        for number in range(1000):
+            taken = number
+            time.sleep(0.001)
+            yield np.zeros(1, dtype=np.uint64)
+
+    def fail(piece: Piece, messages: NDArray[Any]) -> int:
+        raise ZeroDivisionError
+
+    setting = Setting(Zq(2**64), 7, True, False)
+    with pytest.raises(ZeroDivisionError):
+        of_zeros(1000, setting, threads=2, encoded=encoded(), receive=fail)
+    assert taken < 900
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -50,19 +52,52 @@ def test_short_tasks_do_not_wait_for_a_long_one_before_them() -> None:
         assert next(spread(work, ((i,) for i in range(51)), executor, ahead=100)) == 50
 
 
+@pytest.fixture(name="usual_handler")
+def fixture_usual_handler():
+    usual = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("usual_handler")
 def test_a_handler_that_was_set_in_the_meantime_stays() -> None:
     def own(*_: object) -> None:
         """Whoever sets it wants it."""
 
-    usual = signal.getsignal(signal.SIGINT)
-    try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with interrupts_kept():
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with interrupts_kept():
+        signal.signal(signal.SIGINT, own)
+    assert signal.getsignal(signal.SIGINT) is own
+
+
+@pytest.mark.usefixtures("usual_handler")
+def test_ctrl_c_that_others_swallow_comes_at_the_end() -> None:
+    ended = []
+
+    def work() -> None:
         with interrupts_kept():
-            signal.signal(signal.SIGINT, own)
-        assert signal.getsignal(signal.SIGINT) is own
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        with interrupts_kept():
-            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, usual)
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert ended
+
+
+def test_tasks_that_have_not_begun_are_cancelled() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        time.sleep(0.01)
+        done.append(number)
+        return number
+
+    with ThreadPoolExecutor(2) as executor:
+        results = spread(work, ((i,) for i in range(200)), executor, ahead=150)
+        assert next(results) == 0
+        results.close()
+    assert len(done) < 100

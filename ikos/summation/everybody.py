@@ -71,15 +71,19 @@ class Engine(Protocol):
 def checked_blocks(
     clients: Clients, x: NDArray[Any] | Iterator[ArrayLike]
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked values, `USERS` at a time, however they come."""
+    """Yield checked values, `USERS` at a time, however they come.
+
+    What is looked at is a copy, that is what is used: somebody else may write to the memory, or to
+    the file that is mapped there, in the meantime.
+    """
     if not isinstance(x, Iterator):
         for part in blocks(x.size, USERS):
-            yield clients.checked(x[part], part.start)
+            yield clients.checked(x[part].copy(), part.start)
         return
     first, lacking = 0, USERS
     kept: list[NDArray[Any]] = []
     for some in x:
-        values = clients.checked(some, first)
+        values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.size
         if first > clients.n:  # before more of them are read, perhaps without end
             clients.check_users(first, "x")

@@ -188,6 +188,7 @@ class _Shufflers:
         self.receive = receive
         self.rng = rng
         self.stop = stop
+        self.failed: BaseException | None = None
         self._local = threading.local()
 
     def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
@@ -202,17 +203,18 @@ class _Shufflers:
         return held
 
     def sums(
-        self, plan: Plan, encoded: Iterator[NDArray[Any]], executor: Executor | None
+        self, plan: Plan, encoded: Iterator[NDArray[Any]] | None, executor: Executor | None
     ) -> Generator[_Done, None, None]:
         """Yield what each step of the work has done."""
+        given = [] if encoded is None else [(self.put, encoded)]
         pieces = ((self.make, piece) for piece in plan.whole)
         rests = ((self.peel, *where) for where in plan.peeled)
         if any(self.sharing.messages - 1 in piece.rows for piece in plan.whole):
             # the last row is released with the others: everybody's elements must be there
-            yield from self._stage([(self.put, encoded)], executor)
+            yield from self._stage(given, executor)
             yield from self._stage(chain(pieces, rests), executor)
         else:
-            yield from self._stage(chain([(self.put, encoded)], pieces, rests), executor)
+            yield from self._stage(chain(given, pieces, rests), executor)
         blocks = range(len(self.sharing.blocks))
         yield from self._stage(((self.finish, block) for block in blocks), executor)
         yield from self._stage(((self.make, piece) for piece in plan.later), executor)
@@ -226,7 +228,13 @@ class _Shufflers:
 
     def _step(self, work: Callable[..., _Done], *about: Any) -> _Done:
         self._go_on()
-        return work(*about)
+        try:
+            return work(*about)
+        except BaseException as error:
+            if not self.stop.is_set():
+                self.failed = error  # which others, that stop for it, would come before
+                self.stop.set()
+            raise
 
     def _go_on(self) -> None:
         if self.stop.is_set():
@@ -234,11 +242,15 @@ class _Shufflers:
 
     def put(self, encoded: Iterator[NDArray[Any]]) -> _Done:
         """Put everybody's elements to the last row."""
-        first = 0
+        users, first = self.sharing.last.size, 0
         for elements in encoded:
             self._go_on()
+            if first + elements.size > users:
+                raise ValueError(f"encoded must hold {users} elements, got more")
             self.sharing.put(first, elements)
             first += elements.size
+        if first < users:
+            raise ValueError(f"encoded must hold {users} elements, got {first}")
         return 0, 0
 
     def make(self, piece: Piece) -> _Done:
@@ -382,15 +394,15 @@ def mixed_sum(
     try:
         with pool(many) as executor:
             try:
-                with closing(shufflers.sums(plan, encoded or iter(()), executor)) as sums:
+                with closing(shufflers.sums(plan, encoded, executor)) as sums:
                     for pieces, found in sums:
                         total += found
                         done += pieces
                         if pieces and progress is not None:
                             progress(done, wanted)
-            except BaseException:
+            except BaseException as error:
                 stop.set()  # before the executor waits for its threads
-                raise
+                raise shufflers.failed or error from None
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
     return total % group.q
