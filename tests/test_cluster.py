@@ -23,10 +23,11 @@ from recorded_randomness import Numbered, Recorded, records
 
 import ikos
 from ikos import PrivateSum, SecureSum
-from ikos.cluster import Cluster, ClusterError, connection, patience, rounds, versions
+from ikos.cluster import Cluster, ClusterError, columns, connection, patience, rounds, versions
 from ikos.cluster.roles import Block, Checked, Desk, Envelope, digest
 from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
+from ikos.summation import everybody
 from ikos.testing import DeterministicRandom
 from ikos.work import Interrupted
 
@@ -183,6 +184,25 @@ def test_sums_of_all_kinds(cluster, kind):
         assert low <= x.sum() <= high
         return
     assert protocol.run(given, cluster=cluster) == x.sum()
+
+
+@pytest.mark.parametrize("size", [64, 250])
+def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
+    """Though several blocks are held before they are sent."""
+    for module in (everybody, columns):
+        monkeypatch.setattr(module, "USERS", 64)
+    x = np.random.default_rng(0).random(N)
+
+    def blocks():
+        memory = np.empty(size)
+        for start in range(0, N, size):
+            some = memory[: min(size, N - start)]
+            some[:] = x[start : start + size]
+            yield some
+
+    protocol = PrivateSum(N, 1, 1e-6)
+    expected = protocol.run(x, DeterministicRandom(5))
+    assert protocol.run(blocks(), DeterministicRandom(5), cluster=here) == expected
 
 
 @pytest.mark.slow
