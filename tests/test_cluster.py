@@ -667,16 +667,50 @@ def test_a_cluster_that_does_nothing_samples_no_graphs():
         forgotten(cluster)
         with pytest.raises(ZeroDivisionError):
             executor.submit(divmod, 7, 0).result()
+        assert isinstance(executor.submit(divmod, 7, 0).exception(), ZeroDivisionError)
         end(cluster)
         under_way = executor.submit(divmod, 7, 2)
         held.callback(under_way.cancel)
-        with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
-            under_way.result()
-        with pytest.raises(TimeoutError):
-            under_way.result(timeout=0.01)
+        for ask in (under_way.result, under_way.exception):
+            with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
+                ask()
+            with pytest.raises(TimeoutError):
+                ask(timeout=0.01)
         assert under_way.cancel()
-        with pytest.raises(ClusterError, match="the work was cancelled there"):
-            under_way.result()
+        for ask in (under_way.result, under_way.exception):
+            with pytest.raises(ClusterError, match="the work was cancelled there"):
+                ask()
+
+
+def test_an_executor_ends_when_its_calls_have(here):
+    with here.executor as executor:
+        slow = executor.submit(time.sleep, 0.3)
+    assert slow.done()
+    assert slow.exception() is None
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(divmod, 7, 2)
+
+
+@pytest.mark.parametrize("options", [{"wait": False}, {"cancel_futures": True}])
+def test_an_executor_that_does_not_wait_cancels_its_calls(here, options):
+    executor = here.executor
+    calls = [executor.submit(time.sleep, 0.3) for _ in range(9)]
+    executor.shutdown(**options)
+    assert calls[-1].cancelled()
+    forgotten(here)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_executor_whose_workers_never_come_back_ends():
+    with workers_here(1) as cluster:
+        executor = cluster.executor
+        end(cluster)
+        under_way = executor.submit(divmod, 7, 2)
+        with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
+            executor.shutdown()
+        assert under_way.cancelled()
+        executor.shutdown()
+        forgotten(cluster)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from concurrent.futures import Executor, Future, wait
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ikos.cluster.failures import ClusterError, connection
@@ -127,17 +128,18 @@ def lasting(client: Any, work: Callable[[], Awaitable[_T]]) -> _T:
 
     under_way = asyncio.run_coroutine_threadsafe(made(), client.loop.asyncio_loop)
     try:
-        return _awaited(client, under_way)
+        _ended(client, [under_way])
+        return under_way.result()
     finally:
         under_way.cancel()
 
 
-def _awaited(client: Any, future: Future[_T]) -> _T:
+def _ended(client: Any, futures: Collection[Future[Any]]) -> None:
+    """Wait until all of some futures are done, or give up with the client's workers."""
     watch = Watch(client)
-    while not wait([future], timeout=STEP).done:
+    while wait(futures, timeout=STEP).not_done:
         check_interrupt()
         watch.look()
-    return future.result()
 
 
 def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
@@ -198,18 +200,37 @@ class Calls(Executor):
     def __init__(self, client: Any) -> None:
         self._client = client
         self._executor = client.get_executor(pure=False)
+        self._open: set[Future[Any]] = set()
+        self._shut = False
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
         """Return a future of ``fn(*args, **kwargs)``; its result may be a `ClusterError`."""
-        return _Call(self._client, self._executor.submit(fn, *args, **kwargs))
+        if self._shut:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        call = _Call(self._client, self._executor.submit(fn, *args, **kwargs))
+        self._open.add(call)
+        call.add_done_callback(self._open.discard)
+        return call
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; wait for those that were taken, or cancel them."""
-        self._executor.shutdown(wait=wait and not cancel_futures)
+        """Take no more calls; wait for those that were taken, or cancel them.
+
+        Raises
+        ------
+        ClusterError
+            If no worker is left to wait for; the calls are cancelled.
+        """
+        self._shut = True
+        try:
+            if wait and not cancel_futures:
+                _ended(self._client, list(self._open))
+        finally:
+            for call in list(self._open):
+                call.cancel()
 
 
 class _Call(Future[_T]):
-    """A call on a cluster; ``result`` without a timeout is patient, and does not wait for ever."""
+    """A call on a cluster; who waits for it without a timeout is patient, but not for ever."""
 
     def __init__(self, client: Any, made: Future[_T]) -> None:
         super().__init__()
@@ -223,7 +244,8 @@ class _Call(Future[_T]):
         if not self.set_running_or_notify_cancel():
             return
         try:
-            self.set_result(made.result())
+            with connection():
+                self.set_result(made.result())
         except BaseException as error:
             self.set_exception(error)
 
@@ -242,9 +264,17 @@ class _Call(Future[_T]):
         ClusterError
             If no worker is left, the connection is lost, or the call was cancelled.
         """
+        with self._patience(timeout):
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return what the call raised; raise a `ClusterError` as `result` does."""
+        with self._patience(timeout):
+            return super().exception(timeout)
+
+    @contextmanager
+    def _patience(self, timeout: float | None) -> Iterator[None]:
         with connection():
             if timeout is None:
-                watch = Watch(self._client)
-                while not wait([self], timeout=STEP).done:
-                    watch.look()
-            return super().result(timeout)
+                _ended(self._client, [self])
+            yield
