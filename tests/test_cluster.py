@@ -297,6 +297,19 @@ def test_arguments(here):
     assert here.client.status == "running"  # who gave it closes it
 
 
+def test_a_cluster_that_was_closed(here):
+    with Cluster(scheduler=here.client.cluster.scheduler_address) as cluster:
+        executor = cluster.executor
+    for use in (
+        lambda: SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster),
+        lambda: cluster.executor,
+        lambda: executor.submit(divmod, 7, 2),
+    ):
+        with pytest.raises(ClusterError, match=r"^the connection to the cluster was closed$"):
+            use()
+    executor.shutdown()
+
+
 def test_ikos_needs_no_dask():
     code = (
         "import sys, ikos, ikos.cluster, ikos.cli.cluster\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 from ikos._validation import integer, quote
 from ikos.cluster.failures import ClusterError, connection
-from ikos.cluster.patience import ANSWER, Calls, workers
+from ikos.cluster.patience import ANSWER, Calls, check_open, workers
 from ikos.cluster.processes import MAX_WORKERS, interrupts_held
 from ikos.cluster.rounds import add_up
 from ikos.cluster.versions import check_versions
@@ -53,8 +53,8 @@ class Cluster:
         If Dask is not installed.
     ClusterError
         If there is no scheduler at the address, or it has no workers. Sums and calls raise it as
-        well: where a worker has another version of ikos, and where the cluster has had no workers
-        for a minute, or only such as are paused for lack of memory.
+        well: where this was closed, where a worker has another version of ikos, and where the
+        cluster has had no workers for a minute, or only such as are paused for lack of memory.
     TypeError, ValueError
         If an argument is of the wrong kind, or more than one of them is given.
 
@@ -94,6 +94,7 @@ class Cluster:
     @property
     def executor(self) -> Executor:
         """What `ikos.graphs` functions take as ``executor=``."""
+        check_open(self.client)
         with connection():
             check_versions(self.client)
         return Calls(self.client)
@@ -102,6 +103,7 @@ class Cluster:
         self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
         """Return the sum modulo q of everybody's elements, and how many users there were."""
+        check_open(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
     def close(self) -> None:

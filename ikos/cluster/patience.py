@@ -18,6 +18,7 @@ __all__ = [
     "STEP",
     "Calls",
     "Watch",
+    "check_open",
     "first_done",
     "lasting",
     "results",
@@ -49,6 +50,12 @@ def workers(client: Any) -> dict[str, dict[str, Any]] | None:
     except OSError:  # also of what takes too long
         return None
     return found
+
+
+def check_open(client: Any) -> None:
+    """Refuse a connection that was closed."""
+    if client.status in ("closing", "closed"):
+        raise ClusterError("the connection to the cluster was closed")
 
 
 def threads(client: Any) -> int:
@@ -204,9 +211,16 @@ class Calls(Executor):
         self._shut = False
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Return a future of ``fn(*args, **kwargs)``; its result may be a `ClusterError`."""
+        """Return a future of ``fn(*args, **kwargs)``; its result may be a `ClusterError`.
+
+        Raises
+        ------
+        ClusterError
+            If the connection was closed.
+        """
         if self._shut:
             raise RuntimeError("cannot schedule new futures after shutdown")
+        check_open(self._client)
         call = _Call(self._client, self._executor.submit(fn, *args, **kwargs))
         self._open.add(call)
         call.add_done_callback(self._open.discard)
