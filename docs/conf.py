@@ -19,6 +19,7 @@ release = version = ikos.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3  # so that a link can name a heading of another page
 html_math_renderer = "mathml"  # needs no script and no network
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "figures"]
@@ -62,13 +63,21 @@ except ImportError:
 
 
 def add_help(_app: Any, docname: str, source: list[str]) -> None:
-    """Append the help of every command to the command line's page."""
+    """Append the help of every command to the command line's page, under a group those in it."""
     if docname != "cli":
         return
-    for name in ("", *cli.COMMANDS):
-        shown = f"ikos {name}".strip()
-        run = CliRunner().invoke(cli.commands, [*name.split(), "--help"], prog_name="ikos")
-        source[0] += f"\n## `{shown}`\n\n```text\n{run.output.rstrip()}\n```\n"
+    source[0] += help_section(2)
+    for name in cli.COMMANDS:
+        source[0] += help_section(2, name)
+        for inner in getattr(cli.commands.get_command(None, name), "commands", ()):
+            source[0] += help_section(3, name, inner)
+
+
+def help_section(level: int, *names: str) -> str:
+    """Return a heading and a command's help as Markdown."""
+    run = CliRunner().invoke(cli.commands, [*names, "--help"], prog_name="ikos")
+    heading = f"{'#' * level} `{' '.join(('ikos', *names))}`"
+    return f"\n{heading}\n\n```text\n{run.output.rstrip()}\n```\n"
 
 
 def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
