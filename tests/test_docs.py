@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import io
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+    ROOT / "README.md",
+]
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def label(page: Path) -> str:
+    """Return a page's name: there is more than one index."""
+    return str(page.relative_to(ROOT))
 
 
 def blocks(text: str) -> list[tuple[str, str, int]]:
@@ -51,12 +63,42 @@ SEARCHES = ("errata", "vectors")
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.stem in SEARCHES))
+        pytest.param(page, id=label(page), marks=[pytest.mark.slow] * (page.stem in SEARCHES))
         for page in PAGES
     ],
 )
 def test_page(page: Path) -> None:
     assert run_page(page.read_text(encoding="utf-8"), page.name) == ""
+
+
+def scripts(page: str) -> list[str]:
+    """Return a page's scripts that start processes, which ``run_page`` leaves out."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [source for language, source, _ in blocks(text) if language == "py"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(2))
+def test_scripts_of_the_guide_run(number: int, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    script = tmp_path / "script.py"
+    script.write_text(scripts("how-to/cluster.md")[number], encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    if number == 0:
+        assert abs(float(run.stdout) - 0.5) < 0.01
+    else:
+        assert sum(ast.literal_eval(run.stdout).values()) == 200_000
+
+
+def test_the_guide_has_two_scripts() -> None:
+    assert len(scripts("how-to/cluster.md")) == 2
 
 
 def test_a_wrong_number_is_found() -> None:
@@ -70,14 +112,17 @@ def test_a_broken_block_is_found() -> None:
 
 def test_pages_have_blocks() -> None:
     languages = {
-        page.stem: {language for language, *_ in blocks(page.read_text("utf-8"))} for page in PAGES
+        label(page): {language for language, *_ in blocks(page.read_text("utf-8"))}
+        for page in PAGES
     }
-    for page in ("summation", "message-counts", "noise", "randomness", "threats", "errata"):
-        assert "pycon" in languages[page]
-    assert "python" in languages["README"]
+    without = {"api", "cli", "index", "parties", "references", "how-to/index"}
+    for page in PAGES[:-1]:
+        key = label(page)
+        assert "pycon" in languages[key] or key[len("docs/") : -len(".md")] in without, key
+    assert "python" in languages["README.md"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=label)
 def test_console_blocks_name_commands_and_options_that_exist(page: Path) -> None:
     cli = pytest.importorskip("ikos.cli")
     for language, source, _ in blocks(page.read_text(encoding="utf-8")):
