@@ -24,6 +24,7 @@ from recorded_randomness import Numbered, Recorded, records
 import ikos
 from ikos import PrivateSum, SecureSum
 from ikos.cluster import Cluster, ClusterError, columns, connection, patience, rounds, versions
+from ikos.cluster.failures import Refused
 from ikos.cluster.roles import Block, Checked, Desk, Envelope, digest
 from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
@@ -343,6 +344,7 @@ def test_printed_forms_show_no_values():
     assert isinstance(block, Block)
     shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", block.last))]
     shown.append(repr(block))
+    shown.append(repr(Refused.of(ValueError("got 424242"), 0)))
     for text in shown:
         assert "424242" not in text
         assert not any(str(share) in text for share in block.last)
@@ -619,6 +621,27 @@ def test_values_that_read_differently_the_second_time(cluster, tmp_path):
     found, _ = lose_a_worker(cluster, run, again)
     assert found in possible
     assert found != sum(first for first, _ in read)
+
+
+def spoiled(chunk, folder):
+    """Return other values the second time, of which one is not allowed."""
+    if restless(chunk, folder).size == chunk.size:
+        chunk[3] = 7654321
+    return chunk
+
+
+@POSIX
+@pytest.mark.slow
+def test_values_that_are_bad_the_second_time_are_said_as_they_are(cluster, tmp_path):
+    whole(cluster)
+    told = []
+    x = da.arange(5000, chunks=500).map_blocks(spoiled, str(tmp_path), dtype=int)
+    with pytest.raises(ValueError, match=r"^x\[3\] must .*, got 7654321 \(in partition \d"):
+        SecureSum(5000, 10**6, messages=12).run(
+            x, cluster=cluster, progress=killing(cluster, told, everyone=True)
+        )
+    assert told
+    forgotten(cluster)
 
 
 # Workers that never come back

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 __all__ = ["ClusterError", "Refused", "connection"]
@@ -21,7 +21,8 @@ class ClusterError(RuntimeError):
 class Refused:
     """What clients raised.
 
-    It is a result and no exception: Dask would log an exception with what it was about.
+    It is a result and no exception: Dask would log an exception with what it was about. Nor does
+    its printed form show a value, as those of all arguments are logged where a task fails.
 
     Attributes
     ----------
@@ -34,7 +35,7 @@ class Refused:
     """
 
     kind: type[Exception]
-    message: str
+    message: str = field(repr=False)
     partition: int | None
 
     @classmethod

@@ -194,8 +194,13 @@ class Envelope:
         return object.__sizeof__(self) + _bytes(self.shares)
 
 
-def posted(block: Block, pieces: Sequence[Piece]) -> tuple[Envelope, ...]:
-    """Return a block's envelopes for some pieces of the output of one shuffler."""
+def posted(block: Block | Refused, pieces: Sequence[Piece]) -> tuple[Envelope | Refused, ...]:
+    """Return a block's envelopes for some pieces of one shuffler's output, or why there are none.
+
+    There were some once, where values turn bad when they are read again for a worker that was lost.
+    """
+    if isinstance(block, Refused):
+        return (block,) * len(pieces)
     rows, users = pieces[0].rows, block.last.size
     if pieces[0].parts == 1:
         shares = np.empty((len(rows), users), dtype=block.group.dtype)
@@ -212,7 +217,7 @@ def posted(block: Block, pieces: Sequence[Piece]) -> tuple[Envelope, ...]:
     return tuple(Envelope(block.number, block.nonce, np.concatenate(some)) for some in found)
 
 
-def picked(envelopes: tuple[Envelope, ...], place: int) -> tuple[Envelope]:
+def picked(envelopes: tuple[Envelope | Refused, ...], place: int) -> tuple[Envelope | Refused]:
     """Return one of several envelopes."""
     return (envelopes[place],)
 
@@ -226,9 +231,13 @@ class Released:
     digest: bytes
 
 
-def mixed(received: Sequence[tuple[Envelope]], group: Zq) -> Released:
-    """Mix the messages of all envelopes and add them up."""
-    envelopes = [envelope for (envelope,) in received]
+def mixed(received: Sequence[tuple[Envelope | Refused]], group: Zq) -> Released | Refused:
+    """Mix the messages of all envelopes and add them up; return why, if one is missing."""
+    envelopes = []
+    for (envelope,) in received:
+        if isinstance(envelope, Refused):
+            return envelope
+        envelopes.append(envelope)
     messages = np.concatenate([envelope.shares for envelope in envelopes])
     whose = digest((envelope.number, envelope.nonce) for envelope in envelopes)
     output = release(messages, "sorted", secure(None))

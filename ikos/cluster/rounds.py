@@ -114,7 +114,7 @@ class _Sum:
         setting = self.clients.setting
         tasks = self.client.map(described, self.futures.blocks, clear=setting.clear, pure=False)
         self.futures.others.update(tasks)
-        seen = self._accepted(tasks)
+        seen: list[Seen] = self._accepted(tasks)
         users = sum(one.users for one in seen)
         self.clients.check_users(users, "x")
         sharings = digest((one.number, one.nonce) for one in seen)
@@ -136,8 +136,8 @@ class _Sum:
             )
         return total % setting.group.q, users
 
-    def _accepted(self, tasks: list[Any]) -> list[Seen]:
-        """Return which sharings there are, or raise what the first of the clients raised."""
+    def _accepted(self, tasks: list[Any]) -> list[Any]:
+        """Return what tasks found, or raise what the first of the clients raised."""
         found = results(self.client, tasks)
         for one in found:
             if isinstance(one, Refused):
@@ -158,7 +158,7 @@ class _Sum:
                 self.futures.others.update(tasks)
                 under_way.update(tasks)
             done = first_done(self.client, under_way)
-            yield from results(self.client, list(done))
+            yield from self._accepted(list(done))
             under_way -= done
             self.futures.others -= done
 
