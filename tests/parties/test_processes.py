@@ -13,6 +13,7 @@ import signal
 import socket
 import sqlite3
 import ssl
+import struct
 import subprocess
 import sys
 import time
@@ -28,15 +29,19 @@ if sys.platform != "linux":  # signals, prlimit
     pytest.skip("these tests are for Linux", allow_module_level=True)
 
 import httpx
+import numpy as np
 from parties_processes import PATIENCE, Fleet, run, until
 from parties_tasks import KEY
 
+from ikos.modular import Zq
 from ikos.parties import tokens
 from ikos.parties.client import Client, Rejected, Unsent, put_part
 from ikos.parties.envelopes import PrivateKey, clear_part, seal
 from ikos.parties.reports import Report
 from ikos.parties.serve import Listening
 from ikos.parties.task import encoded
+from ikos.randomness import secure
+from ikos.sharing import split
 
 pytestmark = pytest.mark.slow
 
@@ -670,6 +675,65 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
         fleet.kill(party)
     fleet.ready()
     look(released=True)
+
+
+def number_forms(number: int, size: int = 8) -> list[bytes]:
+    """Return how a number may stand in a file: in digits, in bytes of either order, as a double."""
+    raw = [number.to_bytes(size, order) for order in ("big", "little")]
+    return [
+        str(number).encode(), f"{number:,}".encode(), float(number).hex().encode(),
+        struct.pack("<d", number), struct.pack(">d", number), f"{number:x}".encode(),
+        *(form for one in raw for form in forms(one)),
+    ]  # fmt: skip
+
+
+def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
+    """Searched for in all forms, where each is of so many digits that none is there by chance."""
+    lower, upper = 10**14 + 7, 10**15
+    fleet = Fleet(
+        tmp_path, columns=13, users=100, min_honest=90, delta=0.9, lower=lower, upper=upper,
+        modulus=2**64,
+    )  # fmt: skip
+    try:
+        (running,) = fleet.tasks
+        task = running.task
+        group, source = Zq(task.modulus), secure(None)
+        values = [lower + int.from_bytes(os.urandom(8), "big") % (upper - lower) for _ in range(92)]
+        elements = task.protocol.encoded(task.protocol.checked(values), source.streams()(0))
+        shares = split(elements, group, task.messages, source).T.tolist()
+        steps = [value - lower for value in values]
+        for client, own in enumerate(shares):
+            assert sum(own) % task.modulus == int(elements[client])  # with its noise
+            running.put(client, Report._of(task, np.array(own, dtype=group.dtype)))
+        some = slice(6)  # of them are enough to be looked for
+        columns = list(zip(*shares[some], strict=True))
+        secret = [*values[some], *steps[some], *map(int, elements[some])]
+        secret += [share for column in columns[:-1] for share in column]
+        clear = list(columns[-1])
+
+        def found(party, numbers):
+            folder = fleet.home(running, party)
+            there = b"\n".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+            there += fleet.log(party).read_bytes()
+            return [n for n in numbers if any(form in there for form in number_forms(n))]
+
+        def look(*, released):
+            for party in range(task.messages):
+                assert found(party, secret) == []
+                kept = clear if party == 0 and not released else []
+                assert found(party, clear) == kept  # what is searched for would be found
+
+        look(released=False)
+        for party in range(task.messages):
+            fleet.kill(party)
+        look(released=False)
+        fleet.ready()
+        found_ = running.release()
+        assert found_["state"] == "released", found_["release"]
+        assert abs(found_["result"]["estimate"] - sum(values)) <= half_width(task, values)
+        look(released=True)
+    finally:
+        fleet.end()
 
 
 # Many
