@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import importlib
 import io
 import re
 import shlex
@@ -13,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -108,6 +111,43 @@ def test_a_wrong_number_is_found() -> None:
 def test_a_broken_block_is_found() -> None:
     with pytest.raises(ZeroDivisionError):
         run_page("```python\nx = 0\n```\n\n```python\n1 / x\n```\n", "broken")
+
+
+FIGURES = {
+    "message_counts": ("message-counts", "attack-advantage"),
+    "bbgn20_figure_2": ("bbgn20-figure-2",),
+    "random_graphs": (
+        *("graph-connected", "graph-components", "graph-bipartite", "second-moment"),
+        *("components-parallel", "components-single"),
+    ),
+}
+"""Of each program that takes less than two minutes, what is shown of it. Its tables have tests."""
+
+DRAWN_BY = "3.11"
+"""The matplotlib of the files in docs/figures: others place letters a little differently."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", FIGURES)
+def test_figures_are_the_programs(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    if ".".join(matplotlib.__version__.split(".")[:2]) != DRAWN_BY:
+        pytest.skip(f"the figures were drawn by matplotlib {DRAWN_BY}")
+    from matplotlib.image import imread
+
+    monkeypatch.syspath_prepend(ROOT)
+    module = importlib.import_module(f"analysis.{program}")
+    if program == "random_graphs":  # what takes long there is its tables
+        monkeypatch.setattr(module, "RARE", module.RARE[:1])
+        monkeypatch.setattr(module, "SWEPT_USERS", (19, 19))
+    made = CliRunner().invoke(module.command, ["--output", str(tmp_path)])
+    assert made.exit_code == 0, made.output
+    for name in FIGURES[program]:
+        shown = imread(ROOT / "docs" / "figures" / f"{name}.png")
+        same = np.array_equal(shown, imread(tmp_path / f"{name}.png"))
+        assert same, f"make figures, and copy {name}.png"
 
 
 def test_pages_have_blocks() -> None:
