@@ -8,6 +8,7 @@ import doctest
 import importlib
 import io
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -111,6 +112,18 @@ def test_a_wrong_number_is_found() -> None:
 def test_a_broken_block_is_found() -> None:
     with pytest.raises(ZeroDivisionError):
         run_page("```python\nx = 0\n```\n\n```python\n1 / x\n```\n", "broken")
+
+
+def test_the_help_of_every_command_is_printed() -> None:
+    cli = pytest.importorskip("ikos.cli")
+    pytest.importorskip("latex2mathml")
+    conf = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    page = [""]
+    conf["add_help"](None, "cli", page)
+    for name in cli.COMMANDS:
+        command = cli.commands.get_command(None, name)
+        for path in (name, *(f"{name} {inner}" for inner in getattr(command, "commands", ()))):
+            assert f"`ikos {path}`\n\n```text\nUsage: ikos {path} " in page[0]
 
 
 FIGURES = {
