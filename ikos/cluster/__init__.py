@@ -6,9 +6,10 @@ the last row, and keeps that row, the secret and a nonce (`ikos.cluster.roles.Bl
 is one block's messages to one shuffler: drawn again from the secret, or the last row. A shuffler
 takes the envelopes of all blocks, sorts the messages, and the analyzer's part adds them up where
 they are. What comes back to the driver is a sum, a number of messages, and a digest of the
-nonces; no task holds more than a column or a range of its values, `ikos.cluster.rounds.LONGEST`
-messages up to chance, and no more than a few columns are on the cluster at once besides the
-blocks.
+nonces. No task mixes more than a column or a range of its values,
+`ikos.cluster.rounds.LONGEST` messages up to chance, and besides the blocks no more than a few
+columns are on the cluster at once. Of a single shuffler, with all columns, it is as many ranges
+of their values: so many messages as there are users, or `LONGEST` if that is more.
 
 **Lost workers.** Dask runs again what a lost worker held. Clients that run again draw fresh noise
 and a fresh secret: no randomness meets another value. But a sum over envelopes of both sharings

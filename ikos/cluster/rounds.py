@@ -34,7 +34,9 @@ class _Reshared(Exception):  # noqa: N818
 
 
 def columns(setting: Setting, users: int, threads: int) -> list[tuple[Piece, ...]]:
-    """Return the pieces of all shufflers' output, about as many messages as users together.
+    """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
+
+    A group has as many messages as there are users, about; of a single shuffler, up to `LONGEST`.
 
     Parameters
     ----------
@@ -48,10 +50,17 @@ def columns(setting: Setting, users: int, threads: int) -> list[tuple[Piece, ...
     many = setting.shuffled
     if not many:
         return []
-    ranges = max(-(-users // LONGEST), min(-(-threads // many), users // WORTHWHILE), 1)
+    # no more than there are values: a range without any would be drawn for nothing
+    values = setting.group.q
+    groups = min(-(-many * users // max(users, LONGEST)), values) if setting.single else many
+    size = -(-many * users // groups)
+    ranges = max(-(-size // LONGEST), min(-(-threads // groups), size // WORTHWHILE), 1)
     if setting.single:
-        whole = [Piece(0, range(many), part, many * ranges, False) for part in range(many * ranges)]
-        return [tuple(whole[first : first + ranges]) for first in range(0, len(whole), ranges)]
+        ranges = min(ranges, values // groups)
+        parts = groups * ranges
+        whole = [Piece(0, range(many), part, parts, False) for part in range(parts)]
+        return [tuple(whole[first : first + ranges]) for first in range(0, parts, ranges)]
+    ranges = min(ranges, values)
     return [
         tuple(Piece(row, range(row, row + 1), part, ranges, False) for part in range(ranges))
         for row in range(many)
