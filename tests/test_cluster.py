@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import pickle
 import re
@@ -248,6 +249,20 @@ def test_bad_values_are_said_as_they_are(here):
     with pytest.raises(TypeError, match="must hold integers"):
         protocol.run(da.ones(N, chunks=300), cluster=here)
     forgotten(here)
+
+
+def test_bad_values_are_in_no_log(here, caplog):
+    """Of workers and scheduler, which are in this process."""
+    x = np.arange(N) % 100
+    x[777] = 7654321
+    with (
+        caplog.at_level(logging.INFO, "distributed"),
+        pytest.raises(ValueError, match="got 7654321"),
+    ):
+        SecureSum(N, 100, messages=2).run(da.from_array(x, chunks=300), cluster=here)
+    assert "7654321" not in caplog.text
+    assert here.client.submit(int, "x7654321").exception()
+    soon(lambda: "x7654321" in caplog.text, "what a task raises is in no log", 30)
 
 
 @pytest.mark.slow
@@ -571,6 +586,32 @@ def test_a_lost_worker(cluster, tmp_path):
     assert done[-1] == told[-1][1] == 11
     check_records(losing.records, blocks=10)
     forgotten(cluster)
+
+
+@POSIX
+def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
+    """There is one piece, whose sharings are compared with those of the clear shares."""
+    attempts = []
+    planned = rounds.columns
+
+    def columns(*about):
+        attempts.append(about)
+        if len(attempts) == 1:
+            kill(cluster, everyone=True)
+            whole(cluster)
+        return planned(*about)
+
+    monkeypatch.setattr(rounds, "columns", columns)
+    whole(cluster)
+    told = []
+    protocol = SecureSum(5000, 2**64, messages=12, shuffler="single")
+    x = values(2**64, 5000)
+    found = protocol.run(
+        da.from_array(x, chunks=500), cluster=cluster, progress=lambda *now: told.append(now)
+    )
+    assert found == truth(x, 2**64)
+    assert told == [(1, 1)]
+    assert len(attempts) == 2
 
 
 @POSIX
