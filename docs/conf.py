@@ -38,13 +38,14 @@ napoleon_use_ivar = True
 add_module_names = False
 
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
-# that share a line, the law of the noise), and two internals that docstrings name.
+# that share a line, the law of the noise), and internals that docstrings name.
 nitpick_ignore_regex = [
     ("py:class", r"ndarray|mapping|callable|NoiseLaw|ErrorLaw|Flooding|Fraction|mpfr|mpq"),
     ("py:class", r"n|m|q|k|d|2|sets|lower|precision|epsilon|first|difference|shuffler|correct"),
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
+    ("py:obj", r"ikos\.parties\.service"),
     ("py:obj", r"run|report|randomize|sent|hash_values"),  # of the class that says so
 ]
 suppress_warnings: list[str] = []
