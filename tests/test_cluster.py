@@ -17,6 +17,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -795,6 +796,18 @@ def test_an_executor_ends_when_its_calls_have(here):
     assert slow.exception() is None
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(divmod, 7, 2)
+
+
+def ends_workers():
+    raise distributed.KilledWorker("call", SimpleNamespace(address="tcp://1"), 3)
+
+
+def test_a_call_that_ends_workers_says_so():
+    with workers_here(1) as cluster:
+        call = cluster.executor.submit(ends_workers)
+        with pytest.raises(ClusterError, match=r"^workers ended again and again at one task"):
+            call.result()
+        assert isinstance(call.exception(), ClusterError)
 
 
 @pytest.mark.parametrize("options", [{"wait": False}, {"cancel_futures": True}])
