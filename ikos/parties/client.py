@@ -368,10 +368,18 @@ def submit_many(
     reports = list(Report.make_many(task, checked))
     given_up = threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
-        sent = executor.map(
-            lambda pair: _send(http, task, pair[0], pair[1], time.monotonic() + patience, given_up),
-            zip(secrets, reports, strict=True),
-        )
+        failed = threading.Event()
+
+        def send(secret: bytes, report: Report) -> None:
+            if failed.is_set():  # who failed began before, and is heard of first
+                return
+            try:
+                _send(http, task, secret, report, time.monotonic() + patience, given_up)
+            except BaseException:
+                failed.set()
+                raise
+
+        sent = executor.map(send, secrets, reports)
         try:
             for done, _ in enumerate(sent, 1):
                 if progress is not None:
