@@ -178,9 +178,7 @@ class Service:
     def serving(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
         made = Starlette(routes=[*self._routes(), *routes], middleware=[Middleware(_Ending)])
-        made.router.redirect_slashes = (
-            False  # what is here has one address
-        )
+        made.router.redirect_slashes = False  # what is here has one address
         return made
 
     def _routes(self) -> list[Route]:
