@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-parties test test-slow test-all bench lint format docs figures clean
+.PHONY: help demo demo-parties notebooks test test-slow bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -20,6 +20,9 @@ demo: .venv/installed-parquet ## a private sum and mean of real data
 
 demo-parties: .venv/installed-parties ## a private sum between programs on this machine
 	$(BIN)/python -m ikos.cli.demo_parties
+
+notebooks: .venv/installed-notebooks ## the notebooks, in a browser
+	$(BIN)/jupyter lab notebooks
 
 test: .venv/installed-test ## the quick tests, on two processes
 	$(PYTEST) -m "not slow" -n 2
