@@ -1015,3 +1015,12 @@ def test_a_scheduler_that_does_not_answer(scheduler, impatient, monkeypatch):
             protocol.run(np.arange(N), cluster=cluster, progress=stop)
         process.send_signal(signal.SIGCONT)
         assert protocol.run(np.arange(N), cluster=cluster) == N * (N - 1) // 2
+
+
+def test_a_worker_that_is_said_to_have_gone_twice_does_not_matter() -> None:
+    """Dask's own cluster would raise a KeyError when it is closed, after a right result."""
+    with Cluster(workers=1) as once:
+        local = once.client.cluster
+        local._update_worker_status("remove", "tcp://127.0.0.1:1")
+        assert SecureSum(10, 97).run(range(10), cluster=once) == 45
+    assert local.status.name == "closed"

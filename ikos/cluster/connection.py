@@ -127,12 +127,19 @@ def _local(opened: ExitStack, workers: int) -> Any:
     import dask
     from distributed import LocalCluster
 
+    class Local(LocalCluster):  # type: ignore[misc]
+        """Hears twice, at times, that a worker has gone."""
+
+        def _update_worker_status(self, op: str, msg: Any) -> None:
+            with suppress(KeyError):  # which its end would raise otherwise, and be stuck
+                super()._update_worker_status(op, msg)
+
     # where another worker has not come in the place of a lost one by then, none ever does
     opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
     begun = time.monotonic()
     with interrupts_held():
         try:
-            local = LocalCluster(
+            local = Local(
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
