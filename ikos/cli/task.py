@@ -400,26 +400,41 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
 
 
 def _followed(analyzer: RemoteAnalyzer, wait: float, path: str) -> dict[str, Any]:
-    """Return the last status: released or stopped."""
+    """Order a release, once, and return the last status: released or stopped."""
     until = time.monotonic() + wait
-    pause, said, hindered = _PAUSE, None, ""
+    pause, hindered = _PAUSE, None
+    steps: set[str] = set()
     found = analyzer.release()
     while found["state"] not in ("released", "stopped"):
         now = _release_of(found)
-        step = printable(str(now.get("step") or now.get("message") or "beginning"))
-        hindered = printable(str(now.get("message") or hindered))
-        if step != said:
-            click.echo(f"{path}: {step}", err=True)
-            said, pause = step, _PAUSE
+        running = bool(now.get("running"))
+        said = printable(str(now.get("step" if running else "message") or "beginning"))
+        # what is tried again begins with steps that were said
+        news = said not in steps if running else said != hindered
+        if running:
+            steps.add(said)
+        else:
+            hindered = said
+            if now.get("again") is None:
+                raise click.UsageError(f"the analyzer gave up: {said}; release again to go on")
+        if news:
+            click.echo(f"{path}: {said}{_again(now)}", err=True)
+            pause = _PAUSE
         left = until - time.monotonic()
         if left <= 0:
             raise click.UsageError(
-                f"not released within --wait: {hindered or step}; release again to follow it"
+                f"not released within --wait: {hindered or said}; release again to follow it"
             )
         time.sleep(min(left, pause))
         pause = min(2 * pause, _LONGEST_PAUSE)
-        found = analyzer.status() if now.get("running") else analyzer.release()
+        found = analyzer.status()  # the analyzer itself tries again, ever more slowly
     return found
+
+
+def _again(now: dict[str, Any]) -> str:
+    """Return when the analyzer tries again, if it does."""
+    again = now.get("again")
+    return "" if again is None else f"; tries again in {printable(str(again))} s"
 
 
 def _release_of(found: dict[str, Any]) -> dict[str, Any]:

@@ -212,6 +212,31 @@ class TestAsked:
         sent.office.analyzer.release()
         assert run("task", "release", small / "operator", "--json").json["state"] == "released"
 
+    def test_a_release_is_ordered_once(self, release, sent):
+        """The analyzer tries again by itself: a hindrance and each step are said once."""
+        sent.wires.cut.add(sent.task.address(3))
+        before = len(sent.wires.requests)
+        status, _, steps, _ = release("--wait", "2.5")
+        assert status == 2
+        ordered = sent.wires.requests[before:].count(("POST", sent.task.analyzer))
+        assert ordered == 1
+        assert len(steps) == len(set(steps)) <= 3
+        assert re.fullmatch(
+            r"ikos task release: shuffler 3 does not answer: .*; tries again in [01] s", steps[-1]
+        )
+
+    def test_an_analyzer_that_gives_up(self, release, sent, monkeypatch):
+        def broken(*_):
+            raise RuntimeError
+
+        monkeypatch.setattr(sent.office.analyzer, "release", broken)
+        status, out, _, rest = release()
+        assert (status, out) == (2, "")
+        assert rest == [
+            "ikos task release: error: the analyzer gave up: an error of the program; release "
+            "again to go on"
+        ]
+
     @pytest.mark.parametrize("action", ["status", "close", "release"])
     def test_an_analyzer_that_is_silent(self, refused, open_, small, action):
         open_.wires.cut.add(open_.task.analyzer)
