@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import hmac
 import os
 import random
 import threading
@@ -19,9 +20,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import httpx
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, quote
 from ikos.parties import tokens
@@ -47,6 +49,7 @@ _PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 _ANSWER = 1 << 16
+_KEPT = b"ikos-parties 1 kept"
 
 
 class Rejected(ValueError):  # noqa: N818
@@ -132,8 +135,7 @@ class Client:
         max_delta: float | Fraction | None = None,
     ) -> None:
         _agreed(task, max_epsilon, max_delta)
-        if len(secret) != tokens.SECRET_BYTES:
-            raise ValueError(f"secret must be {tokens.SECRET_BYTES} bytes")
+        _whole("secret", secret)
         self.task = task
         self._secret = secret
         self._store = None if store is None else Path(store)
@@ -178,34 +180,30 @@ class Client:
     def _made(self, value: float) -> tuple[Report, bool]:
         """Return the report, and whether it was there; it is on disk when this returns."""
         if self._report is None:
-            kept = self._kept()
+            kept = None if self._store is None else _kept(self._store, self.task)
             if kept is not None:
                 self._report = kept
             else:
                 made = Report.make(self.task, value)
-                if self._store is not None and not _keep(self._store, made.to_json(self.task)):
-                    kept = self._kept()  # another process was faster: its report is the one
+                if self._store is not None:
+                    kept = _first(self._store, made, self.task)
                 self._report = kept or made
                 return self._report, kept is not None
         return self._report, True
-
-    def _kept(self) -> Report | None:
-        if self._store is None:
-            return None
-        try:
-            text = self._store.read_text(encoding="ascii", errors="replace")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            reason = (error.strerror or "an error").lower()
-            raise ValueError(f"store must be a file that can be read: {reason}") from None
-        return Report.from_json(text, self.task)
 
     def __repr__(self) -> str:
         return f"<Client of task {self.task.name}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Client cannot be copied: its copy might make a second report")
+
+
+def _whole(name: str, secret: object) -> None:
+    """Refuse what is no client's secret, without quoting any of it."""
+    if not isinstance(secret, bytes):
+        raise TypeError(f"{name} must be bytes, got {type(secret).__name__}")
+    if len(secret) != tokens.SECRET_BYTES:
+        raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
 
 
 def _agreed(
@@ -219,6 +217,28 @@ def _agreed(
                 f"max_{name} must be at least the {name} that the task promises, "
                 f"{float(promised[name]):.3g}, got {quote(most)}"
             )
+
+
+def _kept(path: Path, task: Task) -> Report | None:
+    """Return the report that a file holds; None if there is no file."""
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        reason = (error.strerror or "an error").lower()
+        raise ValueError(
+            f"store must be a file that can be read, got {str(path)!r}: {reason}"
+        ) from None
+    try:
+        return Report.from_json(text, task)
+    except ValueError as error:
+        raise ValueError(f"store must hold a report, got {str(path)!r}: {error}") from None
+
+
+def _first(path: Path, made: Report, task: Task) -> Report | None:
+    """Keep a report; if another process was faster, return its report, which is the one."""
+    return None if _keep(path, made.to_json(task)) else _kept(path, task)
 
 
 def _keep(path: Path, text: str) -> bool:
@@ -242,7 +262,9 @@ def _keep(path: Path, text: str) -> bool:
                 os.close(folder)
     except OSError as error:
         reason = (error.strerror or "an error").lower()
-        raise ValueError(f"store must be a file that can be written: {reason}") from None
+        raise ValueError(
+            f"store must be a file that can be written, got {str(path)!r}: {reason}"
+        ) from None
     return True
 
 
@@ -325,11 +347,49 @@ def _beginning(answer: httpx.Response, seconds: float) -> bytes:
     return read
 
 
+class _Folder:
+    """The reports of many clients of a task, a file for each, and what all parties have of them.
+
+    A file stays when its report was sent: were it gone, another process could make a second one.
+    Its name is of the secret, so that one client finds one report, and says nothing of it.
+    """
+
+    def __init__(self, path: Path, task: Task) -> None:
+        self._path = path
+        self._task = task
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            reason = (error.strerror or "an error").lower()
+            raise ValueError(f"store must be a folder, got {str(path)!r}: {reason}") from None
+
+    def _place(self, secret: bytes, kind: str) -> Path:
+        name = hmac.digest(secret, _KEPT + self._task.id, "sha256")[:16].hex()
+        return self._path / f"{name}.{kind}"
+
+    def kept(self, secret: bytes) -> Report | None:
+        """Return the report that was begun."""
+        return _kept(self._place(secret, "json"), self._task)
+
+    def first(self, secret: bytes, made: Report) -> Report:
+        """Return the report to be sent, which is on disk: the one made first."""
+        return _first(self._place(secret, "json"), made, self._task) or made
+
+    def is_sent(self, secret: bytes) -> bool:
+        """Whether all parties have the report."""
+        return self._place(secret, "sent").exists()
+
+    def sent(self, secret: bytes) -> None:
+        """Remember that all parties have the report."""
+        _keep(self._place(secret, "sent"), "")
+
+
 def submit_many(
     task: Task,
     secrets: Sequence[bytes],
     values: ArrayLike,
     *,
+    store: Path | str | None = None,
     connections: int = 8,
     ca: Path | None = None,
     patience: float = 60.0,
@@ -339,53 +399,89 @@ def submit_many(
 ) -> int:
     """Send the reports of many clients from one machine, to try things out.
 
-    Not for earnest: whoever runs this holds everybody's values, and nothing is kept to go on with.
+    Not for earnest: whoever runs this holds everybody's values.
 
     Parameters
     ----------
     task : Task
         The task.
     secrets : sequence of bytes
-        One for each value.
+        One for each value, all different.
     values : (k,) array_like of float
-        Within the task's bounds.
+        Within the task's bounds. Not used of clients whose report was made before.
+    store : Path, optional
+        A folder for the reports, made if it is not there: a file for each client, written before
+        anything of it is sent. The same call again goes on: it sends what was begun as it was
+        made, and nothing of what all parties have. Without, clients whose report was begun when a
+        call ends early are lost.
     connections : int
         How many clients send at once.
     ca, patience, max_epsilon, max_delta
         As of `Client`.
     progress : callable, optional
-        Called with the clients done, and their number.
+        Called with the clients done, in an earlier call as well, and their number.
 
     Returns
     -------
     int
-        How many reports were sent, all of them.
+        How many clients' reports all parties have: all of them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the task does not allow the values; nothing was sent.
+    Rejected, Unsent
+        As of `Client.submit`, for the first client of which it is true.
     """
     _agreed(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
     if len(secrets) != checked.size:
         raise ValueError(f"secrets must be one for each of {checked.size}, got {len(secrets)}")
-    reports = list(Report.make_many(task, checked))
+    for row, secret in enumerate(secrets):
+        _whole(f"secrets[{row}]", secret)
+    if len(set(secrets)) < len(secrets):
+        raise ValueError("secrets must be different: one client sends one report")
+    folder = None if store is None else _Folder(Path(store), task)
+    waiting = _waiting(task, secrets, checked, folder)
+    before = len(secrets) - len(waiting)
     given_up = threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
         failed = threading.Event()
 
-        def send(secret: bytes, report: Report) -> None:
+        def send(one: tuple[bytes, Report]) -> None:
+            secret, report = one
             if failed.is_set():  # who failed began before, and is heard of first
                 return
             try:
+                if folder is not None:
+                    report = folder.first(secret, report)
                 _send(http, task, secret, report, time.monotonic() + patience, given_up)
+                if folder is not None:
+                    folder.sent(secret)
             except BaseException:
                 failed.set()
                 raise
 
-        sent = executor.map(send, secrets, reports)
+        sent = executor.map(send, waiting)
+        if progress is not None and before:
+            progress(before, len(secrets))
         try:
-            for done, _ in enumerate(sent, 1):
+            for done, _ in enumerate(sent, before + 1):
                 if progress is not None:
-                    progress(done, len(reports))
+                    progress(done, len(secrets))
         except BaseException:  # an interruption as well: nobody waits for the others' patience
             given_up.set()
             executor.shutdown(wait=False, cancel_futures=True)
             raise
-    return len(reports)
+    return len(secrets)
+
+
+def _waiting(
+    task: Task, secrets: Sequence[bytes], values: NDArray[Any], folder: _Folder | None
+) -> list[tuple[bytes, Report]]:
+    """Return who has not sent yet, with the reports: those begun before, and new ones."""
+    rows = [k for k, one in enumerate(secrets) if folder is None or not folder.is_sent(one)]
+    begun = {k: folder.kept(secrets[k]) for k in rows} if folder is not None else {}
+    new = [k for k in rows if begun.get(k) is None]
+    made = dict(zip(new, Report.make_many(task, values[new]), strict=True)) if new else {}
+    return [(secrets[k], begun.get(k) or made[k]) for k in rows]

@@ -165,7 +165,9 @@ def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monke
     store = tmp_path / "report.json"
     with monkeypatch.context() as patch:
         patch.setattr(module, "write_new", half)
-        with pytest.raises(ValueError, match="store must be a file that can be written: no space"):
+        with pytest.raises(
+            ValueError, match=r"store must be a file that can be written, got '.*': no sp"
+        ):
             Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
@@ -240,13 +242,15 @@ def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
         Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
     assert store.read_bytes() == data
-    assert len(str(caught.value)) < 100  # nothing of it is quoted
+    told = str(caught.value).replace(str(store), "")
+    assert "store must hold a report" in told
+    assert len(told) < 120  # nothing of it is quoted
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_a_store_that_cannot_be(tmp_path, parties):
     for store in (tmp_path, tmp_path / "nowhere" / "report.json"):
-        with pytest.raises(ValueError, match="store must be a file that can be"):
+        with pytest.raises(ValueError, match=f"store must be a file that can be .*'{store}'"):
             Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
 
@@ -261,8 +265,10 @@ def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
 
 
 def test_arguments(tmp_path, parties):
-    with pytest.raises(ValueError, match="secret must be 32 bytes"):
+    with pytest.raises(ValueError, match="secret must be 32 bytes, got 31"):
         Client(TASK, SECRET[:-1])
+    with pytest.raises(TypeError, match="secret must be bytes, got str"):
+        Client(TASK, "a" * 32)
     client = Client(TASK, SECRET, store=tmp_path / "report.json")
     for patience in (-1, float("nan"), 1e7):
         with pytest.raises(ValueError, match="patience"):
@@ -481,4 +487,101 @@ def test_arguments_of_many(parties):
         submit_many(TASK, [SECRET] * 2, [1, 0, 1])
     with pytest.raises(ValueError, match="x"):
         submit_many(TASK, [SECRET] * 2, [1, 2])
+    with pytest.raises(ValueError, match="secrets must be different"):
+        submit_many(TASK, [SECRET] * 2, [1, 1])
+    with pytest.raises(ValueError, match=r"secrets\[1\] must be 32 bytes, got 31"):
+        submit_many(TASK, [SECRET, SECRET[:-1]], [1, 1])
+    with pytest.raises(TypeError, match=r"secrets\[0\] must be bytes, got str"):
+        submit_many(TASK, ["secret"], [1])
     assert not parties.asked
+
+
+def test_a_store_of_many_that_cannot_be(tmp_path, parties):
+    (tmp_path / "file").write_text("here")
+    for store in (tmp_path / "file", tmp_path / "no" / "where"):
+        with pytest.raises(ValueError, match=r"store must be a folder, got '.*': "):
+            submit_many(TASK, [SECRET], [1], store=store)
+    assert not parties.asked
+
+
+def total_of(parties):
+    """Add up all shares; every party has one part of each of the same reports."""
+    names = [sorted(name for name, _ in parties.parts[party]) for party in range(TASK.messages)]
+    assert all(one == names[0] == sorted(set(one)) for one in names)
+    total = sum(read_clear(part, TASK) for _, part in parties.parts[0])
+    for column in range(1, TASK.messages):
+        total += sum(unseal(part, KEY, TASK, column) for _, part in parties.parts[column])
+    return total % TASK.modulus
+
+
+@pytest.mark.parametrize("received", [False, True])
+@pytest.mark.parametrize("number", [0, 1, 13, 27, 4 * 10 - 1])
+def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received):
+    """With the same shares of those who were begun, whatever their values are now."""
+    secrets, store = [tokens.fresh() for _ in range(10)], tmp_path / "reports"
+
+    def crash(now, party):
+        if now == number:
+            if received:
+                kept = next(
+                    report
+                    for report in map(read, store.glob("*.json"))
+                    if (encoded(report.id), report.parts[party]) not in parties.parts.get(party, ())
+                )
+                parties.parts.setdefault(party, set()).add((encoded(kept.id), kept.parts[party]))
+            raise CrashError
+
+    def read(path):
+        return Report.from_json(path.read_text(), TASK)
+
+    parties.before = crash
+    with pytest.raises(CrashError):
+        submit_many(TASK, secrets, [1] * 10, store=store, connections=1)
+    begun, sent = {path.stem for path in store.glob("*.json")}, list(store.glob("*.sent"))
+    assert (len(begun), len(sent)) == (number // 4 + 1, number // 4)
+    before = {path: path.read_bytes() for path in store.glob("*.json")}
+    asked, steps = len(parties.asked), []
+    parties.before = lambda *_: None
+    done = submit_many(
+        TASK, secrets, [0] * 10, store=store, progress=lambda *now: steps.append(now)
+    )
+    assert done == 10
+    assert steps == [(k, 10) for k in range(max(1, len(sent)), 11)]
+    assert len(parties.asked) - asked == 4 * (10 - len(sent))  # nothing of what all have
+    assert total_of(parties) == len(begun)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_many_that_are_done_are_not_sent_again(tmp_path, parties, quiet):
+    secrets, steps = [tokens.fresh() for _ in range(5)], []
+    submit_many(TASK, secrets, [1] * 5, store=tmp_path / "reports")
+    asked = len(parties.asked)
+    told = {"progress": lambda *now: steps.append(now)}
+    assert submit_many(TASK, secrets, [0] * 5, store=str(tmp_path / "reports"), **told) == 5
+    assert (len(parties.asked), steps) == (asked, [(5, 5)])
+    assert stat.S_IMODE((tmp_path / "reports").stat().st_mode) == 0o700
+    # another task's reports are others
+    other = small_task(40, 20, 3, nonce=bytes(16))
+    submit_many(other, secrets, [1] * 5, store=tmp_path / "reports")
+    assert len(parties.asked) == 2 * asked
+
+
+def test_two_programs_send_the_same_reports_of_many(tmp_path, parties, quiet):
+    secrets, store = [tokens.fresh() for _ in range(8)], tmp_path / "reports"
+    work = [lambda: submit_many(TASK, secrets, [1] * 8, store=store, connections=2)] * 3
+    assert at_once(work) == [8] * 3
+    assert total_of(parties) == 8
+
+
+def test_a_damaged_report_of_many_is_refused(tmp_path, parties):
+    """Before anything is sent of the others."""
+    secrets, store = [tokens.fresh() for _ in range(3)], tmp_path / "reports"
+    parties.before = lambda *_: problem(410, "taskClosed")
+    with pytest.raises(Rejected):
+        submit_many(TASK, secrets, [1] * 3, store=store, connections=1)
+    (path,) = store.iterdir()
+    path.write_text("{}")
+    asked = len(parties.asked)
+    with pytest.raises(ValueError, match=rf"store must hold a report, got '.*{path.name}'"):
+        submit_many(TASK, secrets, [1] * 3, store=store)
+    assert len(parties.asked) == asked
