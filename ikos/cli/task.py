@@ -377,8 +377,9 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
 def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> None:
     """Release the sum of the complete reports, once, and print it.
 
-    FOLDER is the operator's. A task that is open is closed first. Steps are
-    said on standard error. Where a party does not answer the analyzer
+    FOLDER is the operator's. A task that is open is closed first, but not
+    while it has too few reports: 'ikos task close' first, to end it
+    nevertheless. Steps are said on standard error. Where a party does not answer the analyzer
     tries again, and goes on where it was, even if nobody follows it. It
     ends with status 1 where it stopped for good: too few reports were
     complete, or a party sent what it should not.
@@ -389,6 +390,7 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     path = click.get_current_context().command_path
     try:
         with _asking(ca, operator.task, operator.control) as analyzer:
+            _worth_it(operator.task, analyzer.status())
             found = _followed(analyzer, float(wait), path)
     except KeyboardInterrupt:
         raise Interrupted(f"{path}: interrupted; the release goes on at the analyzer") from None
@@ -397,6 +399,24 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
         click.echo(f"{path}: stopped for good: {why}", err=True)
         raise Quiet(1)
     _print(operator.task, found, as_json=as_json)
+
+
+def _worth_it(task: Task, found: dict[str, Any]) -> None:
+    """Refuse to end a collection that would end with nothing, for all, and for good."""
+    reports = found.get("reports")
+    # at the analyzer: no more than these can be complete
+    if (
+        found["state"] != "collecting"
+        or not isinstance(reports, int)
+        or reports >= task.min_reports
+    ):
+        return
+    left = max(timedelta(), task.closes - datetime.now(UTC).replace(microsecond=0))
+    raise click.UsageError(
+        f"the task is still collecting, and has {reports:,} of the {task.min_reports:,} reports "
+        f"that a release needs: released now it would stop for good. It closes in {left}; to end "
+        "it nevertheless, 'ikos task close' comes first"
+    )
 
 
 def _followed(analyzer: RemoteAnalyzer, wait: float, path: str) -> dict[str, Any]:

@@ -188,7 +188,22 @@ class TestAsked:
         documented = set(re.findall(r"``(\w+)``", commands.__doc__ or ""))
         assert set(found) | set(found["result"]) | set(found["release"]) <= documented
 
+    def test_a_collection_that_has_too_few(self, release, open_):
+        """It goes on: who means to end it with nothing closes it."""
+        status, out, steps, rest = release()
+        assert (status, out, steps) == (2, "", [])
+        assert len(rest) == 1
+        assert re.match(
+            "ikos task release: error: the task is still collecting, and has 0 of the 40 reports "
+            r"that a release needs: .* It closes in (23:59:\d\d|1 day, 0:00:00); to end it "
+            "nevertheless, 'ikos task close' comes first",
+            rest[0],
+        )
+        assert open_.office.state == "collecting"
+        assert ("POST", open_.task.analyzer) not in open_.wires.requests
+
     def test_too_few(self, run, release, small, open_):
+        run("task", "close", small / "operator")
         for _ in range(2):  # for good
             status, out, _, rest = release()
             assert (status, out) == (1, "")
@@ -244,7 +259,7 @@ class TestAsked:
         assert said == "the analyzer at http://127.0.0.1:9000 does not answer: ConnectError"
 
     @pytest.mark.parametrize("action", ["close", "release"])
-    def test_somebody_else_may_not(self, refused, open_, small, action):
+    def test_somebody_else_may_not(self, refused, sent, small, action):
         control = small / "operator" / "control"
         control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
         said = refused("task", action, small / "operator")
@@ -252,7 +267,7 @@ class TestAsked:
             "the analyzer at http://127.0.0.1:9000 refuses: this needs the task's control "
             "(unauthorized)"
         )
-        assert open_.office.state == "collecting"
+        assert sent.office.state == "collecting"
 
     def test_folders_that_are_none(self, refused, small, tmp_path):
         assert "task.json' must be a task: no such file" in refused("task", "status", tmp_path)
