@@ -67,7 +67,7 @@ def die_where_told(orders: Path) -> None:
         (store.Store, ("shrink",)),
         (analyzer.Analyzer, ("close", "_agree", "_fetch", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
-        (client, ("put_part",)),
+        (client, ("send_part",)),
     ):
         for name in names:
             wrapped(owner, name)

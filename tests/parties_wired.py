@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,7 +33,8 @@ class Wires(httpx.BaseTransport):
         address = f"{request.url.scheme}://{request.url.host}:{request.url.port}"
         self.requests.append((request.method, address))
         if address in self.cut or address not in self.ends:
-            raise httpx.ConnectError("nobody listens", request=request)
+            refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+            raise httpx.ConnectError("nobody listens", request=request) from refused
         answer = self._answer(self.ends[address], request)
         return asyncio.run_coroutine_threadsafe(answer, self.loop).result(60)
 

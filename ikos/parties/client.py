@@ -27,7 +27,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, quote
 from ikos.parties import tokens
-from ikos.parties.remote import ANSWER_SECONDS, CONNECT_SECONDS, connect, problem_of
+from ikos.parties.remote import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    RemoteError,
+    Untrusted,
+    connect,
+    failure,
+    problem_of,
+)
 from ikos.parties.reports import Report
 from ikos.parties.seats import write_new
 from ikos.parties.task import Task, encoded
@@ -39,6 +47,7 @@ __all__ = [
     "Rejected",
     "Unsent",
     "put_part",
+    "send_part",
     "submit_many",
 ]
 
@@ -283,11 +292,16 @@ def _send(
     waiting = parties
     pause = _PAUSE
     while True:
-        behind = []
+        behind, why = [], ""
         for party in waiting:
             seconds = max(CONNECT_SECONDS, until - time.monotonic())
-            if not put_part(http, task, secret, report, party, min(seconds, ANSWER_SECONDS)):
+            try:
+                send_part(http, task, secret, report, party, min(seconds, ANSWER_SECONDS))
+            except Untrusted as error:
+                raise Unsent(str(error)) from None
+            except RemoteError as error:
                 behind.append(party)
+                why = str(error)
         waiting = behind
         if not waiting:
             return
@@ -295,23 +309,41 @@ def _send(
         if left <= 0 or given_up.is_set():
             raise Unsent(
                 f"{len(parties) - len(waiting)} of {len(parties)} parties have the report; "
-                "submit again to go on with it"
+                f"submit again to go on with it: {why}"
             )
         # many clients that wait for one party do not come back at once
         given_up.wait(min(left, pause * (0.5 + random.random())))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def put_part(
+def put_part(http: httpx.Client, task: Task, secret: bytes, report: Report, party: int) -> bool:
+    """Send the part of one party, once; False where it is to be tried again."""
+    try:
+        send_part(http, task, secret, report, party)
+    except RemoteError:
+        return False
+    return True
+
+
+def send_part(
     http: httpx.Client,
     task: Task,
     secret: bytes,
     report: Report,
     party: int,
     seconds: float = ANSWER_SECONDS,
-) -> bool:
-    """Send the part of one party, once; False where it is to be tried again."""
+) -> None:
+    """Send the part of one party, once.
+
+    Raises
+    ------
+    Rejected
+        If the party does not take it, and will not.
+    RemoteError
+        If it is to be tried again; `Untrusted` if that is of no use.
+    """
     part = report.parts[party]
+    who = "the analyzer" if party == 0 else f"shuffler {party}"
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
     try:
         with http.stream(
@@ -326,14 +358,14 @@ def put_part(
             timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
         ) as answer:
             response = httpx.Response(answer.status_code, content=_beginning(answer, seconds))
-    except httpx.HTTPError:
-        return False
+    except httpx.HTTPError as error:
+        raise failure(who, error) from None
     if response.status_code in (200, 201):
-        return True
+        return
     name, detail = problem_of(response)
     if response.status_code in _AGAIN:
-        return False
-    raise Rejected("the analyzer" if party == 0 else f"shuffler {party}", name, detail)
+        raise RemoteError(f"{who} refuses for now: {detail} ({name})")
+    raise Rejected(who, name, detail)
 
 
 def _beginning(answer: httpx.Response, seconds: float) -> bytes:

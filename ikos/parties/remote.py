@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from pathlib import Path
@@ -17,8 +18,10 @@ __all__ = [
     "RemoteAnalyzer",
     "RemoteError",
     "RemoteShuffler",
+    "Untrusted",
     "agreement_of",
     "connect",
+    "failure",
     "problem_of",
 ]
 
@@ -31,6 +34,10 @@ _ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at 
 
 class RemoteError(OSError):
     """A party that does not answer, or refuses for now."""
+
+
+class Untrusted(RemoteError):  # noqa: N818
+    """A party whose certificate is not verified: it is of no use to ask again at once."""
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
@@ -56,6 +63,25 @@ def connect(ca: Path | None = None) -> httpx.Client:
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
+
+
+def failure(who: str, error: httpx.HTTPError) -> RemoteError:
+    """Return what a connection that failed means, in words for people."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, OSError):
+        found = found.__cause__ or found.__context__  # what the library below it met
+    if isinstance(found, ssl.SSLCertVerificationError):
+        why = found.verify_message.rstrip(".")
+        return Untrusted(f"{who}: its certificate cannot be verified (see --ca): {why}")
+    if isinstance(found, ssl.SSLError):
+        words = "it speaks no TLS that is understood"
+    elif isinstance(found, socket.gaierror):
+        words = "no such host"
+    elif isinstance(error, httpx.TimeoutException):
+        words = "no answer in time"
+    else:
+        words = (found.strerror or "").lower() if found is not None else ""
+    return RemoteError(f"{who} does not answer: {words or 'the connection broke'}")
 
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
@@ -244,7 +270,7 @@ def _answer(
                     raise RemoteError(f"{who} answers too slowly")
             return httpx.Response(response.status_code, content=b"".join(parts))
     except httpx.HTTPError as error:
-        raise RemoteError(f"{who} does not answer: {type(error).__name__}") from None
+        raise failure(who, error) from None
 
 
 def _succeeded(response: httpx.Response, who: str) -> None:

@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import pickle
+import ssl
 import stat
 import threading
 import time
@@ -416,11 +417,26 @@ def test_a_party_that_stays_down(tmp_path, parties, quiet):
     parties.before = down
     store = tmp_path / "report.json"
     for patience in (0, 0.05):
-        with pytest.raises(Unsent, match="3 of 4 parties have the report; submit again"):
+        with pytest.raises(Unsent, match=r"3 of 4 parties .*; submit again to .*: shuffler 2"):
             Client(TASK, SECRET, store=store).submit(1, patience=patience)
     parties.before = lambda *_: None
     assert Client(TASK, SECRET, store=store).submit(0).again
     assert is_one_report(parties, 1)
+
+
+def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties):
+    """It would be the same again; what the others have is kept."""
+
+    def untrusted(_, party):
+        if party == 2:
+            error = ssl.SSLCertVerificationError(1, "no")
+            error.verify_message = "self-signed certificate"
+            raise httpx.ConnectError("no") from error
+
+    parties.before = untrusted
+    with pytest.raises(Unsent, match=r"^shuffler 2: its certificate cannot .* \(see --ca\): "):
+        Client(TASK, SECRET, store=tmp_path / "report.json").submit(1, patience=1000)
+    assert parties.asked.count(2) == 1
 
 
 def test_patience_bounds_how_long_an_answer_is_waited_for(parties, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import hashlib
 import logging
 import re
@@ -35,6 +36,7 @@ from ikos.parties.store import Full
 from ikos.parties.task import Task, encoded
 
 USERS, MIN_HONEST, COLUMNS = 40, 20, 3
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 READ = cache(Task.from_json)
 PROBLEM = "urn:ikos:parties:"
 
@@ -98,7 +100,7 @@ class Net(httpx.BaseTransport):
         party = (urlsplit(str(request.url)).port or 0) - 9000
         self.requests.append((request.method, party))
         if party in self.silent:
-            raise httpx.ConnectError("nobody listens")
+            raise httpx.ConnectError("nobody listens") from REFUSED
         answer = self.clients[party].request(
             request.method,
             request.url.raw_path.decode(),
@@ -629,7 +631,7 @@ def test_a_release_waits_for_a_silent_shuffler(net):
     net.silent = {2}
     found = net.release()
     assert found["state"] == "closed"
-    assert found["release"]["message"] == "shuffler 2 does not answer: ConnectError"
+    assert found["release"]["message"] == "shuffler 2 does not answer: connection refused"
     net.silent = set()
     assert net.release()["result"]["estimate"] == total
 
@@ -655,8 +657,8 @@ def test_a_release_goes_on_by_itself(net, monkeypatch):
     found = told_when(net, lambda found: found["release"]["message"])
     assert found["release"] == {
         "running": False, "step": None, "again": 0,
-        "message": "shuffler 2 does not answer: ConnectError; "
-        "shuffler 3 does not answer: ConnectError",
+        "message": "shuffler 2 does not answer: connection refused; "
+        "shuffler 3 does not answer: connection refused",
     }  # fmt: skip
     net.silent = {3}
     told_when(net, lambda found: "shuffler 2" not in (found["release"]["message"] or "shuffler 2"))
@@ -704,7 +706,7 @@ def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
 
     def silent(request):
         if request.method == "DELETE" and request.url.port == 9002:
-            raise httpx.ConnectError("nobody listens")
+            raise httpx.ConnectError("nobody listens") from REFUSED
         return usual(request)
 
     with monkeypatch.context() as patch:
@@ -713,7 +715,7 @@ def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
         assert found["state"] == "stopped"
         assert found["release"]["message"] == (
             "3 reports are complete, and nothing is released for fewer than 20; "
-            "shuffler 2 does not answer: ConnectError"
+            "shuffler 2 does not answer: connection refused"
         )
         assert found["release"]["again"] is not None
     assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted", "closed", "deleted"]
@@ -754,7 +756,7 @@ def test_closing_where_a_shuffler_is_silent(net):
     net.silent = {2}
     found = net.ask(0, "POST", "/close", control=net.operator).json()
     assert found["state"] == "closed"
-    assert found["missing"] == "shuffler 2 does not answer: ConnectError"
+    assert found["missing"] == "shuffler 2 does not answer: connection refused"
     assert [net.desks[party].state for party in (1, 2, 3)] == ["closed", "collecting", "closed"]
     net.silent = set()
     assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None

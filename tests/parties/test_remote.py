@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import ssl
 import time
 from types import SimpleNamespace
 
@@ -14,7 +16,7 @@ import httpx
 from parties_tasks import small_task
 
 from ikos.parties import remote, tokens
-from ikos.parties.remote import RemoteAnalyzer, RemoteError, RemoteShuffler, agreement_of
+from ikos.parties.remote import RemoteAnalyzer, RemoteError, RemoteShuffler, Untrusted, agreement_of
 
 TASK = small_task()
 CONTROL = bytes(range(32))
@@ -72,6 +74,63 @@ def test_bytes_that_drip_are_given_up(clock, way):
         ways(http)[way]()
     assert clock.now - begin <= 2 + {"status": 2, "agreement": 20, "analyzer closes": 120}.get(
         way, 60
+    )
+
+
+def untrusted():
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "words"),
+    [
+        (
+            httpx.ConnectError,
+            ConnectionRefusedError(111, "Connection refused"),
+            "connection refused",
+        ),
+        (httpx.ConnectError, socket.gaierror(-2, "Name or service not known"), "no such host"),
+        (
+            httpx.ReadError,
+            ConnectionResetError(104, "Connection reset by peer"),
+            "connection reset",
+        ),
+        (httpx.ConnectError, ssl.SSLError(1, "wrong version number"), "it speaks no TLS that is"),
+        (httpx.ConnectTimeout, TimeoutError(), "no answer in time"),
+        (httpx.ReadTimeout, None, "no answer in time"),
+        (httpx.RemoteProtocolError, None, "the connection broke"),
+        (httpx.WriteError, OSError(), "the connection broke"),
+    ],
+)
+@pytest.mark.parametrize("way", ["status", "analyzer", "agreement"])
+def test_why_nobody_answers(way, kind, cause, words):
+    def answer(_):
+        raise kind("of no use to people") from httpcore(cause)
+
+    with client(answer) as http, pytest.raises(RemoteError) as caught:
+        ways(http)[way]()
+    assert f" does not answer: {words}" in str(caught.value)
+    assert type(caught.value) is RemoteError
+
+
+def httpcore(cause):
+    """The library between, whose errors are none of the system's."""
+    error = Exception("of the library")
+    error.__cause__ = cause
+    return error
+
+
+def test_a_certificate_that_is_not_trusted():
+    def answer(_):
+        raise httpx.ConnectError("of no use to people") from httpcore(untrusted())
+
+    with client(answer) as http, pytest.raises(Untrusted) as caught:
+        RemoteAnalyzer(http, TASK).status()
+    assert str(caught.value) == (
+        f"the analyzer at {TASK.analyzer}: its certificate cannot be verified (see --ca): "
+        "self-signed certificate"
     )
 
 
