@@ -19,6 +19,7 @@ released, or an object: ``estimate``, ``sum_low``, ``sum_high``, ``mean``, ``sta
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ from ikos.cli.types import (
 
 if TYPE_CHECKING:
     from ikos.parties.remote import RemoteAnalyzer
+    from ikos.parties.seats import Operator
     from ikos.parties.task import Task
 
 __all__ = ["SECONDS", "ca_option", "command"]
@@ -195,7 +197,8 @@ def new(
     named_first, *explained = made.explain().splitlines()
     about = [line for text in explained for line in wrapped(text, "", " " * 12)]
     if output is None:
-        lines = [f"{made.columns} shufflers are needed, and an analyzer.", "", *about]
+        needed = "1 shuffler is" if made.columns == 1 else f"{made.columns} shufflers are"
+        lines = [f"{needed} needed, and an analyzer.", "", *about]
         print_text([*lines, "", "Nothing was written."])
         return
     handed = [line for folder, whom in folders.items() for line in (f"  {folder}", f"      {whom}")]
@@ -349,9 +352,7 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
 
     FOLDER is the operator's. Without this, a task closes at its time.
     """
-    from ikos.parties.seats import Operator
-
-    operator = Operator.read(folder)
+    operator = _operator(folder)
     with _asking(ca, operator.task, operator.control) as analyzer:
         found = analyzer.close()
     missing = found.pop("missing", None)
@@ -359,6 +360,9 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
         raise click.UsageError(
             f"the analyzer closed the task, but {printable(str(missing))}; it goes on to tell them"
         )
+    if found["state"] == "released" and not as_json:
+        path = click.get_current_context().command_path
+        click.echo(f"{path}: the task was released already: nothing was left to close", err=True)
     _print(operator.task, found, as_json=as_json)
 
 
@@ -384,9 +388,7 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     ends with status 1 where it stopped for good: too few reports were
     complete, or a party sent what it should not.
     """
-    from ikos.parties.seats import Operator
-
-    operator = Operator.read(folder)
+    operator = _operator(folder)
     path = click.get_current_context().command_path
     try:
         with _asking(ca, operator.task, operator.control) as analyzer:
@@ -397,8 +399,28 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     if found["state"] == "stopped":
         why = printable(str(_release_of(found).get("message")))
         click.echo(f"{path}: stopped for good: {why}", err=True)
+        if as_json:
+            print_json(found)
         raise Quiet(1)
-    _print(operator.task, found, as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        print_text(_result(operator.task, found))
+
+
+def _operator(folder: Path) -> Operator:
+    """Return the operator's folder; a usage error that says which one is meant."""
+    from ikos.parties.seats import CONTROL, Operator
+
+    try:
+        return Operator.read(folder)
+    except ValueError:
+        control = folder / CONTROL
+        if control.exists():
+            raise
+        raise click.UsageError(
+            f"no such file: {str(control)!r}; give the operator's folder, which has it"
+        ) from None
 
 
 def _worth_it(task: Task, found: dict[str, Any]) -> None:
@@ -475,12 +497,9 @@ def _asking(ca: Path | None, task: Task, control: bytes | None = None) -> Iterat
 
 
 def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
+    """Print a status, and the result where there is one."""
     if as_json:
         print_json(found)
-        return
-    result = found.get("result")
-    if isinstance(result, dict):
-        print_text([printable(line) for line in str(result.get("text")).splitlines()])
         return
     complete = found.get("complete")
     lines = [
@@ -494,5 +513,20 @@ def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
     now = _release_of(found)
     words = now.get("message") or now.get("step")
     if words:
-        lines.append(f"release   {words}")
-    print_text([printable(line) for line in lines])
+        lines.append(f"release   {words}{_again(now)}")
+    result = _result(task, found)
+    print_text([*map(printable, lines), *(["", *result] if result else [])])
+
+
+def _result(task: Task, found: dict[str, Any]) -> list[str]:
+    """Return the result in lines for people; none before it is released."""
+    result = found.get("result")
+    if not isinstance(result, dict):
+        return []
+    first, *others = map(printable, str(result.get("text")).splitlines() or [""])
+    figures = [result.get(name) for name in ("estimate", "sum_low", "sum_high")]
+    finite = [one for one in figures if isinstance(one, float) and math.isfinite(one)]
+    if task.integers and len(finite) == len(figures) and finite[0].is_integer():
+        estimate, low, high = int(finite[0]), math.floor(finite[1]), math.ceil(finite[2])
+        first = f"sum       {estimate}  95 % interval [{low}, {high}]"
+    return [line for text in (first, *others) for line in wrapped(text, "", " " * 10)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import stat
@@ -139,6 +140,11 @@ class TestNew:
         assert [found[key] for key in ("task", "output", "shufflers", "analyzer")] == [None] * 4
         assert list(tmp_path.iterdir()) == []
 
+    def test_one_shuffler(self, run):
+        numbers = ("--users", "1", "--min-honest", "1", *SMALL[4:])
+        text = run("task", "new", *numbers, "--dry-run").out
+        assert text.startswith("1 shuffler is needed, and an analyzer.\n")
+
     @pytest.mark.parametrize(
         ("more", "said"),
         [
@@ -184,7 +190,21 @@ class TestAsked:
         assert found["state"] == "released"
         assert found["complete"] == found["reports"] == 45
         assert abs(found["result"]["estimate"] - 45) <= 4
-        assert text == run("task", "status", small).out == found["result"]["text"] + "\n"
+        said = run("task", "status", small).out
+        assert said.endswith("\n\n" + text)
+        assert "state     released\n" in said
+        assert "45 at the analyzer, 45 of them complete; at least 40 must be, of 60" in said
+        assert all(len(line) <= 80 for line in said.splitlines())
+        result = found["result"]
+        reach = math.ceil(result["sum_high"]) - int(result["estimate"])
+        assert text.startswith(
+            f"sum       {int(result['estimate'])}  95 % interval "
+            f"[{int(result['estimate']) - reach}, {int(result['estimate']) + reach}]\n"
+        )
+        rest = result["text"].split("\n", 1)[1]
+        assert " ".join(text.split("\n", 1)[1].split()) == " ".join(rest.split())
+        already = "ikos task close: the task was released already: nothing was left to close"
+        assert run("task", "close", small / "operator", warning=already).out == said
         documented = set(re.findall(r"``(\w+)``", commands.__doc__ or ""))
         assert set(found) | set(found["result"]) | set(found["release"]) <= documented
 
@@ -212,17 +232,22 @@ class TestAsked:
                 "released for fewer than 40"
             ]
         assert "state     stopped\n" in run("task", "status", small).out
+        status, out, _, again = release("--json")
+        assert (status, again) == (1, rest)
+        assert json.loads(out)["state"] == "stopped"
 
     def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
         sent.wires.cut.add(sent.task.address(2))
         said = refused("task", "close", small / "operator")
-        assert "shuffler 2 does not answer: ConnectError; it goes on to tell them" in said
+        assert "shuffler 2 does not answer: connection refused; it goes on to tell them" in said
         status, out, _, rest = release("--wait", "0.5")
         assert (status, out) == (2, "")
         assert rest == [
             "ikos task release: error: not released within --wait: shuffler 2 does not answer: "
-            "ConnectError; release again to follow it"
+            "connection refused; release again to follow it"
         ]
+        text = run("task", "status", small).out
+        assert re.search("release   .*shuffler 2 does not answer.*; tries again in [01] s\n", text)
         sent.wires.cut.clear()
         sent.office.analyzer.release()
         assert run("task", "release", small / "operator", "--json").json["state"] == "released"
@@ -256,7 +281,7 @@ class TestAsked:
     def test_an_analyzer_that_is_silent(self, refused, open_, small, action):
         open_.wires.cut.add(open_.task.analyzer)
         said = refused("task", action, small / "operator")
-        assert said == "the analyzer at http://127.0.0.1:9000 does not answer: ConnectError"
+        assert said == "the analyzer at http://127.0.0.1:9000 does not answer: connection refused"
 
     @pytest.mark.parametrize("action", ["close", "release"])
     def test_somebody_else_may_not(self, refused, sent, small, action):
@@ -271,7 +296,14 @@ class TestAsked:
 
     def test_folders_that_are_none(self, refused, small, tmp_path):
         assert "task.json' must be a task: no such file" in refused("task", "status", tmp_path)
-        assert "must be the operator's secret" in refused("task", "close", small / "analyzer")
+        for folder in ("analyzer", "none", "task.json"):
+            said = refused("task", "close", small / folder)
+            assert said == (
+                f"no such file: '{small / folder / 'control'}'; give the operator's folder, which "
+                "has it"
+            )
+        (small / "operator" / "control").write_text("x")
+        assert "must be the operator's secret" in refused("task", "close", small / "operator")
         (tmp_path / "task.json").write_text("{}")
         assert "is no task: version of the task must be" in refused("task", "status", tmp_path)
 
