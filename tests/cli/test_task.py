@@ -247,7 +247,7 @@ class TestAsked:
             "connection refused; release again to follow it"
         ]
         text = run("task", "status", small).out
-        assert re.search("release   .*shuffler 2 does not answer.*; tries again in [01] s\n", text)
+        assert re.search(r"release   .*shuffler 2 does not answer.*; tries again in \d+ s\n", text)
         sent.wires.cut.clear()
         sent.office.analyzer.release()
         assert run("task", "release", small / "operator", "--json").json["state"] == "released"
@@ -262,7 +262,7 @@ class TestAsked:
         assert ordered == 1
         assert len(steps) == len(set(steps)) <= 3
         assert re.fullmatch(
-            r"ikos task release: shuffler 3 does not answer: .*; tries again in [01] s", steps[-1]
+            r"ikos task release: shuffler 3 does not answer: .*; tries again in \d+ s", steps[-1]
         )
 
     def test_an_analyzer_that_gives_up(self, release, sent, monkeypatch):
