@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -28,6 +30,8 @@ KEY_BYTES = 32
 LONGEST = 1 << 16
 """Characters of a description at most."""
 
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_LONGEST_HOST = 253
 _SHOWN = "%Y-%m-%d %H:%M:%S"
 _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -87,20 +91,67 @@ def _address(name: str, value: object) -> str:
     """Check and return the address of a party: https, or http on this machine."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be an address, got {quote(value)}")
-    wanted = f"{name} must be an address such as https://host:8443, got {quote(value)}"
+    got = f"got {quote(value)}"
+    wanted = f"{name} must be an address such as https://host:8443, {got}"
     try:
         parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
     except ValueError:
         raise ValueError(wanted) from None
-    plain = f"{parts.scheme}://{parts.netloc}"
-    if not host or parts.username is not None or value not in (plain, plain + "/"):
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError(f"{name} must have a port from 1 to 65535, {got}")
+    if parts.scheme in ("https", "http") and not value.startswith(parts.scheme):
+        raise ValueError(f"{name} must begin with {parts.scheme}:// in small letters, {got}")
+    host, plain = parts.hostname, f"{parts.scheme}://{parts.netloc}"
+    odd = parts.username is not None or parts.netloc.endswith(":")
+    if not host or odd or value not in (plain, plain + "/"):
         raise ValueError(wanted)
-    if parts.scheme != "https" and not (parts.scheme == "http" and on_loopback(host)):
+    if not _is_host(host):
         raise ValueError(
-            f"{name} must begin with https:// (http:// on this machine alone), got {quote(value)}"
+            f"{name} must have a host of letters, digits and hyphens between dots, or a number of "
+            f"the network's, {got}"
         )
+    if parts.scheme != "https" and not (parts.scheme == "http" and on_loopback(host)):
+        raise ValueError(f"{name} must begin with https:// (http:// on this machine alone), {got}")
     return plain
+
+
+def _is_host(host: str) -> bool:
+    """Whether a host can be one: a number, or a name of labels such as DNS has."""
+    try:
+        return bool(ipaddress.ip_address(host)) and "%" not in host
+    except ValueError:
+        labels = host.split(".")
+    # a name that ends in digits would be taken for a number
+    right = all(map(_LABEL.fullmatch, labels)) and not labels[-1].isdigit()
+    return right and len(host) <= _LONGEST_HOST
+
+
+def _socket(address: str) -> tuple[str, int]:
+    """Return where a party listens, the same for all that can be written for it."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    with contextlib.suppress(ValueError):
+        host = str(ipaddress.ip_address(host))
+    if host in ("127.0.0.1", "::1"):  # a server at localhost listens at both
+        host = "localhost"
+    return host, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _different(addresses: Sequence[str]) -> None:
+    """Refuse two parties at one place; the first address is the analyzer's."""
+    seen: dict[tuple[str, int], str] = {}
+    for number, address in enumerate(addresses):
+        name = "analyzer" if number == 0 else f"shufflers[{number - 1}]"
+        other = seen.setdefault(_socket(address), name)
+        if other != name:
+            raise ValueError(
+                "shufflers must have different addresses, none of them the analyzer's, "
+                f"got one place for {other} and {name}: {quote(address)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -171,8 +222,7 @@ class Task:
     def __post_init__(self) -> None:
         addresses = [_address("analyzer", self.analyzer)]
         addresses += [_address(f"shufflers[{i}]", s) for i, s in enumerate(self.shufflers)]
-        if len(set(addresses)) < len(addresses):
-            raise ValueError("shufflers must have different addresses, none of them the analyzer's")
+        _different(addresses)
         set_ = object.__setattr__
         set_(self, "analyzer", addresses[0])
         set_(self, "shufflers", tuple(addresses[1:]))

@@ -166,6 +166,67 @@ def test_addresses_of_parties():
             task.address(wrong)
 
 
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("https://a.example:0", "have a port from 1 to 65535"),
+        ("https://a.example:65536", "a port from 1 to 65535"),
+        ("https://a.example:-1", "a port from 1 to 65535"),
+        ("https://a.example:x", "a port from 1 to 65535"),
+        ("https://a.example:", "an address such as"),
+        ("https://a b:1", "a host of letters"),
+        ("https://a..b:1", "a host of letters"),
+        ("https://.a:1", "a host of letters"),
+        ("https://-a:1", "a host of letters"),
+        ("https://a-.b:1", "a host of letters"),
+        ("https://a!b:1", "a host of letters"),
+        ("https://ä.example:1", "a host of letters"),
+        ("https://256.1.1.1:1", "a host of letters"),
+        ("https://127.1:1", "a host of letters"),
+        ("https://[fe80::1%25eth0]:1", "a host of letters"),
+        (f"https://{'a' * 64}.b:1", "a host of letters"),
+        (f"https://{'a.' * 127}b:1", "a host of letters"),
+        ("HTTPS://a.example:1", "begin with https:// in small letters"),
+        ("HTTP://localhost:1", "begin with http:// in small letters"),
+        ("http://a.example:1", r"begin with https:// \(http:// on this machine alone\)"),
+    ],
+)
+def test_addresses_that_cannot_be(address, reason):
+    with pytest.raises(ValueError, match=f"^analyzer must .*{reason}") as caught:
+        new(analyzer=address)
+    assert "got 'http" in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://a.example", "https://A.Example:65535", "https://a_b-c.example:1/",
+        "https://192.0.2.7:8443", "https://[2001:db8::7]:8443", "http://[::1]:1", "https://host:1",
+        "https://xn--bcher-kva.example",
+    ],
+)  # fmt: skip
+def test_addresses_that_can_be(address):
+    assert new(analyzer=address).analyzer == address.removesuffix("/")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://localhost:22104", "http://127.0.0.1:22104"),
+        ("http://localhost:22104", "https://[::1]:22104"),
+        ("https://a.example", "https://A.example:443"),
+        ("https://a.example:8443", "https://a.example:08443"),
+        ("https://[2001:db8::7]:1", "https://[2001:db8:0::7]:1"),
+    ],
+)
+def test_two_parties_at_one_place(one, other):
+    spare = [f"https://s{j}.example" for j in range(4)]
+    with pytest.raises(ValueError, match=r"got one place for analyzer and shufflers\[4\]: '"):
+        new(analyzer=one, shufflers=[*spare, other])
+    with pytest.raises(ValueError, match=r"got one place for shufflers\[0\] and shufflers\[4\]"):
+        new(shufflers=[one, *spare[:3], other], analyzer="https://b.example")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_loopback(host):
     assert on_loopback(host)
