@@ -193,7 +193,7 @@ class Client:
             if kept is not None:
                 self._report = kept
             else:
-                made = Report.make(self.task, value)
+                made = Report.make(self.task, _allowed(self.task, value))
                 if self._store is not None:
                     kept = _first(self._store, made, self.task)
                 self._report = kept or made
@@ -213,6 +213,16 @@ def _whole(name: str, secret: object) -> None:
         raise TypeError(f"{name} must be bytes, got {type(secret).__name__}")
     if len(secret) != tokens.SECRET_BYTES:
         raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
+
+
+def _allowed(task: Task, value: object) -> float:
+    """Return a value that the task allows; what it refuses is named as its caller knows it."""
+    found = number("value", value)
+    if not task.lower <= found <= task.upper:
+        raise ValueError(f"value must be in [{task.lower:g}, {task.upper:g}], got {quote(value)}")
+    if task.integers and found.denominator != 1:
+        raise ValueError(f"value must be an integer in this task, got {quote(value)}")
+    return float(found)
 
 
 def _agreed(

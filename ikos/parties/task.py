@@ -382,9 +382,13 @@ class Task:
 
         Raises
         ------
+        TypeError
+            If it is no text.
         ValueError
             If it is not what `to_json` returns for some task.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a string, got {type(text).__name__}")
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:

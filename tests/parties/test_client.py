@@ -11,7 +11,9 @@ import stat
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from itertools import permutations
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,6 +21,7 @@ import pytest
 pytest.importorskip("starlette")
 
 import httpx
+import numpy as np
 from parties_tasks import KEY, small_task
 
 from ikos.parties import client as module
@@ -256,13 +259,23 @@ def test_a_store_that_cannot_be(tmp_path, parties):
     assert not parties.asked
 
 
-@pytest.mark.parametrize("value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1]])
+@pytest.mark.parametrize(
+    "value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1], True, 10**400]
+)
 def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
     store = tmp_path / "report.json"
-    with pytest.raises((TypeError, ValueError), match="x"):
+    with pytest.raises((TypeError, ValueError), match=r"^value must be .*, got"):
         Client(TASK, SECRET, store=store).submit(value)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", [0.25, Fraction(1, 3), np.float32(0.5), np.int64(1), 1])
+def test_a_value_that_is_allowed(value):
+    """In the type that the protocol reads."""
+    found = module._allowed(SimpleNamespace(lower=0.0, upper=1.0, integers=False), value)
+    assert found == float(value)
+    assert type(found) is float
 
 
 def test_arguments(tmp_path, parties):

@@ -104,6 +104,12 @@ def test_other_texts_are_no_tasks(text):
         Task.from_json(text)
 
 
+@pytest.mark.parametrize("given", [small_task().to_json().encode(), 3, None, ["a"]])
+def test_what_is_no_text_is_no_task(given):
+    with pytest.raises(TypeError, match=f"text must be a string, got {type(given).__name__}"):
+        Task.from_json(given)
+
+
 WRONG = [
     ("users", "6"), ("users", 6.0), ("users", True), ("users", 0), ("users", None),
     ("epsilon", 1), ("epsilon", "1/0"), ("epsilon", "nan"), ("delta", "-1"), ("delta", "2"),
