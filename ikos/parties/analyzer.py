@@ -39,6 +39,7 @@ _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
 _DISCARDED = "discarded"
+_SHRUNK = "shrunk"
 _LISTS = 4  # of ids that are in memory together
 
 _T = TypeVar("_T")
@@ -102,8 +103,6 @@ class Analyzer:
         self.columns = tuple(columns)
         self._key = seat.key
         self._releasing = threading.Lock()
-        if self.state in ("released", "stopped"):
-            self.store.shrink()  # in case the process ended before it
 
     @property
     def state(self) -> str:
@@ -134,8 +133,9 @@ class Analyzer:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to be done: released, or stopped with all shares deleted."""
-        return any(self.collection.fact(fact) is not None for fact in (_RESULT, _DISCARDED))
+        """Whether nothing is left to be done: no share is on the disk any more."""
+        fact = _SHRUNK if self.result() is not None else _DISCARDED
+        return self.collection.fact(fact) is not None
 
     def close(self) -> None:
         """Close the task here and at all shufflers.
@@ -188,6 +188,8 @@ class Analyzer:
         with self._releasing:
             found = self.result()
             if found is not None:
+                if not self.over:
+                    self._shrink()
                 return found
             try:
                 return self._release(progress)
@@ -215,7 +217,7 @@ class Analyzer:
         """Delete all shares, here and at the shufflers; return what hinders it, for now."""
         try:
             self.store.write(_delete).result()
-            self.store.shrink()
+            self._shrink()
             self._tell(lambda column: column.forget())
             self.collection.note(_DISCARDED, "yes").result()
         except OSError as error:
@@ -326,8 +328,14 @@ class Analyzer:
             _delete(connection)
 
         self.store.write(work).result()
-        self.store.shrink()
+        self._shrink()
         return dict(json.loads(text))
+
+    def _shrink(self) -> None:
+        """Leave nothing on the disk of what was deleted."""
+        if not self.store.shrink():
+            raise OSError("what was deleted is still on the disk: somebody reads the store")
+        self.collection.note(_SHRUNK, "yes").result()
 
     def end(self) -> None:
         """End: finish what waits."""

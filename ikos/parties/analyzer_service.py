@@ -90,7 +90,8 @@ class Office:
 
     def _ordered(self) -> bool:
         """Whether a release was."""
-        return self.collection.fact(_ORDERED) is not None or self.state in ("agreed", "stopped")
+        begun = self.state in ("agreed", "released", "stopped")
+        return begun or self.collection.fact(_ORDERED) is not None
 
     def _do(self, step: Callable[[str], None]) -> None:
         """Do what was ordered, or what is left of it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 from ikos.parties import collection
@@ -66,9 +67,10 @@ class Shuffler:
         self.store = Store(seat.store, SCHEMA)
         self.collection = Collection(seat, self.store)
         self._ask = ask
-        # a process that ended in the middle of forgetting goes on with it
+        # a process that ended in the middle of forgetting goes on with it, if there is room
         if self.collection.fact(_SENT) is not None:
-            self.store.shrink()
+            with suppress(OSError):
+                self.store.shrink()
 
     @property
     def state(self) -> str:

@@ -48,14 +48,16 @@ class Store:
         self.path = path
         try:
             path.touch(mode=0o600, exist_ok=True)
-            with self.read() as connection:
+            with closing(self._opened()) as connection:
                 layout = connection.execute("PRAGMA user_version").fetchone()[0]
                 if layout not in (0, LAYOUT):
                     raise ValueError(f"{str(path)!r} was written by another version of ikos")
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.executescript(schema)
-                connection.execute(f"PRAGMA user_version={LAYOUT}")
-                connection.commit()
+                if layout == 0:  # else nothing is written: what is there can be read on a full disk
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.executescript(schema)
+                    connection.execute(f"PRAGMA user_version={LAYOUT}")
+                    connection.commit()
+            self._writer = self._opened()
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
         self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
@@ -64,16 +66,22 @@ class Store:
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
+    def _opened(self) -> sqlite3.Connection:
+        # a connection may be handed from thread to thread, but is used by one at a time
+        connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute("PRAGMA temp_store=MEMORY")  # what is sorted leaves no other trace
+        return connection
+
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection of one's own."""
-        # a reader may be handed from thread to thread, but is used by one at a time
-        opened = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
-        with closing(opened) as connection:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA secure_delete=ON")
-            connection.execute("PRAGMA temp_store=MEMORY")  # what is sorted leaves no other trace
-            yield connection
+        """Open a connection of one's own; OSError where that, or what is done with it, fails."""
+        try:
+            with closing(self._opened()) as connection:
+                yield connection
+        except sqlite3.OperationalError as error:  # a lack of descriptors, of room, of a lock
+            raise OSError(f"the store cannot be read: {error}") from None
 
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         """Let the writer do something; the result is there when it is on disk.
@@ -97,7 +105,7 @@ class Store:
         self._thread.join()
 
     def _work(self) -> None:
-        with self.read() as connection:
+        with closing(self._writer) as connection:
             connection.isolation_level = None
             going_on = True
             while going_on:

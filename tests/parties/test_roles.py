@@ -325,6 +325,53 @@ def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
     assert not any(part in left for part in sealed)
 
 
+def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
+    """Somebody reads the analyzer's store while the sum is noted; the same order ends the rest."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    total, analyzer = filled(world), world.analyzer
+    with analyzer.store.read() as reader:
+        reader.execute("BEGIN")
+        ids = [number for (number,) in reader.execute("SELECT id FROM report")]
+        with pytest.raises(OSError, match="somebody reads the store"):
+            analyzer.release()
+        assert (analyzer.state, analyzer.over) == ("released", False)
+        with pytest.raises(OSError, match="somebody reads the store"):
+            analyzer.release()
+    assert analyzer.release()["estimate"] == total
+    assert analyzer.over
+    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
+    assert len(ids) == 4
+    assert not any(number in left for number in ids)
+
+
+def test_a_store_that_cannot_be_read_for_now_is_tried_again(world, monkeypatch):
+    """Descriptors are short for a moment: an OSError, as for a shuffler that does not answer."""
+    total, connect = filled(world), store.sqlite3.connect
+
+    def none_left(*arguments, **options):
+        raise store.sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(store.sqlite3, "connect", none_left)
+    with pytest.raises(OSError, match="cannot be read: unable to open"):
+        world.analyzer.release()
+    monkeypatch.setattr(store.sqlite3, "connect", connect)
+    assert world.analyzer.release()["estimate"] == total
+
+
+def test_a_store_that_is_there_is_opened_without_writing(world):
+    """So that a result can be read where the disk is full."""
+    total, path = filled(world), world.analyzer.store.path
+    assert world.analyzer.release()["estimate"] == total
+    world.stop()
+    before = path.read_bytes()
+    again = store.Store(path, "CREATE TABLE other (id);")
+    with again.read() as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    again.close()
+    assert "other" not in tables
+    assert path.read_bytes() == before
+
+
 # Whatever breaks, the sum is exact
 
 
