@@ -35,7 +35,7 @@ _OPTIONS |= {
         "largest", "lower", "max_delta", "max_epsilon", "messages", "min_honest", "modulus",
         "opens", "output", "planted",
         "port", "precision", "rate", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma",
-        "store", "threads", "trials", "upper", "users", "workers",
+        "store", "threads", "trials", "upper", "users", "value", "workers",
     )
 }  # fmt: skip
 

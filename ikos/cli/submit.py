@@ -2,10 +2,10 @@
 
 The JSON object that ``--json`` prints has the keys ``command``, ``task`` (its name), ``clients``
 (whose reports all parties have), ``parties`` (how many), ``again`` (whether the report was made by
-an earlier call, whose value stands; None for many), ``store`` (the file with the report; None for
-many), and what the task promises: ``epsilon``, ``delta``, ``theorem``, ``conditions``,
-``min_honest``, ``min_reports``, ``corrupt_clients``, ``corrupt_shufflers``, ``lower``, ``upper``
-and ``integers``.
+an earlier call, whose value stands; for many, whether reports may have been, as ``store`` was there
+before), ``store`` (the file with the report, or the folder with those of many), and what the task
+promises: ``epsilon``, ``delta``, ``theorem``, ``conditions``, ``min_honest``, ``min_reports``,
+``corrupt_clients``, ``corrupt_shufflers``, ``lower``, ``upper`` and ``integers``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ NUMBER = Decimal(low="-1e100", high="1e100")
 STDIN = "-"
 TOKEN = "token"
 LABEL = b"ikos-parties 1 store"
+REPORTS = "reports"
+MADE = "made by an earlier call"
+STANDS = f"{MADE}: its value stands, and this one was not used"
 _LONGEST = 1000
 
 EXAMPLES = """\b
@@ -60,8 +63,8 @@ Examples
 @click.option(
     "--store",
     type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where the report is kept before it is sent [beside the task].",
+    metavar="PATH",
+    help="Where the report is kept before it is sent [beside the task]; a folder with --values.",
 )
 @click.option(
     "--values",
@@ -110,17 +113,17 @@ def command(
     it, it does not count.
 
     With --values one program sees the values of all clients: that is for
-    demonstrations and tests, not for earnest.
+    demonstrations and tests, not for earnest. The same command again goes
+    on with those that not all parties have.
     """
-    from ikos.parties.client import Unsent
     from ikos.parties.seats import read_task
 
     if (value is None) == (values is None):
         raise click.UsageError("give --value for one client, or --values and --column for many")
     if (values is None) != (column is None):
         raise click.UsageError("--values and --column belong together")
-    if values is not None and not (token is None and store is None):
-        raise click.UsageError("--token and --store are for --value, one client")
+    if values is not None and token is not None:
+        raise click.UsageError("--token is for --value, one client")
     task = read_task(folder)
     if on_terminal(sys.stderr):
         for text in task.explain().splitlines():
@@ -130,9 +133,7 @@ def command(
         if values is None:
             result = _one(task, folder, str(value), token, store, options)
         else:
-            result = _many(task, folder, values, str(column), options)
-    except Unsent as unsent:
-        raise click.UsageError(printable(str(unsent))) from None
+            result = _many(task, folder, values, str(column), store, options)
     except ValueError as error:
         raise click.UsageError(_said(error, values, column)) from None
     if as_json:
@@ -145,8 +146,10 @@ def command(
             f"All {result['parties']} parties have the reports of {result['clients']:,} clients.",
             "Not for earnest: this program saw the values of all.",
         ]
-    if result["again"]:
-        lines.append("It was made by an earlier call: its value stands, and this one was not used.")
+    if result["again"] and values is None:
+        lines.append(f"It was {STANDS}.")
+    elif result["again"]:
+        lines += wrapped(f"Of reports {MADE} the values stand, whatever the table has now.", "", "")
     print_text([*lines, *wrapped(f"The task promises {task.protocol.guarantee}.", "", "  ")])
 
 
@@ -173,10 +176,8 @@ def _said(error: ValueError, values: str | None, column: str | None) -> str:
 
     message = printable(str(error))
     found = re.match(r"x\[(\d+)\] (?=must )", message)
-    if found is None:
+    if found is None or values is None:
         return printable(problem(error))
-    if values is None:
-        return f"--value {message[found.end() :]}"
     return f"row {int(found[1]) + 1} of column {column!r} {message[found.end() :]}"
 
 
@@ -189,7 +190,7 @@ def _one(
     options: dict[str, Any],
 ) -> dict[str, Any]:
     from ikos.parties import tokens
-    from ikos.parties.client import Client
+    from ikos.parties.client import Client, Unsent
     from ikos.parties.seats import read_secret
 
     if value == STDIN and token == STDIN:
@@ -201,14 +202,32 @@ def _one(
         except ValueError:
             raise click.UsageError("--token must be a client's secret") from None
     else:
-        secret = read_secret(beside / TOKEN if token is None else Path(token))
+        place = beside / TOKEN if token is None else Path(token)
+        if not place.exists():
+            raise click.UsageError(
+                f"no such file: {str(place)!r}; give the file with the client's secret as --token"
+            )
+        secret = read_secret(place)
     number = _value(_read("--value") if value == STDIN else value)
     if store is None:
         # of the secret, so that one client finds one report, and its name says nothing
         name = hmac.digest(secret, LABEL + task.id, "sha256")[:8].hex()
         store = beside / f"report-{name}.json"
     patience = options.pop("patience")
-    receipt = Client(task, secret, store=store, **options).submit(number, patience=patience)
+    kept = store.exists()
+    path = click.get_current_context().command_path
+    try:
+        receipt = Client(task, secret, store=store, **options).submit(number, patience=patience)
+    except Unsent as unsent:
+        also = f"; it was {STANDS}" if kept else ""
+        raise click.UsageError(printable(str(unsent)) + also) from None
+    except KeyboardInterrupt:
+        if not store.exists():
+            raise
+        raise Interrupted(
+            f"{path}: interrupted; parts of the report may have reached some parties: submit again "
+            "to go on with it"
+        ) from None
     return {
         "command": "submit",
         "task": task.name,
@@ -237,18 +256,27 @@ def _value(text: str) -> float:
 
 
 def _many(
-    task: Task, folder: Path, values: str, column: str, options: dict[str, Any]
+    task: Task,
+    folder: Path,
+    values: str,
+    column: str,
+    store: Path | None,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
-    from ikos.parties.client import submit_many
+    from ikos.parties.client import Rejected, Unsent, submit_many
     from ikos.parties.seats import read_secrets
     from ikos.tables import read_column
 
     found = read_column(values, column)
-    secrets = read_secrets(folder if folder.is_dir() else folder.parent)
+    beside = folder if folder.is_dir() else folder.parent
+    secrets = read_secrets(beside)
     if len(secrets) < found.size:
         raise click.UsageError(
             f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
         )
+    if store is None:
+        store = beside / REPORTS
+    again = store.exists()
     done = 0
     path = click.get_current_context().command_path
     with progress("reports sent") as report:
@@ -259,18 +287,27 @@ def _many(
             if report is not None:
                 report(sent, whole)
 
+        def so_far() -> str:
+            return f"all parties have the reports of {done:,} of {found.size:,} clients"
+
+        go_on = "the same command goes on with the others"
         try:
-            clients = submit_many(task, secrets[: found.size], found, progress=told, **options)
+            clients = submit_many(
+                task, secrets[: found.size], found, store=store, progress=told, **options
+            )
+        except (Rejected, Unsent) as error:
+            # who was done before is known by number alone
+            row = "a row that is left" if again else f"row {done + 1:,}"
+            then = f", and {go_on}" if isinstance(error, Unsent) else ""
+            one = printable(str(error))
+            raise click.UsageError(f"{so_far()}{then}. Of {row}: {one}") from None
         except KeyboardInterrupt:
-            raise Interrupted(
-                f"{path}: interrupted after {done:,} of {found.size:,} clients; the reports of "
-                "the others may have reached some parties"
-            ) from None
+            raise Interrupted(f"{path}: interrupted; {so_far()}, and {go_on}") from None
     return {
         "command": "submit",
         "task": task.name,
         "clients": clients,
         "parties": task.messages,
-        "again": None,
-        "store": None,
+        "again": again,
+        "store": str(store),
     }

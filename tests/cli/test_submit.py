@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 
 import pytest
 
@@ -13,6 +14,7 @@ pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
 from parties_wired import small, wired
 
 from ikos.cli import main, submit
+from ikos.parties.reports import Report
 
 __all__ = ["small", "wired"]
 
@@ -106,9 +108,35 @@ class TestOne:
         parties = wired(small)
         parties.wires.cut.add(parties.task.address(3))
         said = refused("submit", client, "--value", "1", "--wait", "0.1")
-        assert said == "5 of 6 parties have the report; submit again to go on with it"
+        assert said.startswith("5 of 6 parties have the report; submit again to go on with it")
+        assert "shuffler 3" in said
+        assert "its value stands" not in said
+        again = refused("submit", client, "--value", "2", "--wait", "0.1")
+        assert again == (
+            f"{said}; it was made by an earlier call: its value stands, and this one was not used"
+        )
         parties.wires.cut.clear()
         assert run("submit", client, "--value", "1", "--json").json["again"] is True
+
+    def test_interrupted(self, run, small, client, wired, monkeypatch):
+        """What may have been sent is said; before a report was made there is nothing to say."""
+        wired(small)
+        command = ("submit", client, "--value", "1")
+        with monkeypatch.context() as patched:
+            patched.setattr(Report, "make", interrupted)
+            assert run(*command, status=130).err == "ikos: error: interrupted\n"
+        monkeypatch.setattr(time, "sleep", interrupted)  # the report is on disk by then
+        assert run(*command, status=130).err == (
+            "ikos submit: interrupted; parts of the report may have reached some parties: submit "
+            "again to go on with it\n"
+        )
+
+    def test_no_secret(self, refused, small, client, wired):
+        wired(small)
+        (client / "token").unlink()
+        assert refused("submit", client, "--value", "1") == (
+            f"no such file: '{client / 'token'}'; give the file with the client's secret as --token"
+        )
 
     def test_standard_input_is_for_one_of_them(self, refused, client, typed):
         said = refused("submit", client, "--value", "-", "--token", "-")
@@ -124,13 +152,17 @@ class TestOne:
         parties = wired(small)
         options = ("--value", "1", "--store")
         said = refused("submit", client, *options, tmp_path / "no" / "report")
-        assert said == "--store must be a file that can be written: no such file or directory"
+        assert re.match("--store must be a file that can be written.*: no such file or dir", said)
         assert "--store must be a file that can be read" in refused(
             "submit", client, *options, tmp_path
         )
         (tmp_path / "other").write_text("{}")
         assert "is no report" in refused("submit", client, *options, tmp_path / "other")
         assert parties.wires.requests == []
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
 
 
 class TestPromise:
@@ -218,6 +250,63 @@ class TestMany:
         assert "must hold a client's secret in each line: look at line 1" in said
         assert "hidden" not in said
 
+    def test_it_goes_on(self, run, refused, small, wired, table):
+        """With the same shares, so that a party that was away makes no secret useless."""
+        parties = wired(small)
+        many = ("submit", small / "clients", "--values", table, "--column", "visits")
+        parties.wires.cut.add(parties.task.address(2))
+        said = refused(*many, "--wait", "0.1")
+        assert said.startswith(
+            "all parties have the reports of 0 of 25 clients, and the same command goes on with "
+            "the others. Of row 1: 5 of 6 parties have the report"
+        )
+        parties.wires.cut.clear()
+        reports = small / "clients" / "reports"
+        kept = {path: path.read_bytes() for path in reports.iterdir()}
+        assert kept
+        table.write_text("visits\n" + "1\n" * 25)
+        text = run(*many).out
+        assert "reports made by an earlier call the values stand" in " ".join(text.split())
+        assert all(path.read_bytes() == content for path, content in kept.items())
+        assert parties.office.reports() == 25
+        # what is done is not sent again, and more rows are
+        before = len(parties.wires.requests)
+        table.write_text("visits\n" + "1\n" * 26)
+        found = run(*many, "--json").json
+        assert (found["clients"], found["again"]) == (26, True)
+        assert found["store"] == str(reports)
+        assert len(parties.wires.requests) == before + 6
+
+    def test_a_secret_that_is_spent(self, run, refused, small, client, wired, table):
+        """That of the first client, by a report that is kept elsewhere."""
+        wired(small)
+        run("submit", client, "--value", "1")
+        said = refused("submit", small / "clients", "--values", table, "--column", "visits")
+        assert re.match(
+            r"all parties have the reports of 0 of 25 clients\. Of row 1: .* rejects the report: .*"
+            r"\(reportRejected\)",
+            said,
+        )
+
+    def test_a_store_that_is_named(self, run, small, wired, table, tmp_path):
+        wired(small)
+        store = tmp_path / "kept"
+        many = ("submit", small / "clients", "--values", table, "--column", "visits")
+        found = run(*many, "--store", store, "--json").json
+        assert (found["again"], found["store"]) == (False, str(store))
+        assert sorted(path.name for path in (small / "clients").iterdir()) == [
+            "task.json", "tokens.txt",
+        ]  # fmt: skip
+
+    def test_interrupted(self, run, small, wired, table, monkeypatch):
+        wired(small)
+        monkeypatch.setattr("ikos.parties.client.submit_many", interrupted_many)
+        many = ("submit", small / "clients", "--values", table, "--column", "visits")
+        assert run(*many, status=130).err == (
+            "ikos submit: interrupted; all parties have the reports of 3 of 25 clients, and the "
+            "same command goes on with the others\n"
+        )
+
     def test_a_closed_task_is_said_at_once(self, run, refused, small, wired, table):
         parties = wired(small)
         run("task", "close", small / "operator")
@@ -227,6 +316,11 @@ class TestMany:
         assert len(parties.wires.requests) - before < 25 * 6
 
 
+def interrupted_many(*_, progress, **__):
+    progress(3, 25)
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -234,7 +328,7 @@ class TestMany:
         (("--value", "1", "--values", "t.csv"), "give --value for one client, or "),
         (("--values", "t.csv"), "--values and --column belong together"),
         (("--value", "1", "--column", "a"), "--values and --column belong together"),
-        (("--values", "t.csv", "--column", "a", "--token", "x"), "--token and --store are for"),
+        (("--values", "t.csv", "--column", "a", "--token", "x"), "--token is for --value"),
     ],
 )
 def test_options_that_do_not_fit(refused, tmp_path, options, said):
