@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from ikos._validation import integer, quote
 from ikos.modular import Zq
+from ikos.results import Guarantee
 from ikos.summation.private_sum import PrivateSum
 
 __all__ = ["VERSION", "Task", "decoded", "encoded", "moment", "on_loopback"]
@@ -30,6 +31,10 @@ KEY_BYTES = 32
 LONGEST = 1 << 16
 """Characters of a description at most."""
 
+_COMPUTATIONAL = (
+    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
+    "all but the analyzer"
+)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _LONGEST_HOST = 253
 _SHOWN = "%Y-%m-%d %H:%M:%S"
@@ -152,6 +157,17 @@ def _different(addresses: Sequence[str]) -> None:
                 "shufflers must have different addresses, none of them the analyzer's, "
                 f"got one place for {other} and {name}: {quote(address)}"
             )
+
+
+class _EnvelopedSum(PrivateSum):
+    """A private sum whose shares come in envelopes, which its guarantee rests on besides."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each client."""
+        found = super().guarantee
+        conditions = (*found.conditions, _COMPUTATIONAL) if found.proved else ()
+        return replace(found, conditions=conditions)
 
 
 @dataclass(frozen=True)
@@ -323,8 +339,8 @@ class Task:
 
     @cached_property
     def protocol(self) -> PrivateSum:
-        """The protocol that clients and analyzer run."""
-        return PrivateSum(
+        """The protocol that clients and analyzer run, and what its guarantee rests on."""
+        return _EnvelopedSum(
             self.users, self.epsilon, self.delta, precision=self.precision, modulus=self.modulus,
             messages=self.messages, min_honest=self.min_honest, lower=self.lower, upper=self.upper,
             integers=self.integers, corrupt_shufflers=self.corrupt_shufflers,

@@ -15,6 +15,7 @@ from parties_tasks import KEY, small_task
 
 from ikos import PrivateSum
 from ikos.parties import Task
+from ikos.parties.analyzer import result_json
 from ikos.parties.task import decoded, encoded, moment, on_loopback
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -262,6 +263,19 @@ def test_base64url_has_one_form(text):
         decoded("it", text, 1)
     assert "got" not in str(caught.value)
     assert decoded("it", "AA", 1) == b"\0"
+
+
+def test_the_guarantee_rests_on_encryption_besides():
+    """In the description, and in whatever is released, as in any other list of what it needs."""
+    task = new()
+    plain = PrivateSum(1000, 1, 1e-3, messages=6).guarantee
+    *others, last = task.protocol.guarantee.conditions
+    assert others == list(plain.conditions)
+    assert last.startswith("the encryption of the envelopes holds (HPKE with X25519, ")
+    assert last in task.explain()
+    run = task.protocol.run([0.5] * 1000)
+    assert last in result_json(run)["conditions"]
+    assert last in result_json(run)["text"]
 
 
 def test_explanation_names_what_was_chosen():
