@@ -95,7 +95,10 @@ def problem(error: BaseException) -> str:
     if isinstance(error, ImportError) and error.name in _EXTRAS:
         extra = _EXTRAS[error.name]
         return f"this needs the extra {extra!r}: pip install 'ikos[{extra}]'"
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.filename is not None:
+        reason = (error.strerror or "an error").lower()
+        return f"{str(error.filename)!r} cannot be read: {reason}"
+    if isinstance(error, OSError):  # of a stream: what the library writes to files it names itself
         return f"cannot write the output: {(error.strerror or 'output error').lower()}"
     if isinstance(error, OverflowError):
         return "a number is too large or too small to compute with"

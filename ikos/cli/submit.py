@@ -22,7 +22,7 @@ import click
 from ikos._validation import printable
 from ikos.cli.errors import Command, Interrupted
 from ikos.cli.output import on_terminal, print_json, print_text, progress, wrapped
-from ikos.cli.task import SECONDS, ca_option
+from ikos.cli.task import FOLDER, SECONDS, ca_option
 from ikos.cli.types import DELTA, EPSILON, Decimal
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Examples
 
 
 @click.command("submit", cls=Command, epilog=EXAMPLES)
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FOLDER)
 @click.option(
     "--value",
     metavar="NUMBER",

@@ -50,10 +50,22 @@ if TYPE_CHECKING:
     from ikos.parties.seats import Operator
     from ikos.parties.task import Task
 
-__all__ = ["SECONDS", "ca_option", "command"]
+__all__ = ["FOLDER", "SECONDS", "ca_option", "command"]
 
 HOURS = Decimal(above="0", high="1000000")
 SECONDS = Decimal(low="0", high="1000000")
+
+
+class _Folder(click.Path):
+    """A folder, or the file of a task: named, as an empty name would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            raise click.UsageError("FOLDER must be the name of a folder, got ''", ctx)
+        return super().convert(value, param, ctx)
+
+
+FOLDER = _Folder(path_type=Path)
 FOLLOW_SECONDS = "600"
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -327,7 +339,7 @@ def _new_json(
 
 
 @command.command("status", cls=Command, epilog="\b\nExample\n  ikos task status visits/task.json")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FOLDER)
 @ca_option
 @json_option
 def status(folder: Path, ca: Path | None, as_json: bool) -> None:
@@ -344,7 +356,7 @@ def status(folder: Path, ca: Path | None, as_json: bool) -> None:
 
 
 @command.command("close", cls=Command, epilog="\b\nExample\n  ikos task close visits/operator")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FOLDER)
 @ca_option
 @json_option
 def close(folder: Path, ca: Path | None, as_json: bool) -> None:
@@ -367,7 +379,7 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
 
 
 @command.command("release", cls=Command, epilog="\b\nExample\n  ikos task release visits/operator")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FOLDER)
 @click.option(
     "--wait",
     type=SECONDS,

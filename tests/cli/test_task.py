@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
@@ -306,6 +307,22 @@ class TestAsked:
         assert "must be the operator's secret" in refused("task", "close", small / "operator")
         (tmp_path / "task.json").write_text("{}")
         assert "is no task: version of the task must be" in refused("task", "status", tmp_path)
+
+    def test_a_folder_without_a_name(self, refused, small, monkeypatch):
+        """It is not the current one."""
+        monkeypatch.chdir(small)
+        assert refused("task", "status", "") == "FOLDER must be the name of a folder, got ''"
+
+    @pytest.mark.parametrize("action", ["status", "close", "release"])
+    def test_a_folder_of_another_user(self, refused, small, monkeypatch, action):
+        folder = small / "operator"
+
+        def is_dir(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+        monkeypatch.setattr(type(folder), "is_dir", is_dir)
+        said = refused("task", action, folder)
+        assert said == f"'{folder}' cannot be read: permission denied"
 
     def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
         real = type(open_.office).status
