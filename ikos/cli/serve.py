@@ -5,16 +5,20 @@ What it says are lines on standard error; it prints no result, and so takes no `
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.task import ca_option
+from ikos.cli.task import FOLDER, ca_option
 from ikos.cli.types import Decimal, Whole
+
+if TYPE_CHECKING:
+    from ikos.parties.serve import Listening
 
 __all__ = ["command"]
 
@@ -46,7 +50,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
     file = click.Path(path_type=Path)
     for decorator in reversed(
         (
-            click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=file),
+            click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER),
             click.option(
                 "--host",
                 metavar="NAME",
@@ -76,14 +80,29 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-def _settings(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+def _run(
+    serve: Callable[[Sequence[Path], Listening], None],
+    folders: Sequence[Path],
+    config: Path | None,
+    given: dict[str, Any],
+) -> None:
+    """Run a party with the settings of a file, and those that are given, which win."""
+    from ikos.parties.serve import Listening
     from ikos.parties.settings import read_settings
 
-    settings = {} if config is None else read_settings(config)
-    settings |= {name: value for name, value in given.items() if value is not None}
+    read = {} if config is None else read_settings(config)
+    options = {name: value for name, value in given.items() if value is not None}
+    settings = read | options
     if "rate" in settings:
         settings["rate"] = float(settings["rate"])
-    return settings
+    try:
+        serve(folders, Listening(**settings))
+    except ValueError as error:
+        found = re.match(r"(\w+)(?: and (\w+))? must (?!be given)", str(error))
+        names = set() if found is None else set(filter(None, found.groups()))
+        if names & set(options) or not names & set(read):
+            raise
+        raise ValueError(f"{str(config)!r}: {error}") from None  # no option is to blame
 
 
 def _let_signals_end() -> None:
@@ -109,9 +128,9 @@ def shuffler(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     nothing.
     """
     _let_signals_end()
-    from ikos.parties.serve import Listening, serve_shuffler
+    from ikos.parties.serve import serve_shuffler
 
-    serve_shuffler(folders, Listening(**_settings(config, given)))
+    _run(serve_shuffler, folders, config, given)
 
 
 @command.command(
@@ -125,6 +144,6 @@ def analyzer(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     so. Its address shows the state of all tasks to a browser.
     """
     _let_signals_end()
-    from ikos.parties.serve import Listening, serve_analyzer
+    from ikos.parties.serve import serve_analyzer
 
-    serve_analyzer(folders, Listening(**_settings(config, given)))
+    _run(serve_analyzer, folders, config, given)

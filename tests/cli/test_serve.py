@@ -131,6 +131,18 @@ class TestSettings:
         assert said in message
         assert repr(str(path)) in message
 
+    def test_what_a_file_says_is_said_of_the_file(self, refused, small, tmp_path):
+        path = tmp_path / "party.toml"
+        path.write_text('host = "0.0.0.0"\n')
+        command = ("shuffler", small / "shuffler-1", "--config", path)
+        said = refused(*command)
+        assert said.startswith(f"'{path}': host must be on loopback without a certificate")
+        said = refused(*command, "--host", "0.0.0.1")
+        assert said.startswith("--host must be on loopback without a certificate")
+
+    def test_a_folder_without_a_name(self, refused):
+        assert refused("shuffler", "") == "FOLDER must be the name of a folder, got ''"
+
     def test_no_file(self, refused, tmp_path):
         said = refused("shuffler", tmp_path, "--config", tmp_path / "none")
         assert re.match(r"--config must be a file that can be read, got .*: no such file", said)
