@@ -173,8 +173,11 @@ class _Service(Service):
 
     async def _tasks(self, request: Request) -> Response:
         del request
-        states = {name: desk.state for name, desk in self.desks.items()}
-        return HTMLResponse(tasks_page(states))
+        return HTMLResponse(await run_in_threadpool(self._all))
+
+    def _all(self) -> str:
+        desks = self.desks.values()
+        return tasks_page((desk.seat.task, desk.state, desk.reports()) for desk in desks)
 
     def application(self) -> Starlette:
         return self.serving(

@@ -73,26 +73,50 @@ _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'"
 
 
-def tasks_page(states: Mapping[str, str]) -> str:
-    """Return the page of all tasks: their names and states.
+def tasks_page(tasks: Iterable[tuple[Task, str, int]], *, at: datetime | None = None) -> str:
+    """Return the page of all tasks, the one that closes first at the top.
 
     Parameters
     ----------
-    states : mapping of str to str
-        The analyzer's state of each task, by the task's name.
+    tasks : iterable of (Task, str, int)
+        Each with the analyzer's state of it, and the reports that it has.
+    at : datetime, optional
+        The time of the page, now by default.
     """
+    now = collection.now() if at is None else at
+    found = sorted(tasks, key=lambda one: (one[0].closes, one[0].name))
     rows = [
-        f'<th scope="row"><a href="/tasks/{escape(name)}/page"><code>{escape(name)}</code></a></th>'
-        f"<td>{escape(_ANALYZER.get(state, state))}</td>"
-        for name, state in states.items()
+        f'<th scope="row"><a href="/tasks/{task.name}/page"><code>{task.name}</code></a></th>'
+        f"<td>{escape(_values(task))}</td><td>{_time(task.closes)}</td>"
+        f'<td class="number">{reports:,} of {task.users:,}</td>'
+        f"<td>{_at(task, state, now)}</td>"
+        for task, state, reports in found
     ]
-    refresh = None if set(states.values()) <= set(_ENDED) else _IDLE_SECONDS
+    refresh = None if {state for _, state, _ in found} <= set(_ENDED) else _IDLE_SECONDS
     body = ["<h1>Tasks</h1>"]
     if rows:
-        body.append(_table("Tasks of this analyzer.", ("Task", "State"), rows))
+        heads = ("Task", "Values", "Closes", "Reports", "State")
+        body.append(_table("Tasks of this analyzer.", heads, rows, numbers=(3,)))
     else:
         body.append("<p>There is no task here.</p>")
     return _document("Tasks", body, refresh)
+
+
+def _at(task: Task, state: str, now: datetime) -> str:
+    """Return the state of a task in a few words."""
+    if _early(task, state, now):
+        return f"not open until {_time(task.opens)}"
+    return escape(_ANALYZER.get(state, state))
+
+
+def _early(task: Task, state: str, now: datetime) -> bool:
+    """Whether a task has not begun to accept reports."""
+    return state == "collecting" and now < task.opens
+
+
+def _values(task: Task) -> str:
+    kind = "integers" if task.integers else "numbers"
+    return f"{kind} from {task.lower:g} to {task.upper:g}"
 
 
 def task_page(
@@ -137,12 +161,12 @@ def task_page(
 
 
 def _title(task: Task, state: str, now: datetime) -> str:
-    return "not open yet" if state == "collecting" and now < task.opens else state
+    return "not open yet" if _early(task, state, now) else state
 
 
 def _state(task: Task, state: str, release: Mapping[str, Any], now: datetime) -> list[str]:
     """Return the state in words, with the time that is left, and how far a release is."""
-    early = state == "collecting" and now < task.opens
+    early = _early(task, state, now)
     words = "not open yet" if early else _ANALYZER.get(state, state)
     marked = state if state in _ENDED else "open"
     lines = [f"<p>{escape(words[:1].upper() + words[1:])}.</p>"]
@@ -247,11 +271,10 @@ def _told(task: Task, party: int, told: object) -> tuple[str, str, bool]:
 
 
 def _description(task: Task) -> list[str]:
-    kind = "integers" if task.integers else "numbers"
     steps = f"{task.precision:,} step{'s' * (task.precision != 1)}"
     addresses = (task.analyzer, *task.shufflers)
     pairs = [
-        ("Values", f"{kind} from {task.lower:g} to {task.upper:g}, in {steps}"),
+        ("Values", f"{_values(task)}, in {steps}"),
         ("Clients", f"at most {task.users:,}"),
         ("Complete reports (n_min)", f"at least {task.min_reports:,}, or nothing is released"),
         ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),

@@ -320,15 +320,31 @@ def test_the_policy_allows_the_style():
 
 
 def test_the_page_of_all_tasks():
-    page = Reader(tasks_page({"first": "collecting", "second": "released"}))
-    assert "first" in page.text
+    first, later = small_task(), small_task(40, 20, 3, closes=small_task().closes + timedelta(1))
+    page = Reader(tasks_page([(later, "released", 1234), (first, "collecting", 5)]))
+    assert page.text.index(first.name) < page.text.index(later.name)
+    for task, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
+        row = page.text[page.text.index(task.name) :]
+        words = f"integers from 0 to 1 {task.closes:%Y-%m-%d %H:%M:%S} UTC {reports}".replace(
+            " ", ""
+        )
+        assert words in row.replace(" ", "")
     assert "collecting reports" in page.text
     assert page.tags["a"] == 2
     assert page.metas["refresh"] == "10"
-    assert "refresh" not in Reader(tasks_page({"a": "released", "b": "stopped"})).metas
-    assert "There is no task here." in Reader(tasks_page({})).text
+    ended = tasks_page([(first, "released", 5), (later, "stopped", 5)])
+    assert "refresh" not in Reader(ended).metas
+    assert "There is no task here." in Reader(tasks_page([])).text
+
+
+def test_the_page_of_all_tasks_before_one_opens():
+    task = small_task()
+    for state, early in (("collecting", True), ("closed", False)):
+        at = task.opens - timedelta(seconds=1)
+        page = Reader(tasks_page([(task, state, 0)], at=at))
+        assert (f"not open until {task.opens:%Y-%m-%d %H:%M:%S} UTC" in page.text) is early
+    assert "not open" not in Reader(tasks_page([(task, "collecting", 0)], at=task.opens)).text
 
 
 def test_the_page_of_all_tasks_is_escaped():
-    page = Reader(tasks_page({HOSTILE: HOSTILE}))
-    assert page.text.count(HOSTILE) == 2
+    assert Reader(tasks_page([(small_task(), HOSTILE, 0)])).text.count(HOSTILE) == 1
