@@ -27,6 +27,7 @@ import numpy as np
 from ikos.cli import execute
 from ikos.cli.errors import Command, leave_interrupts
 from ikos.cli.output import aligned, bold, figures, print_text, wrapped
+from ikos.cli.task import result_lines
 
 if TYPE_CHECKING:
     import httpx
@@ -309,7 +310,7 @@ def _account(
         ),
         "",
         bold("The result"),
-        *(line for text in result["text"].splitlines() for line in wrapped(text, "  ", " " * 12)),
+        *result_lines(task, found, "  "),
         *wrapped(
             f"The truth, which these public data allow to be shown: {truth:,.0f}. The error is "
             f"{figures(error, size)}, of a standard error of {figures(size, size)}."

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ikos.parties.seats import Operator
     from ikos.parties.task import Task
 
-__all__ = ["FOLDER", "SECONDS", "ca_option", "command"]
+__all__ = ["FOLDER", "SECONDS", "ca_option", "command", "result_lines"]
 
 HOURS = Decimal(above="0", high="1000000")
 SECONDS = Decimal(low="0", high="1000000")
@@ -417,7 +417,7 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
     if as_json:
         print_json(found)
     else:
-        print_text(_result(operator.task, found))
+        print_text(result_lines(operator.task, found))
 
 
 def _operator(folder: Path) -> Operator:
@@ -514,9 +514,10 @@ def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
         print_json(found)
         return
     complete = found.get("complete")
+    early = found["state"] == "collecting" and datetime.now(UTC) < task.opens
     lines = [
         f"task      {task.name}",
-        f"state     {found['state']}",
+        f"state     {'not open yet' if early else found['state']}",
         f"reports   {found.get('reports')} at the analyzer"
         + ("" if complete is None else f", {complete} of them complete")
         + f"; at least {task.min_reports} must be, of {task.users}",
@@ -526,11 +527,11 @@ def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
     words = now.get("message") or now.get("step")
     if words:
         lines.append(f"release   {words}{_again(now)}")
-    result = _result(task, found)
+    result = result_lines(task, found)
     print_text([*map(printable, lines), *(["", *result] if result else [])])
 
 
-def _result(task: Task, found: dict[str, Any]) -> list[str]:
+def result_lines(task: Task, found: dict[str, Any], indent: str = "") -> list[str]:
     """Return the result in lines for people; none before it is released."""
     result = found.get("result")
     if not isinstance(result, dict):
@@ -541,4 +542,4 @@ def _result(task: Task, found: dict[str, Any]) -> list[str]:
     if task.integers and len(finite) == len(figures) and finite[0].is_integer():
         estimate, low, high = int(finite[0]), math.floor(finite[1]), math.ceil(finite[2])
         first = f"sum       {estimate}  95 % interval [{low}, {high}]"
-    return [line for text in (first, *others) for line in wrapped(text, "", " " * 10)]
+    return [line for text in (first, *others) for line in wrapped(text, indent, indent + " " * 10)]

@@ -65,6 +65,7 @@ def test_the_account(tmp_path):
     truth = int(np.resize(load_anes96("vote"), 100).sum())
     assert f"allow to be shown: {truth}." in flat
     estimate = int(re.search(r"^  sum +(\d+) ", text, re.MULTILINE)[1])
+    assert re.search(r"^  sum +\d+  95 % interval \[-?\d+, \d+\]$", text, re.MULTILINE)
     assert abs(estimate - truth) <= 5  # of a standard error of a hundredth
     assert left(tmp_path) == []
     assert list(tmp_path.iterdir()) == []

@@ -209,6 +209,15 @@ class TestAsked:
         documented = set(re.findall(r"``(\w+)``", commands.__doc__ or ""))
         assert set(found) | set(found["result"]) | set(found["release"]) <= documented
 
+    def test_before_it_opens(self, run, refused, wired, tmp_path):
+        """Said of the status, and a release would end it for all."""
+        folder = tmp_path / "later"
+        later = ("--opens", "2099-01-01T00:00:00Z", "--output", folder)
+        run(*NEW, *addresses(), *later, warning=LITTLE)
+        wired(folder)
+        assert "state     not open yet\n" in run("task", "status", folder).out
+        assert "the task is still collecting" in refused("task", "release", folder / "operator")
+
     def test_a_collection_that_has_too_few(self, release, open_):
         """It goes on: who means to end it with nothing closes it."""
         status, out, steps, rest = release()
