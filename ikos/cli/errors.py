@@ -98,7 +98,7 @@ def problem(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         reason = (error.strerror or "an error").lower()
         return f"{str(error.filename)!r} cannot be read: {reason}"
-    if isinstance(error, OSError):  # of a stream: what the library writes to files it names itself
+    if isinstance(error, OSError):  # no file's, so a stream's
         return f"cannot write the output: {(error.strerror or 'output error').lower()}"
     if isinstance(error, OverflowError):
         return "a number is too large or too small to compute with"
