@@ -21,7 +21,7 @@ from ikos.parties.page import task_page, tasks_page
 from ikos.parties.persistent import Persistent
 from ikos.parties.remote import RemoteShuffler
 from ikos.parties.seats import AnalyzerSeat
-from ikos.parties.service import Service, command, log, public_status
+from ikos.parties.service import Service, command, note, public_status
 from ikos.parties.store import Full
 
 __all__ = ["Office", "application"]
@@ -51,7 +51,7 @@ class Office:
         self.analyzer = Analyzer(seat, self.shufflers)
         self.seat = seat.seat
         self.collection = self.analyzer.collection
-        self._work = Persistent("release", self._do)
+        self._work = Persistent(f"task {task.name}: release", self._do)
         self._glancing = threading.Lock()
         self._glance: list[dict[str, Any] | None] = [None] * task.columns
         self._glanced = -math.inf
@@ -69,6 +69,8 @@ class Office:
 
     def close(self) -> str | None:
         """Close the task at all parties; return which do not answer: they are told again later."""
+        if self.collection.close():
+            note(self.seat, "closed by order")
         try:
             self.analyzer.close()
         except Full:
@@ -103,11 +105,11 @@ class Office:
             return
         try:
             self.analyzer.release(step)
-            log.info("result released")
+            note(self.seat, "result released")
         except Stopped as stopped:
             if stopped.left is not None:
                 raise stopped.left from None
-            log.warning("release stopped: %s", stopped)
+            note(self.seat, "release stopped: %s", stopped, level=logging.WARNING)
 
     def status(self) -> dict[str, Any]:
         """Return what the analyzer tells everybody."""
@@ -162,7 +164,6 @@ class _Service(Service):
         office: Office = self.desk(request)
         command(request, office.seat)
         missing = await run_in_threadpool(office.close)
-        log.info("task closed by order")
         return JSONResponse({**await run_in_threadpool(office.status), "missing": missing})
 
     async def _page(self, request: Request) -> Response:

@@ -84,10 +84,12 @@ class Collection:
         """Whether it was told to close, whatever the clock says."""
         return self._closed
 
-    def close(self) -> None:
-        """Accept no more reports; on disk when this returns."""
+    def close(self) -> bool:
+        """Accept no more reports, on disk when this returns; whether it was not told to before."""
+        first = not self._closed
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
         self._closed = True
+        return first
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[Outcome]:
         """Keep a client's part, once.

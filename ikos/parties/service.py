@@ -34,7 +34,7 @@ from ikos.parties.seats import Seat
 from ikos.parties.store import Full
 from ikos.parties.task import decoded
 
-__all__ = ["Desk", "Meter", "Service", "body_of", "command", "log", "public_status"]
+__all__ = ["Desk", "Meter", "Service", "body_of", "command", "log", "note", "public_status"]
 
 BODY_SECONDS = 10.0
 _OUTCOMES = {
@@ -62,6 +62,11 @@ _STATUS = {
 }
 
 log = logging.getLogger("ikos.parties")
+
+
+def note(seat: Seat, words: str, *arguments: object, level: int = logging.INFO) -> None:
+    """Log what became of a task, by its name: one server can have several."""
+    log.log(level, f"task %s: {words}", seat.task.name, *arguments)
 
 
 class Desk(Protocol):
@@ -200,7 +205,11 @@ class Service:
             except Refused as refused:
                 response, name = _problem(refused), refused.name
             except Full:
-                log.error("the store cannot be written to: is the disk full?")
+                note(
+                    self.desk(request).seat,
+                    "the store cannot be written to: is the disk full?",
+                    level=logging.ERROR,
+                )
                 full = Refused("storeFull", "nothing was kept; try again later")
                 response, name = _problem(full), full.name
             self.meter.add(name, time.monotonic() - start)
@@ -258,8 +267,8 @@ class Service:
     async def _close(self, request: Request) -> Response:
         desk = self.desk(request)
         command(request, desk.seat)
-        await run_in_threadpool(desk.collection.close)
-        log.info("task closed by order")
+        if await run_in_threadpool(desk.collection.close):
+            note(desk.seat, "closed by order")
         return JSONResponse(await run_in_threadpool(public_status, desk))
 
 

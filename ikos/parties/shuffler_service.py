@@ -15,7 +15,7 @@ from ikos.parties.refused import Refused
 from ikos.parties.remote import agreement_of
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
-from ikos.parties.service import Service, body_of, command, log, public_status
+from ikos.parties.service import Service, body_of, command, note, public_status
 from ikos.parties.shuffler import Shuffler
 
 __all__ = ["application", "shuffler"]
@@ -35,7 +35,7 @@ class _Service(Service):
         desk = self._commanded(request)
         ids = await body_of(request, ID_BYTES * desk.seat.task.users, exactly=False)
         digest = await run_in_threadpool(desk.agree, ids)
-        log.info("batch agreed")
+        note(desk.seat, "batch agreed")
         return JSONResponse({"digest": digest})
 
     async def _agreement(self, request: Request) -> Response:
@@ -45,14 +45,15 @@ class _Service(Service):
         return JSONResponse({"digest": digest})
 
     async def _batch(self, request: Request) -> Response:
-        pieces = await run_in_threadpool(self._commanded(request).batch)
-        log.info("batch released")
+        desk = self._commanded(request)
+        pieces = await run_in_threadpool(desk.batch)
+        note(desk.seat, "batch released")
         return StreamingResponse(pieces, media_type="application/octet-stream")
 
     async def _forget(self, request: Request) -> Response:
         desk = self._commanded(request)
         await run_in_threadpool(desk.forget)
-        log.info("batch deleted")
+        note(desk.seat, "batch deleted")
         return JSONResponse(await run_in_threadpool(public_status, desk))
 
     def _commanded(self, request: Request) -> Shuffler:

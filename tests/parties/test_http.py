@@ -773,6 +773,28 @@ def test_closing_goes_on_by_itself(net, monkeypatch):
     assert net.ask(0, "GET", "").json()["state"] == "closed"  # and nothing is released
 
 
+def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
+    caplog.set_level(logging.INFO)
+    net.fill()
+    for _ in range(3):
+        net.ask(0, "POST", "/close", control=net.operator)
+    net.silent = {2}
+    net.release()
+    net.silent = set()
+    net.release()
+    net.ask(0, "POST", "/close", control=net.operator)
+    lines = [r.getMessage() for r in caplog.records if r.name == "ikos.parties"]
+    assert lines
+    assert all(line.startswith(f"task {net.task.name}: ") for line in lines)
+    said = Counter(line.partition(": ")[2] for line in lines)
+    assert said["closed by order"] == COLUMNS + 1  # at each party
+    assert said["result released"] == 1
+    assert lines[-1].endswith(": result released")
+    assert said["batch agreed"] >= COLUMNS
+    assert said["batch deleted"] >= COLUMNS
+    assert "release hindered: shuffler 2 does not answer: connection refused" in said
+
+
 def test_pages(net):
     total = net.fill()
     net.silent = {2}
