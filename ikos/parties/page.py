@@ -150,7 +150,7 @@ def task_page(
         f'<p>Task <code>{escape(task.name)}</code> (<a href="/">all tasks</a>)</p>',
         *_state(task, state, release, now),
         *(() if result is None else _result(task, result)),
-        *_reports(task, status, columns),
+        *_reports(task, status, columns, now),
         *_description(task),
         *_guarantee(task, result),
         f'<p class="quiet">As of {_time(now)}.</p>',
@@ -211,19 +211,21 @@ def _result(task: Task, result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _reports(task: Task, status: Mapping[str, Any], columns: Sequence[object]) -> list[str]:
+def _reports(
+    task: Task, status: Mapping[str, Any], columns: Sequence[object], now: datetime
+) -> list[str]:
     complete = status.get("complete")
     rows = [
         _row(
             "Analyzer: clear shares",
             task.analyzer,
             f"{status['reports']:,}",
-            _short(str(status["state"])),
+            _short(_title(task, str(status["state"]), now)),
         )
     ]
     for party, address in enumerate(task.shufflers, 1):
         told = columns[party - 1] if party <= len(columns) else None
-        count, words, right = _told(task, party, told)
+        count, words, right = _told(task, party, told, now)
         rows.append(_row(f"Shuffler {party}", address, count, words, right=right))
     needed = (
         f"At least {task.min_reports:,} reports must be complete, there at all parties, of at most "
@@ -253,7 +255,7 @@ def _row(party: str, address: str, count: str, words: str, *, right: bool = True
     )
 
 
-def _told(task: Task, party: int, told: object) -> tuple[str, str, bool]:
+def _told(task: Task, party: int, told: object, now: datetime) -> tuple[str, str, bool]:
     """Return count and state of what a shuffler tells, and whether it can be true."""
     if told is None:
         return "", "does not answer", False
@@ -267,7 +269,8 @@ def _told(task: Task, party: int, told: object) -> tuple[str, str, bool]:
         return odd
     if not isinstance(state, str) or state not in _SHUFFLER:
         return odd
-    return f"{count:,}", _SHUFFLER[state], True
+    words = "not open yet" if _early(task, state, now) else _SHUFFLER[state]
+    return f"{count:,}", words, True
 
 
 def _description(task: Task) -> list[str]:

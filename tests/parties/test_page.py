@@ -127,6 +127,8 @@ def test_before_it_opens():
     page = read(status(), at=opens - timedelta(hours=2, minutes=5, seconds=7))
     assert "Not open yet." in page.text
     assert "Opens in 2 hours 5 minutes, at" in page.text
+    assert page.text.count("not open yet") == 2 + small_task().columns  # the title, and all rows
+    assert "collecting" not in page.text
     early = read(status(), at=opens - timedelta(days=400, hours=3, minutes=4))
     assert "Opens in 400 days 3 hours, at" in early.text
     assert "Time left" not in page.text
