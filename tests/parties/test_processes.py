@@ -663,7 +663,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
             }
             facts = held(folder / "store.sqlite3", set() if released else rows)
             assert facts <= {
-                "closed", "ordered", "agreed", "sent", "complete", "reports", "result",
+                "closed", "ordered", "agreed", "sent", "complete", "reports", "result", "shrunk",
             }  # fmt: skip
 
     for client, report in enumerate(reports):
