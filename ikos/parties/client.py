@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, quote
 from ikos.parties import tokens
+from ikos.parties.deadlines import within
 from ikos.parties.remote import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -257,7 +258,12 @@ def _kept(path: Path, task: Task) -> Report | None:
 
 def _first(path: Path, made: Report, task: Task) -> Report | None:
     """Keep a report; if another process was faster, return its report, which is the one."""
-    return None if _keep(path, made.to_json(task)) else _kept(path, task)
+    if _keep(path, made.to_json(task)):
+        return None
+    found = _kept(path, task)
+    if found is None:  # a link to nowhere, or gone again: what is made here would be a second one
+        raise ValueError(f"store must be a file that stays, got {str(path)!r}")
+    return found
 
 
 def _keep(path: Path, text: str) -> bool:
@@ -354,20 +360,24 @@ def send_part(
     """
     part = report.parts[party]
     who = "the analyzer" if party == 0 else f"shuffler {party}"
+    token = tokens.to_text(tokens.for_party(secret, task, party))
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
     try:
-        with http.stream(
-            "PUT",
-            f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
-            content=part,
-            headers={
-                "Authorization": f"Bearer {tokens.to_text(tokens.for_party(secret, task, party))}",
-                "Content-Digest": f"sha-256=:{digest}:",
-                "Content-Type": "application/octet-stream",
-            },
-            timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
-        ) as answer:
-            response = httpx.Response(answer.status_code, content=_beginning(answer, seconds))
+        with (
+            within(seconds),
+            http.stream(
+                "PUT",
+                f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
+                content=part,
+                headers={
+                    "Authorization": f"Bearer {token}",
+                    "Content-Digest": f"sha-256=:{digest}:",
+                    "Content-Type": "application/octet-stream",
+                },
+                timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
+            ) as answer,
+        ):
+            response = httpx.Response(answer.status_code, content=_beginning(answer))
     except httpx.HTTPError as error:
         raise failure(who, error) from None
     if response.status_code in (200, 201):
@@ -378,13 +388,12 @@ def send_part(
     raise Rejected(who, name, detail)
 
 
-def _beginning(answer: httpx.Response, seconds: float) -> bytes:
+def _beginning(answer: httpx.Response) -> bytes:
     """Return what a party says, of which no more is read than problems are long."""
-    until = time.monotonic() + seconds
     read = b""
     for piece in answer.iter_raw():  # as it comes: what unpacks to much more is no problem
         read += piece
-        if len(read) > _ANSWER or time.monotonic() > until:
+        if len(read) > _ANSWER:
             break
     return read
 

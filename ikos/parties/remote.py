@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
+from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import httpx
 
 from ikos._validation import printable
 from ikos.parties import tokens
+from ikos.parties.deadlines import SLOWEST, Punctual, within
 from ikos.parties.task import Task
 
 __all__ = [
@@ -56,13 +57,16 @@ def connect(ca: Path | None = None) -> httpx.Client:
         raise ValueError(
             f"ca must be a PEM file of authorities, got {str(ca)!r}: {reason}"
         ) from None
-    return httpx.Client(
-        verify=context,
+    client = httpx.Client(
+        transport=Punctual(context),
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         follow_redirects=False,
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
+    # no party's word goes to another, as cookies would, of one host or of one domain
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
 
 
 def failure(who: str, error: httpx.HTTPError) -> RemoteError:
@@ -152,7 +156,7 @@ class RemoteShuffler:
 
     def ids(self) -> bytes:
         """Return the ids of its reports, in order."""
-        return self._ask("GET", "/reports", limit=16 * self._task.users).content
+        return self._bytes("/reports", 16 * self._task.users)
 
     def agree(self, ids: bytes) -> None:
         """Tell it which reports are complete."""
@@ -160,11 +164,18 @@ class RemoteShuffler:
 
     def batch(self, limit: int) -> bytes:
         """Return the envelopes of the complete reports."""
-        return self._ask("GET", "/batch", limit=limit).content
+        return self._bytes("/batch", limit)
 
     def forget(self) -> None:
         """Tell it that the batch is stored."""
         self._ask("DELETE", "/batch")
+
+    def _bytes(self, path: str, limit: int) -> bytes:
+        """Return bytes; a page that some server between answers instead is none."""
+        response = self._ask("GET", path, limit=limit)
+        if response.headers["Content-Type"] != "application/octet-stream":
+            raise RemoteError(f"{self._who} answers something else")
+        return response.content
 
     def _ask(
         self,
@@ -254,21 +265,25 @@ def _answer(
     seconds: float = ANSWER_SECONDS,
 ) -> httpx.Response:
     """Return a whole answer; one that is longer than it may be, or never ends, is given up."""
-    until = time.monotonic() + seconds
+    timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+    beyond = max(0, limit - _ANSWER) + len(content or b"")
     try:
-        timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        with client.stream(
-            method, address, content=content, headers=headers, timeout=timeout
-        ) as response:
+        with (
+            within(seconds + beyond / SLOWEST),
+            client.stream(
+                method, address, content=content, headers=headers, timeout=timeout
+            ) as response,
+        ):
             parts, length = [], 0
             for piece in response.iter_raw():  # as it comes: a little could unpack to very much
                 parts.append(piece)
                 length += len(piece)
                 if length > max(limit, _ANSWER):
                     raise RemoteError(f"{who} answers too much")
-                if limit <= _ANSWER and time.monotonic() > until:
-                    raise RemoteError(f"{who} answers too slowly")
-            return httpx.Response(response.status_code, content=b"".join(parts))
+            kind = response.headers.get("Content-Type", "")
+            return httpx.Response(
+                response.status_code, headers={"Content-Type": kind}, content=b"".join(parts)
+            )
     except httpx.HTTPError as error:
         raise failure(who, error) from None
 

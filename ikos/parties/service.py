@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ikos.parties import tokens
 from ikos.parties.collection import Collection, Outcome
+from ikos.parties.deadlines import SLOWEST
 from ikos.parties.envelopes import read_clear
 from ikos.parties.refused import Refused
 from ikos.parties.reports import ID_BYTES
@@ -331,7 +332,7 @@ async def body_of(request: Request, size: int, *, exactly: bool = True) -> bytes
     wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
     parts, length = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(BODY_SECONDS + size / SLOWEST):
             async for piece in request.stream():
                 parts.append(piece)
                 length += len(piece)

@@ -145,6 +145,11 @@ class Shuffler:
         """Return the digest that was agreed, if any."""
         return self.collection.fact(_AGREED)
 
+    def complete(self) -> int:
+        """Return of how many reports the agreed batch is."""
+        with self.store.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM complete").fetchone()[0])
+
     def batch(self) -> Iterator[bytes]:
         """Return the envelopes of the complete reports, in pieces, in the order of their bytes.
 

@@ -47,8 +47,13 @@ class _Service(Service):
     async def _batch(self, request: Request) -> Response:
         desk = self._commanded(request)
         pieces = await run_in_threadpool(desk.batch)
+        length = await run_in_threadpool(desk.complete) * desk.seat.part_bytes
         note(desk.seat, "batch released")
-        return StreamingResponse(pieces, media_type="application/octet-stream")
+        return StreamingResponse(
+            pieces,
+            headers={"Content-Length": str(length)},  # so that one that is cut is told from it
+            media_type="application/octet-stream",
+        )
 
     async def _forget(self, request: Request) -> Response:
         desk = self._commanded(request)
