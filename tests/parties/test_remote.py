@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import socket
 import ssl
-import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,29 +15,24 @@ import httpx
 from parties_tasks import small_task
 
 from ikos.parties import remote, tokens
+from ikos.parties.deadlines import SLOWEST, within
 from ikos.parties.remote import RemoteAnalyzer, RemoteError, RemoteShuffler, Untrusted, agreement_of
 
 TASK = small_task()
 CONTROL = bytes(range(32))
 
 
-class Dripping(httpx.SyncByteStream):
-    """A byte a second, by the clock of the test."""
+@pytest.fixture(name="limits")
+def fixture_limits(monkeypatch):
+    """Seconds that exchanges may take, which `test_deadlines` has kept over real sockets."""
+    limits = []
 
-    def __init__(self, clock, data):
-        self.clock, self.data = clock, data
+    def noted(seconds):
+        limits.append(seconds)
+        return within(seconds)
 
-    def __iter__(self):
-        for byte in self.data:
-            self.clock.now += 1
-            yield bytes([byte])
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = SimpleNamespace(now=time.monotonic())
-    monkeypatch.setattr(remote, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    return clock
+    monkeypatch.setattr(remote, "within", noted)
+    return limits
 
 
 def client(answer):
@@ -65,16 +59,14 @@ def ways(http):
 
 
 @pytest.mark.parametrize("way", ways(None))
-def test_bytes_that_drip_are_given_up(clock, way):
-    begin = clock.now
+def test_every_exchange_has_an_end(limits, way):
     with (
-        client(lambda _: httpx.Response(200, stream=Dripping(clock, b" " * 10_000))) as http,
-        pytest.raises(RemoteError, match="answers too slowly"),
+        client(lambda _: httpx.Response(200, stream=httpx.ByteStream(b"?"))) as http,
+        contextlib.suppress(RemoteError),
     ):
         ways(http)[way]()
-    assert clock.now - begin <= 2 + {"status": 2, "agreement": 20, "analyzer closes": 120}.get(
-        way, 60
-    )
+    seconds = {"status": 2.0, "agreement": 20.0, "analyzer closes": 120.0}.get(way, 60.0)
+    assert limits == [seconds]
 
 
 def untrusted():
@@ -134,9 +126,34 @@ def test_a_certificate_that_is_not_trusted():
     )
 
 
-def test_a_batch_may_take_as_long_as_it_takes(clock):
-    with client(lambda _: httpx.Response(200, stream=Dripping(clock, bytes(500)))) as http:
-        assert RemoteShuffler(http, TASK, 2, CONTROL).batch(1 << 20) == bytes(500)
+BYTES = {"Content-Type": "application/octet-stream"}
+
+
+def test_a_batch_may_take_its_time_in_proportion(limits):
+    """The same for the ids of one, which are sent."""
+
+    def answer(request):
+        return httpx.Response(200, headers=BYTES, stream=httpx.ByteStream(bytes(500)))
+
+    with client(answer) as http:
+        shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
+        assert shuffler.batch((1 << 16) + 100 * SLOWEST) == bytes(500)
+        shuffler.agree(bytes(10 * SLOWEST))
+    assert limits == [160.0, 70.0]
+
+
+def test_a_page_is_no_batch():
+    """A server between answers so while it is mended."""
+    page = {"Content-Type": "text/html"}
+
+    def answer(request):
+        return httpx.Response(200, headers=page, stream=httpx.ByteStream(b"<p>later</p>"))
+
+    with client(answer) as http:
+        shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
+        for ask in (shuffler.ids, lambda: shuffler.batch(1000)):
+            with pytest.raises(RemoteError, match="shuffler 2 answers something else"):
+                ask()
 
 
 def test_what_is_packed_is_not_unpacked():
@@ -145,7 +162,7 @@ def test_what_is_packed_is_not_unpacked():
     assert len(packed) < 1 << 11
 
     def answer(request):
-        headers = {"Content-Encoding": "gzip"}
+        headers = {"Content-Encoding": "gzip", **BYTES}
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(packed))
 
     with client(answer) as http:
