@@ -409,7 +409,7 @@ class Task:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
             values = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):  # brackets without end
             raise ValueError("a task must be JSON, got something else") from None
         if not isinstance(values, dict):
             raise ValueError("a task must be a JSON object")  # noqa: TRY004
@@ -449,11 +449,23 @@ class Task:
         )
 
 
+_COUNTS = (
+    "users", "min_honest", "corrupt_clients", "corrupt_shufflers", "precision", "messages",
+)  # fmt: skip
+_RATIO = re.compile(r"[0-9]{1,2000}(/[0-9]{1,2000})?")
+
+
 def _read(values: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of a description in their types."""
     read = {name: value for name, value in values.items() if name != "version"}
+    for name in _COUNTS:
+        if type(read[name]) is not int:  # nothing else that counts as one: a task has one form
+            raise TypeError(f"{name} must be an integer, got {quote(read[name])}")
     for name in ("epsilon", "delta"):
-        read[name] = Fraction(_text(name, read[name]))
+        ratio = _text(name, read[name])
+        if not _RATIO.fullmatch(ratio):  # an exponent may stand for endless digits
+            raise ValueError(f"{name} must be a ratio of integers, got {quote(ratio)}")
+        read[name] = Fraction(ratio)
     for name in ("lower", "upper"):
         read[name] = float.fromhex(_text(name, read[name]))
     read["modulus"] = int(_text("modulus", read["modulus"]))

@@ -97,7 +97,7 @@ def test_every_part_is_in_the_hash_or_refused(part):
     "text",
     [
         "", "[]", "{}", "null", "1e999", '{"version":"ikos-parties-2"}', "\x00", "{" * 10_000,
-        '{"version":"ikos-parties-1"}', "x" * (1 << 17),
+        '{"version":"ikos-parties-1"}', "x" * (1 << 17), "[" * 60_000,
     ],
 )  # fmt: skip
 def test_other_texts_are_no_tasks(text):
@@ -113,7 +113,10 @@ def test_what_is_no_text_is_no_task(given):
 
 WRONG = [
     ("users", "6"), ("users", 6.0), ("users", True), ("users", 0), ("users", None),
-    ("epsilon", 1), ("epsilon", "1/0"), ("epsilon", "nan"), ("delta", "-1"), ("delta", "2"),
+    ("epsilon", 1), ("epsilon", "1/0"), ("epsilon", "nan"), ("epsilon", "1e999999999"),
+    ("delta", "1e-999999999"), ("epsilon", "1_0"), ("epsilon", "9" * 60_000), ("epsilon", "1.0"),
+    ("precision", None), ("precision", True), ("messages", None), ("min_honest", None),
+    ("delta", "-1"), ("delta", "2"),
     ("lower", 0), ("lower", "inf"), ("lower", "0x1p+9999"), ("upper", "nan"), ("integers", 1),
     ("corrupt_clients", -1), ("corrupt_clients", 1), ("corrupt_clients", True),
     ("corrupt_clients", "0"),
