@@ -11,6 +11,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +38,8 @@ CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many syst
 HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
-BACKLOG = 2048
+BACKLOG = 256  # as many are accepted in vain, and said to be, where descriptors are short
+SELDOM_SECONDS = 60.0
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
@@ -204,11 +206,33 @@ class _Lines(logging.Formatter):
         return f"<{self.priorities.get(record.levelno, 5)}>{line}" if self._journal else line
 
 
+class _Seldom(logging.Filter):
+    """Lets the words of others pass, and the same again after a while: strangers cause them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "ikos.parties":
+            return True
+        now, said = time.monotonic(), str(record.msg).splitlines()[:1]
+        key = f"{record.name} {said}"
+        if len(self._passed) > 1000:
+            self._passed.clear()
+        if now - self._passed.get(key, -SELDOM_SECONDS) < SELDOM_SECONDS:
+            return False
+        self._passed[key] = now
+        return True
+
+
 def log_lines() -> None:
     """Log to standard error, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
-    for name, level in (("ikos.parties", logging.INFO), ("uvicorn", logging.WARNING)):
+    handler.addFilter(_Seldom())
+    levels = {"ikos.parties": logging.INFO, "uvicorn": logging.WARNING, "asyncio": logging.WARNING}
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.setLevel(level)
@@ -330,6 +354,7 @@ def _run(application: Starlette, place: _Place) -> None:
         server_header=False,
         date_header=False,
         limit_concurrency=CONNECTIONS,
+        backlog=BACKLOG,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES,
