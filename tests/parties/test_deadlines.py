@@ -104,3 +104,17 @@ def test_no_party_gives_cookies_to_another():
     with party(iter([cookie]), 0.0) as address, connect() as client:
         _answer(client, "GET", address, "shuffler 1", seconds=PATIENCE)
         assert not list(client.cookies.jar)
+
+
+def test_no_party_sends_somebody_elsewhere():
+    moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+    with party(iter([moved]), 0.0) as address, connect() as client:
+        assert client.get(address).status_code == 302
+
+
+def test_what_the_environment_names_is_not_gone_through(monkeypatch):
+    """A proxy of the machine's, or a file of passwords."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with party(iter([HEAD + b"hello"]), 0.0) as address, connect() as client:
+        assert client.get(address).text == "hello"
