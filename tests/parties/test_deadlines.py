@@ -22,8 +22,9 @@ PATIENCE = 20.0
 
 
 @contextmanager
-def party(pieces: Iterator[bytes], pause: float) -> Iterator[str]:
+def party(pieces: Iterator[bytes], pause: float, heard: list[bytes] | None = None) -> Iterator[str]:
     """Answer whatever is asked by pieces, with a pause after each."""
+    heard = [] if heard is None else heard
     with socket.create_server(("127.0.0.1", 0)) as server:
         ended = threading.Event()
 
@@ -31,7 +32,7 @@ def party(pieces: Iterator[bytes], pause: float) -> Iterator[str]:
             try:
                 asked, _ = server.accept()
                 with asked:
-                    asked.recv(1 << 16)
+                    heard.append(asked.recv(1 << 16))
                     for piece in pieces:
                         asked.sendall(piece)
                         if ended.wait(pause):
@@ -112,9 +113,14 @@ def test_no_party_sends_somebody_elsewhere():
         assert client.get(address).status_code == 302
 
 
-def test_what_the_environment_names_is_not_gone_through(monkeypatch):
+def test_what_the_environment_names_is_not_gone_through(monkeypatch, tmp_path):
     """A proxy of the machine's, or a file of passwords."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with party(iter([HEAD + b"hello"]), 0.0) as address, connect() as client:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    heard: list[bytes] = []
+    with party(iter([HEAD + b"hello"]), 0.0, heard) as address, connect() as client:
         assert client.get(address).text == "hello"
+    assert heard[0].startswith(b"GET / ")
+    assert b"authorization" not in heard[0].lower()
