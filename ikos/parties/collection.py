@@ -76,7 +76,7 @@ class Collection:
 
     @property
     def closed(self) -> bool:
-        """Whether no more reports are accepted: by order, or by the clock; for good."""
+        """Whether no more reports are accepted: by order, which is for good, or by the clock."""
         return self._closed or now() >= self.seat.task.closes
 
     @property
