@@ -622,6 +622,7 @@ def test_draws_that_interrupt_a_draw_get_other_bytes(kind: type[Keystream], repe
         return interrupt
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 asks for it before it begins to trace
     sys.settrace(interrupt)
     try:
         interrupted = [stream.read(48) for _ in range(50)]
