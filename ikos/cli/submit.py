@@ -85,7 +85,7 @@ Examples
     default="60",
     show_default=True,
     metavar="SECONDS",
-    help="How long to go on where a party does not answer.",
+    help="How long to go on where a party does not answer; each gets five seconds at least.",
 )
 @ca_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

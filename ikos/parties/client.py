@@ -161,7 +161,8 @@ class Client:
         value : float
             Within the task's bounds. Not used where a report was made before.
         patience : float
-            Seconds to go on for, where parties do not answer.
+            Seconds to go on for, where parties do not answer. Each is tried once whatever it is, for
+            five seconds at least.
 
         Returns
         -------
