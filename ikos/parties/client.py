@@ -161,7 +161,7 @@ class Client:
         value : float
             Within the task's bounds. Not used where a report was made before.
         patience : float
-            Seconds to go on for, where parties do not answer. Each is tried once whatever it is, for
+            Seconds to go on for, where parties do not answer. Each is tried once in any case, for
             five seconds at least.
 
         Returns
