@@ -382,6 +382,8 @@ def send_part(
     except httpx.HTTPError as error:
         raise failure(who, error) from None
     if response.status_code in (200, 201):
+        if response.content:  # a page that some server between answers: nothing was kept
+            raise RemoteError(f"{who} answers something else")
         return
     name, detail = problem_of(response)
     if response.status_code in _AGAIN:

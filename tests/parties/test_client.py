@@ -26,8 +26,9 @@ from parties_tasks import KEY, small_task
 
 from ikos.parties import client as module
 from ikos.parties import tokens
-from ikos.parties.client import Client, Rejected, Unsent, submit_many
+from ikos.parties.client import Client, Rejected, Unsent, send_part, submit_many
 from ikos.parties.envelopes import read_clear, unseal
+from ikos.parties.remote import RemoteError
 from ikos.parties.reports import Report
 from ikos.parties.task import encoded
 
@@ -614,3 +615,18 @@ def test_a_damaged_report_of_many_is_refused(tmp_path, parties):
     with pytest.raises(ValueError, match=rf"store must hold a report, got '.*{path.name}'"):
         submit_many(TASK, secrets, [1] * 3, store=store)
     assert len(parties.asked) == asked
+
+
+def test_a_page_is_no_receipt():
+    """A server between answers so while it is mended."""
+    page = b"<p>We are back soon.</p>"
+
+    def answer(request):
+        return httpx.Response(200, stream=httpx.ByteStream(page))
+
+    report = Report.make(TASK, 1)
+    with (
+        httpx.Client(transport=httpx.MockTransport(answer)) as http,
+        pytest.raises(RemoteError, match="shuffler 2 answers something else"),
+    ):
+        send_part(http, TASK, bytes(32), report, 2)
