@@ -339,9 +339,18 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+def leave_no_dump() -> None:
+    """Let a crash leave no image of this process's memory, which has keys and shares, on a disk."""
+    with contextlib.suppress(ImportError):  # where there are no such limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def _run(application: Starlette, place: _Place) -> None:
     """Serve until SIGTERM or SIGINT; then finish the requests that are under way."""
     log_lines()
+    leave_no_dump()
     listening = place.listening
     config = uvicorn.Config(
         application,

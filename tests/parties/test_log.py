@@ -1,10 +1,13 @@
-"""What a server logs: a line for each event, and none again and again for what strangers do."""
+"""What a server logs, a line for each event, and leaves when it crashes: nothing."""
 
 from __future__ import annotations
 
 import io
 import logging
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +70,27 @@ def test_many_kinds_of_words_are_not_all_remembered(logged):
     assert len(logged()) == 5000
     handler = logging.getLogger("asyncio").handlers[0]
     assert len(handler.filters[0]._passed) <= 1001
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="limits are read from /proc")
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_crash_leaves_no_dump(tmp_path, kept):
+    """The system is told to write none; without that it is free to write one."""
+    code = (
+        "import os, resource, sys\n"
+        "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\n"
+        "from ikos.parties import serve\n"
+        f"{'pass' if kept else 'serve.leave_no_dump()'}\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE) == (0, 0), hard == 0, flush=True)\n"
+        "os.abort()\n"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    said, _ = done.communicate(timeout=60)
+    assert done.returncode < 0
+    none, never = said.split()
+    assert none == str(not kept or never == "True")
+    if not kept:
+        assert os.listdir(tmp_path) == []
