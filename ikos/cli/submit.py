@@ -3,14 +3,13 @@
 The JSON object that ``--json`` prints has the keys ``command``, ``task`` (its name), ``clients``
 (whose reports all parties have), ``parties`` (how many), ``again`` (whether the report was made by
 an earlier call, whose value stands; for many, whether reports may have been, as ``store`` was there
-before), ``store`` (the file with the report, or the folder with those of many), and what the task
-promises: ``epsilon``, ``delta``, ``theorem``, ``conditions``, ``min_honest``, ``min_reports``,
-``corrupt_clients``, ``corrupt_shufflers``, ``lower``, ``upper`` and ``integers``.
+before), ``store`` (the folder where reports are kept), and what the task promises: ``epsilon``,
+``delta``, ``theorem``, ``conditions``, ``min_honest``, ``min_reports``, ``corrupt_clients``,
+``corrupt_shufflers``, ``lower``, ``upper`` and ``integers``.
 """
 
 from __future__ import annotations
 
-import hmac
 import re
 import sys
 from fractions import Fraction
@@ -33,7 +32,6 @@ __all__ = ["command"]
 NUMBER = Decimal(low="-1e100", high="1e100")
 STDIN = "-"
 TOKEN = "token"
-LABEL = b"ikos-parties 1 store"
 REPORTS = "reports"
 MADE = "made by an earlier call"
 STANDS = f"{MADE}: its value stands, and this one was not used"
@@ -64,7 +62,7 @@ Examples
     "--store",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Where the report is kept before it is sent [beside the task]; a folder with --values.",
+    help="The folder where reports are kept before they are sent [reports, beside the task].",
 )
 @click.option(
     "--values",
@@ -107,10 +105,9 @@ def command(
     it promises: that is shown before anything is sent, on a terminal, and
     with --max-epsilon and --max-delta a task that promises less is refused.
 
-    The report is made once and
-    kept: a call that follows sends the same one on, whatever value it is
-    given, so that no call can make it tell more. Until all parties have
-    it, it does not count.
+    The report is made once and kept: a call that follows sends the same one
+    on, whatever value it is given, so that no call can make it tell more.
+    Until all parties have it, it does not count.
 
     With --values one program sees the values of all clients: that is for
     demonstrations and tests, not for earnest. The same command again goes
@@ -128,12 +125,15 @@ def command(
     if on_terminal(sys.stderr):
         for text in task.explain().splitlines():
             click.echo("\n".join(wrapped(text, "", " " * 12)), err=True)
+    beside = folder if folder.is_dir() else folder.parent
+    # one place for both, so that a client which was tried alone has no second report among many
+    store = beside / REPORTS if store is None else store
     options = {"patience": float(wait), "ca": ca, **limits}
     try:
         if values is None:
-            result = _one(task, folder, str(value), token, store, options)
+            result = _one(task, beside, str(value), token, store, options)
         else:
-            result = _many(task, folder, values, str(column), store, options)
+            result = _many(task, beside, values, str(column), store, options)
     except ValueError as error:
         raise click.UsageError(_said(error, values, column)) from None
     if as_json:
@@ -183,10 +183,10 @@ def _said(error: ValueError, values: str | None, column: str | None) -> str:
 
 def _one(
     task: Task,
-    folder: Path,
+    beside: Path,
     value: str,
     token: str | None,
-    store: Path | None,
+    store: Path,
     options: dict[str, Any],
 ) -> dict[str, Any]:
     from ikos.parties import tokens
@@ -195,7 +195,6 @@ def _one(
 
     if value == STDIN and token == STDIN:
         raise click.UsageError("--value and --token cannot both be read from standard input")
-    beside = folder if folder.is_dir() else folder.parent
     if token == STDIN:
         try:
             secret = tokens.from_text(_read("--token").strip())
@@ -209,20 +208,17 @@ def _one(
             )
         secret = read_secret(place)
     number = _value(_read("--value") if value == STDIN else value)
-    if store is None:
-        # of the secret, so that one client finds one report, and its name says nothing
-        name = hmac.digest(secret, LABEL + task.id, "sha256")[:8].hex()
-        store = beside / f"report-{name}.json"
     patience = options.pop("patience")
-    kept = store.exists()
+    client = Client(task, secret, store=store, **options)
+    kept = client.begun
     path = click.get_current_context().command_path
     try:
-        receipt = Client(task, secret, store=store, **options).submit(number, patience=patience)
+        receipt = client.submit(number, patience=patience)
     except Unsent as unsent:
         also = f"; it was {STANDS}" if kept else ""
         raise click.UsageError(printable(str(unsent)) + also) from None
     except KeyboardInterrupt:
-        if not store.exists():
+        if not client.begun:
             raise
         raise Interrupted(
             f"{path}: interrupted; parts of the report may have reached some parties: submit again "
@@ -257,10 +253,10 @@ def _value(text: str) -> float:
 
 def _many(
     task: Task,
-    folder: Path,
+    beside: Path,
     values: str,
     column: str,
-    store: Path | None,
+    store: Path,
     options: dict[str, Any],
 ) -> dict[str, Any]:
     from ikos.parties.client import Rejected, Unsent, submit_many
@@ -268,14 +264,11 @@ def _many(
     from ikos.tables import read_column
 
     found = read_column(values, column)
-    beside = folder if folder.is_dir() else folder.parent
     secrets = read_secrets(beside)
     if len(secrets) < found.size:
         raise click.UsageError(
             f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
         )
-    if store is None:
-        store = beside / REPORTS
     again = store.exists()
     done = 0
     path = click.get_current_context().command_path
@@ -296,11 +289,9 @@ def _many(
                 task, secrets[: found.size], found, store=store, progress=told, **options
             )
         except (Rejected, Unsent) as error:
-            # who was done before is known by number alone
-            row = "a row that is left" if again else f"row {done + 1:,}"
+            row = "" if error.row is None else f" Of row {error.row + 1:,}:"
             then = f", and {go_on}" if isinstance(error, Unsent) else ""
-            one = printable(str(error))
-            raise click.UsageError(f"{so_far()}{then}. Of {row}: {one}") from None
+            raise click.UsageError(f"{so_far()}{then}.{row} {printable(str(error))}") from None
         except KeyboardInterrupt:
             raise Interrupted(f"{path}: interrupted; {so_far()}, and {go_on}") from None
     return {

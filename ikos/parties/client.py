@@ -7,10 +7,7 @@ more than one does, and noise that is drawn twice averages out.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-import hmac
-import os
 import random
 import threading
 import time
@@ -28,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import number, quote
 from ikos.parties import tokens
 from ikos.parties.deadlines import within
+from ikos.parties.kept import KeptReports
 from ikos.parties.remote import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -38,7 +36,6 @@ from ikos.parties.remote import (
     problem_of,
 )
 from ikos.parties.reports import Report
-from ikos.parties.seats import write_new
 from ikos.parties.task import Task, encoded
 from ikos.work import Progress
 
@@ -59,7 +56,6 @@ _PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 _ANSWER = 1 << 16
-_KEPT = b"ikos-parties 1 kept"
 
 
 class Rejected(ValueError):  # noqa: N818
@@ -73,7 +69,14 @@ class Rejected(ValueError):  # noqa: N818
         The problem's: ``taskClosed``, ``reportRejected``, ...
     detail : str
         For people.
+
+    Attributes
+    ----------
+    row : int or None
+        Of `submit_many`: whose report, by its place among the secrets.
     """
+
+    row: int | None = None
 
     def __init__(self, party: str, name: str, detail: str) -> None:
         super().__init__(f"{party} rejects the report: {detail} ({name})")
@@ -82,7 +85,15 @@ class Rejected(ValueError):  # noqa: N818
 
 
 class Unsent(OSError):  # noqa: N818
-    """Some parties do not have the report yet: submit again, and the same one is sent on."""
+    """Some parties do not have the report yet: submit again, and the same one is sent on.
+
+    Attributes
+    ----------
+    row : int or None
+        Of `submit_many`: whose report, by its place among the secrets.
+    """
+
+    row: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,9 +122,11 @@ class Client:
     secret : bytes
         This client's, of 32 bytes.
     store : Path, optional
-        A file for the report, written before anything is sent. With it a program that was ended
-        in the middle sends the same report when it is started again. Without, the object
-        remembers: never make a second one for the same client.
+        A folder for the report, made if it is not there; the report is on disk before anything
+        of it is sent. With it a program that was ended in the middle sends the same report when
+        it is started again. It may be that of other clients and tasks, and of `submit_many`:
+        reports are found by secret and task. Without, the object remembers: never make a second
+        one for the same client.
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
     max_epsilon, max_delta : float, optional
@@ -128,7 +141,7 @@ class Client:
     Examples
     --------
     >>> client = Client(
-    ...     task, secret, store="report.json", max_epsilon=1, max_delta=1e-8
+    ...     task, secret, store="reports", max_epsilon=1, max_delta=1e-8
     ... )  # doctest: +SKIP
     >>> client.submit(42)  # doctest: +SKIP
     Receipt(parties=6, again=False)
@@ -148,10 +161,17 @@ class Client:
         _whole("secret", secret)
         self.task = task
         self._secret = secret
-        self._store = None if store is None else Path(store)
+        self._store = None if store is None else KeptReports(Path(store), task)
         self._ca = ca
         self._report: Report | None = None
         self._making = threading.Lock()  # of threads that submit at once, one makes the report
+
+    @property
+    def begun(self) -> bool:
+        """Whether this client's report was made, by this object or by what used its store."""
+        return self._report is not None or (
+            self._store is not None and self._store.has(self._secret)
+        )
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -186,20 +206,21 @@ class Client:
             # what sampling took does not show in when sending begins
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             _send(http, self.task, self._secret, report, begin + SETTLE_SECONDS + seconds)
+        if self._store is not None:
+            self._store.mark_sent(self._secret)
         return Receipt(self.task.messages, again)
 
     def _made(self, value: float) -> tuple[Report, bool]:
         """Return the report, and whether it was there; it is on disk when this returns."""
         if self._report is None:
-            kept = None if self._store is None else _kept(self._store, self.task)
-            if kept is not None:
-                self._report = kept
-            else:
+            kept = None if self._store is None else self._store.of(self._secret)
+            if kept is None:
                 made = Report.make(self.task, _allowed(self.task, value))
                 if self._store is not None:
-                    kept = _first(self._store, made, self.task)
+                    kept = self._store.add(self._secret, made)
                 self._report = kept or made
                 return self._report, kept is not None
+            self._report = kept
         return self._report, True
 
     def __repr__(self) -> str:
@@ -238,60 +259,6 @@ def _agreed(
                 f"max_{name} must be at least the {name} that the task promises, "
                 f"{float(promised[name]):.3g}, got {quote(most)}"
             )
-
-
-def _kept(path: Path, task: Task) -> Report | None:
-    """Return the report that a file holds; None if there is no file."""
-    try:
-        text = path.read_text(encoding="ascii", errors="replace")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        reason = (error.strerror or "an error").lower()
-        raise ValueError(
-            f"store must be a file that can be read, got {str(path)!r}: {reason}"
-        ) from None
-    try:
-        return Report.from_json(text, task)
-    except ValueError as error:
-        raise ValueError(f"store must hold a report, got {str(path)!r}: {error}") from None
-
-
-def _first(path: Path, made: Report, task: Task) -> Report | None:
-    """Keep a report; if another process was faster, return its report, which is the one."""
-    if _keep(path, made.to_json(task)):
-        return None
-    found = _kept(path, task)
-    if found is None:  # a link to nowhere, or gone again: what is made here would be a second one
-        raise ValueError(f"store must be a file that stays, got {str(path)!r}")
-    return found
-
-
-def _keep(path: Path, text: str) -> bool:
-    """Write a whole file that was not there, on disk when this returns; False if it was."""
-    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        try:
-            write_new(part, text.encode())
-            try:
-                os.link(part, path)  # which replaces nothing, unlike a renaming
-            except FileExistsError:
-                return False
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                part.unlink()
-        with contextlib.suppress(OSError, AttributeError):  # folders have no sync everywhere
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except OSError as error:
-        reason = (error.strerror or "an error").lower()
-        raise ValueError(
-            f"store must be a file that can be written, got {str(path)!r}: {reason}"
-        ) from None
-    return True
 
 
 def _send(
@@ -401,43 +368,6 @@ def _beginning(answer: httpx.Response) -> bytes:
     return read
 
 
-class _Folder:
-    """The reports of many clients of a task, a file for each, and what all parties have of them.
-
-    A file stays when its report was sent: were it gone, another process could make a second one.
-    Its name is of the secret, so that one client finds one report, and says nothing of it.
-    """
-
-    def __init__(self, path: Path, task: Task) -> None:
-        self._path = path
-        self._task = task
-        try:
-            path.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            reason = (error.strerror or "an error").lower()
-            raise ValueError(f"store must be a folder, got {str(path)!r}: {reason}") from None
-
-    def _place(self, secret: bytes, kind: str) -> Path:
-        name = hmac.digest(secret, _KEPT + self._task.id, "sha256")[:16].hex()
-        return self._path / f"{name}.{kind}"
-
-    def kept(self, secret: bytes) -> Report | None:
-        """Return the report that was begun."""
-        return _kept(self._place(secret, "json"), self._task)
-
-    def first(self, secret: bytes, made: Report) -> Report:
-        """Return the report to be sent, which is on disk: the one made first."""
-        return _first(self._place(secret, "json"), made, self._task) or made
-
-    def is_sent(self, secret: bytes) -> bool:
-        """Whether all parties have the report."""
-        return self._place(secret, "sent").exists()
-
-    def sent(self, secret: bytes) -> None:
-        """Remember that all parties have the report."""
-        _keep(self._place(secret, "sent"), "")
-
-
 def submit_many(
     task: Task,
     secrets: Sequence[bytes],
@@ -464,10 +394,9 @@ def submit_many(
     values : (k,) array_like of float
         Within the task's bounds. Not used of clients whose report was made before.
     store : Path, optional
-        A folder for the reports, made if it is not there: a file for each client, written before
-        anything of it is sent. The same call again goes on: it sends what was begun as it was
-        made, and nothing of what all parties have. Without, clients whose report was begun when a
-        call ends early are lost.
+        As of `Client`. The same call again goes on: it sends what was begun as it was made, and
+        nothing of what all parties have. Without, clients whose report was begun when a call ends
+        early are lost.
     connections : int
         How many clients send at once.
     ca, patience, max_epsilon, max_delta
@@ -485,7 +414,7 @@ def submit_many(
     TypeError, ValueError
         If the task does not allow the values; nothing was sent.
     Rejected, Unsent
-        As of `Client.submit`, for the first client of which it is true.
+        As of `Client.submit`, for the first client of which it is true; ``row`` says which.
     """
     _agreed(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
@@ -495,25 +424,28 @@ def submit_many(
         _whole(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    folder = None if store is None else _Folder(Path(store), task)
-    waiting = _waiting(task, secrets, checked, folder)
+    kept = None if store is None else KeptReports(Path(store), task)
+    waiting = _waiting(task, secrets, checked, kept)
     before = len(secrets) - len(waiting)
     given_up = threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
         failed = threading.Event()
 
-        def send(one: tuple[bytes, Report]) -> None:
-            secret, report = one
+        def send(one: tuple[int, Report]) -> None:
+            row, report = one
+            secret = secrets[row]
             if failed.is_set():  # who failed began before, and is heard of first
                 return
             try:
-                if folder is not None:
-                    report = folder.first(secret, report)
+                if kept is not None:
+                    report = kept.add(secret, report) or report
                 _send(http, task, secret, report, time.monotonic() + patience, given_up)
-                if folder is not None:
-                    folder.sent(secret)
-            except BaseException:
+                if kept is not None:
+                    kept.mark_sent(secret)
+            except BaseException as error:
                 failed.set()
+                if isinstance(error, Rejected | Unsent):
+                    error.row = row
                 raise
 
         sent = executor.map(send, waiting)
@@ -531,11 +463,11 @@ def submit_many(
 
 
 def _waiting(
-    task: Task, secrets: Sequence[bytes], values: NDArray[Any], folder: _Folder | None
-) -> list[tuple[bytes, Report]]:
-    """Return who has not sent yet, with the reports: those begun before, and new ones."""
-    rows = [k for k, one in enumerate(secrets) if folder is None or not folder.is_sent(one)]
-    begun = {k: folder.kept(secrets[k]) for k in rows} if folder is not None else {}
+    task: Task, secrets: Sequence[bytes], values: NDArray[Any], kept: KeptReports | None
+) -> list[tuple[int, Report]]:
+    """Return the rows that were not sent yet, with their reports: those begun before, and new."""
+    rows = [k for k, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
+    begun = {k: kept.of(secrets[k]) for k in rows} if kept is not None else {}
     new = [k for k in rows if begun.get(k) is None]
     made = dict(zip(new, Report.make_many(task, values[new]), strict=True)) if new else {}
-    return [(secrets[k], begun.get(k) or made[k]) for k in rows]
+    return [(k, begun.get(k) or made[k]) for k in rows]

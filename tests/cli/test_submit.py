@@ -14,6 +14,7 @@ pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
 from parties_wired import small, wired
 
 from ikos.cli import main, submit
+from ikos.parties import tokens
 from ikos.parties.reports import Report
 
 __all__ = ["small", "wired"]
@@ -43,21 +44,24 @@ class TestOne:
         documented = set(re.findall(r"``(\w+)``", submit.__doc__ or ""))
         assert set(found) <= documented
         assert (found["clients"], found["parties"], found["again"]) == (1, 6, False)
-        kept = (client / found["store"]).read_bytes()
+        assert found["store"] == str(client / "reports")
+        (place,) = (client / "reports").glob("*.json")
+        kept = place.read_bytes()
         text = run("submit", client, "--value", "3").out
         assert "its value stands, and this one was not used" in text
-        assert (client / found["store"]).read_bytes() == kept
+        assert place.read_bytes() == kept
         assert parties.office.reports() == 1
-        assert sorted(path.name for path in client.iterdir()) == sorted(
-            ["task.json", "token", (client / found["store"]).name]
-        )
+        assert sorted(path.name for path in client.iterdir()) == ["reports", "task.json", "token"]
 
     def test_no_secret_is_printed_or_in_a_name(self, run, small, client, wired):
         wired(small)
         secret = (client / "token").read_text().strip()
         found = run("submit", client, "--value", "2", "--json")
         assert secret not in found.out + found.err
-        assert bytes.fromhex(re.search("report-(.*).json", found.json["store"])[1]).hex()
+        names = [path.name for path in (client / "reports").iterdir()]
+        assert len(names) == 2
+        key = tokens.from_text(secret)
+        assert not any(key.hex()[:8] in name or secret[:6] in name for name in names)
 
     def test_from_standard_input(self, run, small, client, wired, typed):
         parties = wired(small)
@@ -71,11 +75,12 @@ class TestOne:
 
     def test_files_that_are_named(self, run, small, client, wired, tmp_path):
         wired(small)
-        store, secret = tmp_path / "mine.json", tmp_path / "secret"
+        store, secret = tmp_path / "mine", tmp_path / "secret"
         (client / "token").rename(secret)
         options = ("--value", "1", "--token", secret, "--store", store)
         assert run("submit", client, *options, "--json").json["store"] == str(store)
         assert store.stat().st_mode & 0o077 == 0
+        assert not (client / "reports").exists()
 
     def test_a_value_that_the_task_does_not_allow(self, refused, small, client, wired):
         parties = wired(small)
@@ -151,13 +156,13 @@ class TestOne:
     def test_a_store_that_cannot_be(self, refused, client, wired, small, tmp_path):
         parties = wired(small)
         options = ("--value", "1", "--store")
-        said = refused("submit", client, *options, tmp_path / "no" / "report")
-        assert re.match("--store must be a file that can be written.*: no such file or dir", said)
-        assert "--store must be a file that can be read" in refused(
-            "submit", client, *options, tmp_path
+        said = refused("submit", client, *options, tmp_path / "no" / "reports")
+        assert re.match(
+            "--store must be a folder that can be written, .*: no such file or directory$", said
         )
         (tmp_path / "other").write_text("{}")
-        assert "is no report" in refused("submit", client, *options, tmp_path / "other")
+        said = refused("submit", client, *options, tmp_path / "other")
+        assert re.match("--store must be a folder, got .*: it is a file$", said)
         assert parties.wires.requests == []
 
 
@@ -276,6 +281,22 @@ class TestMany:
         assert (found["clients"], found["again"]) == (26, True)
         assert found["store"] == str(reports)
         assert len(parties.wires.requests) == before + 6
+
+    def test_one_that_was_tried_alone(self, run, refused, small, wired, table):
+        """It has no second report, whose parts might reach whom the first did not reach."""
+        parties = wired(small)
+        first = (small / "clients" / "tokens.txt").read_text().split()[0]
+        secret = small.parent / "secret"
+        secret.write_text(first)
+        parties.wires.cut.add(parties.task.address(2))
+        one = ("submit", small / "clients", "--value", "1", "--token", secret)
+        assert "5 of 6 parties" in refused(*one, "--wait", "0.1")
+        (place,) = (small / "clients" / "reports").glob("*.json")
+        kept = place.read_bytes()
+        parties.wires.cut.clear()
+        run("submit", small / "clients", "--values", table, "--column", "visits")
+        assert place.read_bytes() == kept
+        assert parties.office.reports() == 25
 
     def test_a_secret_that_is_spent(self, run, refused, small, client, wired, table):
         """That of the first client, by a report that is kept elsewhere."""

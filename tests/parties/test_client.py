@@ -25,9 +25,10 @@ import numpy as np
 from parties_tasks import KEY, small_task
 
 from ikos.parties import client as module
-from ikos.parties import tokens
+from ikos.parties import kept, tokens
 from ikos.parties.client import Client, Rejected, Unsent, send_part, submit_many
 from ikos.parties.envelopes import read_clear, unseal
+from ikos.parties.kept import KeptReports
 from ikos.parties.remote import RemoteError
 from ikos.parties.reports import Report
 from ikos.parties.task import encoded
@@ -84,26 +85,39 @@ def is_one_report(parties, value):
     return total % TASK.modulus == value
 
 
+def place_of(store):
+    """Return the file of the only report of a store."""
+    (place,) = store.glob("*.json")
+    return place
+
+
+def report_of(store):
+    return Report.from_json(place_of(store).read_text(), TASK)
+
+
 def test_a_report_is_kept_before_it_is_sent(tmp_path, parties, quiet):
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     kept = []
-    parties.before = lambda *_: kept.append(Report.from_json(store.read_text(), TASK))
+    parties.before = lambda *_: kept.append(report_of(store))
     receipt = Client(TASK, SECRET, store=store).submit(1)
     assert (receipt.parties, receipt.again) == (TASK.messages, False)
     assert is_one_report(parties, 1)
     assert len(set(kept)) == 1
     assert parties.parts[0] == {(encoded(kept[0].id), kept[0].parts[0])}
-    assert stat.S_IMODE(store.stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+    place = place_of(store)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.stat().st_mode) == 0o700
+    assert set(store.iterdir()) == {place, place.with_suffix(".sent")}
+    assert [path.name for path in tmp_path.iterdir()] == ["reports"]
 
 
 def test_the_first_value_is_the_one(tmp_path, parties, quiet):
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     assert not Client(TASK, SECRET, store=store).submit(1).again
-    kept = store.read_bytes()
+    kept = place_of(store).read_bytes()
     for value in (0, 1, 99, float("nan")):
         assert Client(TASK, SECRET, store=str(store)).submit(value).again
-    assert store.read_bytes() == kept
+    assert place_of(store).read_bytes() == kept
     assert is_one_report(parties, 1)
 
 
@@ -122,13 +136,13 @@ def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
     def crash(now, party):
         if now == number:
             if received:
-                report = Report.from_json(store.read_text(), TASK)
+                report = report_of(store)
                 parties.parts.setdefault(party, set()).add(
                     (encoded(report.id), report.parts[party])
                 )
             raise CrashError
 
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     parties.before = crash
     with pytest.raises(CrashError):
         Client(TASK, SECRET, store=store).submit(1)
@@ -139,7 +153,12 @@ def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
 
 @pytest.mark.parametrize(
     ("place", "kept"),
-    [("write_new", False), ("os.link", False), ("os.open", True), ("_send", True)],
+    [
+        ("kept.write_new", False),
+        ("kept.os.link", False),
+        ("kept.os.open", True),
+        ("client._send", True),
+    ],
 )
 def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, kept):
     """Before it is kept nothing was sent, and there may be another one; then there is none."""
@@ -147,17 +166,18 @@ def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, 
     usual = os.open
 
     def crash(*arguments, **_):
-        if place == "os.open" and arguments[1] != os.O_RDONLY:  # the folder's alone
+        if place.endswith("open") and arguments[1] != os.O_RDONLY:  # the folder's alone
             return usual(*arguments)
         raise CrashError
 
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     with monkeypatch.context() as patch:
-        patch.setattr(f"ikos.parties.client.{place}", crash)
+        patch.setattr(f"ikos.parties.{place}", crash)
         with pytest.raises(CrashError):
             Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
-    assert store.exists() is kept
+    assert len(list(store.glob("*"))) == kept
+    assert Client(TASK, SECRET, store=store).begun is kept
     assert Client(TASK, SECRET, store=store).submit(0).again is kept
     assert is_one_report(parties, int(kept))
 
@@ -167,15 +187,15 @@ def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monke
         path.write_bytes(data[: len(data) // 2])
         raise OSError(28, "No space left on device")
 
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_new", half)
+        patch.setattr(kept, "write_new", half)
         with pytest.raises(
-            ValueError, match=r"store must be a file that can be written, got '.*': no sp"
+            ValueError, match=r"store must be a folder that can be written, got '.*': no sp"
         ):
             Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
-    assert not list(tmp_path.iterdir())
+    assert not list(store.iterdir())
     assert not Client(TASK, SECRET, store=store).submit(0).again
     assert is_one_report(parties, 0)
 
@@ -188,14 +208,15 @@ def at_once(works):
 def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypatch, quiet):
     """Both have made a report before either keeps its own."""
     barrier = threading.Barrier(4, timeout=60)
-    usual = module._keep
+    usual = os.link
 
-    def keep(path, text):
-        barrier.wait()
-        return usual(path, text)
+    def link(*names):
+        if names[1].suffix == ".json":
+            barrier.wait()
+        usual(*names)
 
-    monkeypatch.setattr(module, "_keep", keep)
-    store = tmp_path / "report.json"
+    monkeypatch.setattr("ikos.parties.kept.os.link", link)
+    store = tmp_path / "reports"
     clients = [Client(TASK, SECRET, store=store) for _ in range(4)]
     receipts = at_once([lambda c=client: c.submit(1) for client in clients])
     assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
@@ -212,7 +233,7 @@ def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch,
         return usual(task, value)
 
     monkeypatch.setattr(Report, "make", staticmethod(make))
-    client = Client(TASK, SECRET, store=tmp_path / "report.json" if kept else None)
+    client = Client(TASK, SECRET, store=tmp_path / "reports" if kept else None)
     receipts = at_once([lambda: client.submit(1)] * 4)
     assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
     assert is_one_report(parties, 1)
@@ -240,31 +261,76 @@ def damages():
 
 @pytest.mark.parametrize("name", damages())
 def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
+    KeptReports(store, TASK).add(SECRET, Report.make(TASK, 1))
+    place = place_of(store)
     data = damages()[name].encode("latin-1")
-    store.write_bytes(data)
+    place.write_bytes(data)
     with pytest.raises(ValueError, match=r"report|must be") as caught:
         Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
-    assert store.read_bytes() == data
-    told = str(caught.value).replace(str(store), "")
-    assert "store must hold a report" in told
+    assert place.read_bytes() == data
+    told = str(caught.value).replace(str(place), "")
+    assert "store must hold reports" in told
     assert len(told) < 120  # nothing of it is quoted
-    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+    assert list(store.iterdir()) == [place]
 
 
 def test_a_store_that_cannot_be(tmp_path, parties):
-    for store in (tmp_path, tmp_path / "nowhere" / "report.json"):
-        with pytest.raises(ValueError, match=f"store must be a file that can be .*'{store}'"):
-            Client(TASK, SECRET, store=store).submit(1)
+    (tmp_path / "file").write_text("here")
+    send = (
+        lambda **store: Client(TASK, SECRET, **store).submit(1),
+        lambda **store: submit_many(TASK, [SECRET], [1], **store),
+    )
+    for submit in send:
+        for store in (tmp_path / "file", tmp_path / "file" / "in it", tmp_path / "no" / "where"):
+            with pytest.raises(ValueError, match=f"store must be a folder.*, got '{store}.*': "):
+                submit(store=store)
     assert not parties.asked
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_report_that_is_gone_again_is_not_made_twice(tmp_path, parties, quiet):
+    """Its place is taken by a link to nowhere."""
+    store = tmp_path / "reports"
+    KeptReports(store, TASK).add(SECRET, Report.make(TASK, 1))
+    place = place_of(store)
+    place.unlink()
+    place.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="store must have files that stay, got"):
+        Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+
+
+def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
+    """Whichever was first, also where it was broken off."""
+    secrets, store = [SECRET, tokens.fresh()], tmp_path / "reports"
+
+    def down(_, party):
+        if party == 2:
+            raise httpx.ConnectError("down")
+
+    parties.before = down
+    with pytest.raises(Unsent):
+        Client(TASK, SECRET, store=store).submit(1, patience=0)
+    parties.before = lambda *_: None
+    submit_many(TASK, secrets, [0, 0], store=store)
+    assert total_of(parties) == 1
+    assert Client(TASK, secrets[1], store=store).submit(1).again
+    assert total_of(parties) == 1
+    asked = len(parties.asked)
+    alone = [tokens.fresh()]
+    Client(TASK, *alone, store=store).submit(1)
+    submit_many(TASK, alone, [0], store=store)
+    assert len(parties.asked) == asked + TASK.messages  # and all parties have it
+    assert total_of(parties) == 2
 
 
 @pytest.mark.parametrize(
     "value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1], True, 10**400]
 )
 def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     with pytest.raises((TypeError, ValueError), match=r"^value must be .*, got"):
         Client(TASK, SECRET, store=store).submit(value)
     assert not parties.asked
@@ -284,7 +350,7 @@ def test_arguments(tmp_path, parties):
         Client(TASK, SECRET[:-1])
     with pytest.raises(TypeError, match="secret must be bytes, got str"):
         Client(TASK, "a" * 32)
-    client = Client(TASK, SECRET, store=tmp_path / "report.json")
+    client = Client(TASK, SECRET, store=tmp_path / "reports")
     for patience in (-1, float("nan"), 1e7):
         with pytest.raises(ValueError, match="patience"):
             client.submit(1, patience=patience)
@@ -328,14 +394,14 @@ def problem(status, name="theName", detail="some words"):
 @pytest.mark.parametrize("party", [0, 2])
 def test_rejected(tmp_path, parties, status, party):
     parties.before = lambda _, now: problem(status) if now == party else None
-    client = Client(TASK, SECRET, store=tmp_path / "report.json")
+    client = Client(TASK, SECRET, store=tmp_path / "reports")
     with pytest.raises(Rejected, match=r"rejects the report: some words \(theName\)") as caught:
         client.submit(1)
     assert (caught.value.party, caught.value.name) == (
         f"shuffler {party}" if party else "the analyzer", "theName",
     )  # fmt: skip
     assert parties.asked.count(party) == 1
-    report = Report.from_json((tmp_path / "report.json").read_text(), TASK)
+    report = report_of(tmp_path / "reports")
     told = str(caught.value) + repr(caught.value)
     for secret in (SECRET, report.id, *report.parts[1:], tokens.for_party(SECRET, TASK, party)):
         assert encoded(secret) not in told
@@ -418,7 +484,7 @@ def test_a_party_that_is_down_and_comes_back(tmp_path, parties, quiet, error):
             raise error("down")
 
     parties.before = down
-    Client(TASK, SECRET, store=tmp_path / "report.json").submit(1)
+    Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
     assert is_one_report(parties, 1)
     assert {party: parties.asked.count(party) for party in range(4)} == {0: 1, 1: 1, 2: 6, 3: 1}
 
@@ -429,7 +495,7 @@ def test_a_party_that_stays_down(tmp_path, parties, quiet):
             raise httpx.ConnectError("down")
 
     parties.before = down
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     for patience in (0, 0.05):
         with pytest.raises(Unsent, match=r"3 of 4 parties .*; submit again to .*: shuffler 2"):
             Client(TASK, SECRET, store=store).submit(1, patience=patience)
@@ -449,7 +515,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
 
     parties.before = untrusted
     with pytest.raises(Unsent, match=r"^shuffler 2: its certificate cannot .* \(see --ca\): "):
-        Client(TASK, SECRET, store=tmp_path / "report.json").submit(1, patience=1000)
+        Client(TASK, SECRET, store=tmp_path / "reports").submit(1, patience=1000)
     assert parties.asked.count(2) == 1
 
 
@@ -523,14 +589,6 @@ def test_arguments_of_many(parties):
         submit_many(TASK, [SECRET, SECRET[:-1]], [1, 1])
     with pytest.raises(TypeError, match=r"secrets\[0\] must be bytes, got str"):
         submit_many(TASK, ["secret"], [1])
-    assert not parties.asked
-
-
-def test_a_store_of_many_that_cannot_be(tmp_path, parties):
-    (tmp_path / "file").write_text("here")
-    for store in (tmp_path / "file", tmp_path / "no" / "where"):
-        with pytest.raises(ValueError, match=r"store must be a folder, got '.*': "):
-            submit_many(TASK, [SECRET], [1], store=store)
     assert not parties.asked
 
 
@@ -612,7 +670,7 @@ def test_a_damaged_report_of_many_is_refused(tmp_path, parties):
     (path,) = store.iterdir()
     path.write_text("{}")
     asked = len(parties.asked)
-    with pytest.raises(ValueError, match=rf"store must hold a report, got '.*{path.name}'"):
+    with pytest.raises(ValueError, match=rf"store must hold reports, got '.*{path.name}'"):
         submit_many(TASK, secrets, [1] * 3, store=store)
     assert len(parties.asked) == asked
 
