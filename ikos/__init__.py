@@ -7,10 +7,12 @@ is trusted to add the noise.
 
 - `message_count`, `security_level`, `private_message_count`: how many messages are enough.
 - `SecureSum`, `PrivateSum`: run the protocols.
+- `ikos.counts`: what else can be asked of messages, users and budgets.
 - `ikos.statistics`: means, variances, counts and histograms built from them.
 - `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
 - `ikos.protocols`, `ikos.accounting`: the other protocols for sums, and what they guarantee.
 - `ikos.vectors`: sums of vectors, and the protocols of the literature for them.
+- `ikos.attacks`: what an adversary can do, measured.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
 """
 
@@ -20,14 +22,14 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ikos import noise, statistics
+from ikos import counts, noise, statistics
 from ikos.counts import MessageCount, message_count, private_message_count, security_level
 from ikos.results import Guarantee, SumResult
 from ikos.shuffling import View
 from ikos.summation import PrivateSum, SecureSum
 
 if TYPE_CHECKING:
-    from ikos import accounting, graphs, protocols, vectors
+    from ikos import accounting, attacks, graphs, protocols, testing, vectors
 
 __version__ = "0.1.0"
 
@@ -40,6 +42,8 @@ __all__ = [
     "View",
     "__version__",
     "accounting",
+    "attacks",
+    "counts",
     "graphs",
     "message_count",
     "noise",
@@ -47,12 +51,13 @@ __all__ = [
     "protocols",
     "security_level",
     "statistics",
+    "testing",
     "vectors",
 ]
 
 
-_LATER = ("accounting", "graphs", "protocols", "vectors")
-"""Modules that are imported when they are first used: each takes longer than all the rest."""
+_LATER = ("accounting", "attacks", "graphs", "protocols", "testing", "vectors")
+"""Modules that are imported when they are first used: few programs need all of them."""
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -60,3 +65,8 @@ def __getattr__(name: str) -> ModuleType:
     if name in _LATER:
         return importlib.import_module(f"ikos.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name what is public, with the modules that are not imported yet."""
+    return sorted(__all__)
