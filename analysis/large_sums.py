@@ -202,8 +202,8 @@ def _two(kind: str, users: int, values: Path, repeats: int) -> float:
 def _check_room(users: int, threads: int) -> None:
     """Refuse what does not fit on the disk or in the memory there is."""
     folder = tempfile.gettempdir()
-    # columns of eight bytes: last shares, one for each thread, values that are mapped; twice two
-    # processes' where they run at once
+    # eight bytes a user for each of these: the values, which are mapped, the last shares, and a
+    # column that each thread draws; at least five where two processes measure at the same time
     with open("/proc/meminfo") as file:
         available = next(1024 * int(line.split()[1]) for line in file if "MemAvailable" in line)
     for what, needed, there in (
@@ -270,7 +270,8 @@ def command(
 ) -> None:
     """Measure large sums here: time, memory, and the speed-up of threads.
 
-    Needs eight bytes of disk for each user, and about 30 for each in memory. Linux only.
+    Needs eight bytes of disk for each user, and 40 of memory for each: with more
+    than three threads eight more a thread. Linux only.
     """
     if not Path("/proc/self/status").exists():
         raise click.UsageError("memory is read from /proc, which this system does not have")

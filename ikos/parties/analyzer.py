@@ -182,7 +182,8 @@ class Analyzer:
         Stopped
             If nothing will ever be released.
         OSError
-            If a shuffler does not answer, or refuses for now; to be done again.
+            If a shuffler does not answer or refuses for now, or if the store is being read, so
+            that what is deleted cannot be erased; to be done again.
         """
         progress = progress or (lambda _: None)
         with self._releasing:
