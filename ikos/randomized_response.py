@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
-__all__ = ["GRID", "debias", "grid_up", "respond", "response_variance"]
+__all__ = ["GRID", "debias", "grid_down", "grid_up", "respond", "response_variance"]
 
 GRID = 1 << 53
 """Probabilities are multiples of 1 / GRID: doubles, and exact."""
@@ -30,6 +30,11 @@ def grid_up(gamma: float | Fraction) -> Fraction:
     Fraction(1, 3)
     """
     return Fraction(math.ceil(Fraction(gamma) * GRID), GRID)
+
+
+def grid_down(gamma: Fraction) -> Fraction:
+    """Return the largest multiple of 2^-53 that is at most a probability, but not 0."""
+    return Fraction(max(1, math.floor(gamma * GRID)), GRID)
 
 
 def respond(

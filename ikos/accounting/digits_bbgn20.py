@@ -24,11 +24,11 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 
 from scipy import optimize
-from scipy.stats import norm
 
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import advanced_composition, composed_divergence
+from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     MAX_EPSILON,
@@ -223,24 +223,6 @@ def _split_gammas(
 # The optimized parameters
 
 
-@lru_cache(maxsize=256)
-def _gaussian(epsilon: float, delta: float) -> float:
-    """Return mu for which distinguishing N(mu, 1) from N(0, 1) is (epsilon, delta)-private."""
-
-    def log_delta(mu: float) -> float:
-        first = norm.logsf(epsilon / mu - mu / 2)
-        second = epsilon + norm.logsf(epsilon / mu + mu / 2)
-        return float(first + math.log(-math.expm1(min(second - first, -1e-300))))
-
-    return float(optimize.brentq(lambda mu: log_delta(mu) - math.log(delta), 1e-9, 1e3))
-
-
-def _gamma_of(k: int, noise: float, n: int) -> float:
-    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
-    c = noise * n / (2 * k)
-    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
-
-
 Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
 """An approximate error, domains, and how the budget is shared among the digits."""
 
@@ -263,7 +245,7 @@ def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> Sketch
     shares = tuple(weight / sum(weights) for weight in weights)
     error = _rounding(precision)
     for k, place, share in zip(domains, places, shares, strict=True):
-        gamma = _gamma_of(k, (share ** (2 / power)) * mu * mu, n)
+        gamma = gaussian_gamma(k, (share ** (2 / power)) * mu * mu, n)
         if gamma > 0.999:
             return math.inf, domains, shares
         error += (place / precision) ** 2 * response_variance(k, gamma)
@@ -378,7 +360,7 @@ def _optimized(
     if m == 1:  # nothing to compose
         composition = "basic"
     power = 1.0 if composition == "basic" else 2.0
-    mu = _gaussian(float(eps), float(small) / (m if composition == "basic" else 1))
+    mu = gaussian_mu(float(eps), float(small) / (m if composition == "basic" else 1))
     found: list[tuple[float, DigitParameters]] = []
 
     def made(domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> None:
@@ -419,7 +401,8 @@ def _gammas(
 ) -> tuple[Fraction, ...]:
     """Return probabilities at which each digit's loss has its share of mu^2, about."""
     return tuple(
-        grid_up(_gamma_of(k, share * mu * mu, n)) for k, share in zip(domains, shares, strict=True)
+        grid_up(gaussian_gamma(k, share * mu * mu, n))
+        for k, share in zip(domains, shares, strict=True)
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from ikos.accounting import digits_bbgn20 as digits
 from ikos.accounting import optimized_digits, paper_digits, response_delta
 from ikos.accounting.composition import advanced_composition, basic_composition, composed_divergence
+from ikos.accounting.gaussian_losses import gaussian_mu
 from ikos.accounting.shuffled_response import response_epsilon
 
 TABLE = [(n, epsilon) for n in (10**4, 10**5) for epsilon in (0.5, 1.0)]
@@ -95,7 +96,7 @@ def test_advanced_composition_is_what_it_says_and_seldom_helps():
 @pytest.mark.parametrize(("n", "epsilon"), TABLE)
 def test_the_search_over_two_domains_misses_nothing(n, epsilon, monkeypatch):
     """The descent ends at the best of all pairs of domains, by its own measure."""
-    mu = digits._gaussian(epsilon, 1 / n**2)
+    mu = gaussian_mu(epsilon, 1 / n**2)
     all_pairs = min(
         digits._sketch(domains, n, mu, 2.0) for domains in itertools.product(range(2, 60), repeat=2)
     )
@@ -107,7 +108,7 @@ def test_the_measure_of_the_search_is_good():
     """No pair of domains near the best one does better by a hundredth with exact probabilities."""
     n, epsilon, delta = 10**4, 1.0, 1e-8
     best = optimized_digits(n, epsilon, delta, 2)
-    mu = digits._gaussian(epsilon, delta)
+    mu = gaussian_mu(epsilon, delta)
     for domains in itertools.product((2, 3, 4), (5, 6, 7)):
         for tilt in (0.8, 1.0, 1.25):
             shares = list(digits._sketch(domains, n, mu, 2.0)[2])

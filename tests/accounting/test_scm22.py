@@ -26,14 +26,17 @@ from ikos.accounting.scm22 import (
     published_precision,
     published_single_gamma,
     repaired_gamma,
+    repeated,
     repeated_delta,
     sampled_answers,
     sampled_delta,
     stratum_sizes,
     total_error,
+    uniform,
     uniform_delta,
     weights,
 )
+from ikos.accounting.scm22.answers import _sampled
 
 # Composition
 
@@ -88,19 +91,19 @@ def test_trimming_is_never_more_private(seed, times, negligible):
     rng = np.random.default_rng(seed)
     masses = rng.dirichlet(np.full(9, 0.3)) * 0.99
     losses = LossLattice(0.25, -4, masses, 0.01)
-    trimmed = scm22._trimmed(losses, negligible)
+    trimmed = repeated._trimmed(losses, negligible)
     assert trimmed.masses.sum() + trimmed.infinite == pytest.approx(1)
     for epsilon in (0.0, 0.3, 0.8, 2.0):
         assert trimmed.divergence(epsilon) >= losses.divergence(epsilon) * (1 - 1e-9)
-    together = scm22._repeated(losses, times, negligible)
-    exact = scm22._repeated(losses, times, 0.0)
+    together = repeated._repeated(losses, times, negligible)
+    exact = repeated._repeated(losses, times, 0.0)
     assert together.divergence(0.5) >= exact.divergence(0.5) * (1 - 1e-9)
 
 
 def test_squaring_is_the_sum_of_so_many():
     losses = LossLattice(0.5, -1, np.array([0.25, 0.5, 0.2]), 0.05)
     for times in range(1, 12):
-        found = scm22._repeated(losses, times, 0.0)
+        found = repeated._repeated(losses, times, 0.0)
         one_by_one = losses
         for _ in range(times - 1):
             one_by_one = one_by_one + losses
@@ -122,9 +125,9 @@ def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
 @pytest.mark.slow
 def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
     exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
-    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
-    scm22._sampled.cache_clear()
-    scm22.blanket_losses.cache_clear()
+    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
+    _sampled.cache_clear()
+    repeated.blanket_losses.cache_clear()
     try:
         for t, method in ((2, "basic"), (400, "advanced")):
             found = sampled_answers(1, 1e-6, 10**5, 600, 1, t)
@@ -135,7 +138,7 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
             assert how in ("basic", "advanced")
             assert delta <= 1e-6
     finally:
-        scm22._sampled.cache_clear()
+        _sampled.cache_clear()
     monkeypatch.undo()
     for t in (2, 400):  # what they ask for is enough for the exact one
         found = SampledAnswers(t, 1, exact[t].gamma * 2, "stratified", "advanced")
@@ -143,10 +146,10 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
 
 
 def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
-    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
-    scm22.blanket_losses.cache_clear()
+    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
+    repeated.blanket_losses.cache_clear()
     with pytest.raises(TooManyTermsError):
-        scm22._numerical(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
+        repeated.numerical_delta(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
 
 
 @pytest.mark.parametrize(("t", "k", "sampling"), [(2, 1, "stratified"), (6, 2, "stratified"),
@@ -177,7 +180,7 @@ def test_missing_users_by_enumeration(n, d, t):
         others = following
     for m in range(1, n + 1):
         exact = sum(chance for counts, chance in others.items() if min(counts) + 1 < m)
-        bound = scm22._missing(m, n, d, t)
+        bound = uniform._missing(m, n, d, t)
         assert float(exact) <= bound * (1 + 1e-12)
         assert m == 1 or bound <= t * float(exact) * (1 + 1e-5)
 
@@ -185,10 +188,10 @@ def test_missing_users_by_enumeration(n, d, t):
 def test_the_least_users_are_the_most_that_a_tail_allows():
     for n, d, t in ((10**4, 100, 5), (50, 7, 3), (10**6, 10**4, 2)):
         for tail in (1e-3, 1e-9):
-            m = scm22._least_users(n, d, t, tail)
-            assert scm22._missing(m, n, d, t) <= tail
-            assert scm22._missing(m + 1, n, d, t) > tail
-    assert scm22._least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
+            m = uniform.least_users(n, d, t, tail)
+            assert uniform._missing(m, n, d, t) <= tail
+            assert uniform._missing(m + 1, n, d, t) > tail
+    assert uniform.least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
 
 
 @pytest.mark.parametrize(("n", "gamma"), [(40, 0.7), (60, 0.5)])
@@ -196,7 +199,7 @@ def test_missing_users_are_paid_for(n, gamma):
     """No number of users is better than the best of all, each with the chance that some miss."""
     d, k, t = 4, 2, 2
     every = [
-        scm22._missing(m, n, d, t) + repeated_delta(1, m, k, gamma, t, delta=1e-3)
+        uniform._missing(m, n, d, t) + repeated_delta(1, m, k, gamma, t, delta=1e-3)
         for m in range(1, n // 2 + 2)
     ]
     hints = (0.5, 0.05, 0.003)

@@ -1,0 +1,32 @@
+"""Privacy losses of responses, taken for Gaussian ones: where searches for parameters begin.
+
+Nothing is proved by it. What a search finds is computed anew by an exact accountant.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from scipy import optimize
+from scipy.stats import norm
+
+__all__ = ["gaussian_gamma", "gaussian_mu"]
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return mu for which distinguishing N(mu, 1) from N(0, 1) is (epsilon, delta)-private."""
+
+    def log_delta(mu: float) -> float:
+        first = norm.logsf(epsilon / mu - mu / 2)
+        second = epsilon + norm.logsf(epsilon / mu + mu / 2)
+        return float(first + math.log(-math.expm1(min(second - first, -1e-300))))
+
+    return float(optimize.brentq(lambda mu: log_delta(mu) - math.log(delta), 1e-9, 1e3))
+
+
+def gaussian_gamma(k: int, noise: float, n: int) -> float:
+    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
+    c = noise * n / (2 * k)
+    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))

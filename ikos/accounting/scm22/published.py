@@ -1,0 +1,237 @@
+"""SCM22's own formulas, and what they should have been.
+
+Those named *published* are what the paper prints. They are no guarantees: see the errata of the
+documentation. `dimension_free_gamma` and `repaired_gamma` are proved.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ikos._validation import down, integer, number
+from ikos.accounting.blanket import MAX_USERS
+from ikos.accounting.scm22.errors import MOST, shares
+
+__all__ = [
+    "dimension_free_gamma",
+    "published_error",
+    "published_gamma",
+    "published_precision",
+    "published_single_gamma",
+    "repaired_gamma",
+]
+
+
+def _budget(epsilon: object, delta: object) -> tuple[float, float]:
+    eps = number("epsilon", epsilon, above=0, low=1e-100, high=6)
+    return down(eps), down(number("delta", delta, above=0, low=1e-300, below=1))
+
+
+def _sizes(n: object, d: object, k: object, t: object = 1) -> tuple[int, int, int, int]:
+    coordinates = integer("d", d, low=1, high=MOST)
+    return (
+        integer("n", n, low=2, high=MAX_USERS),
+        coordinates,
+        integer("k", k, low=1, high=MOST),
+        integer("t", t, low=1, high=coordinates),
+    )
+
+
+def published_gamma(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, k: int, t: int
+) -> float:
+    """Return the gamma of SCM22, Theorem 4.1, for t coordinates; it may exceed 1.
+
+    ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 where epsilon is above 1.
+    Its proof is not sound: see `repaired_gamma`, and the errata of the documentation.
+
+    Examples
+    --------
+    >>> round(published_gamma(0.95, 0.5, 50_000, 100, 3, 5), 3)
+    0.773
+    """
+    eps, small = _budget(epsilon, delta)
+    users, coordinates, steps, count = _sizes(n, d, k, t)
+    constant = 56 if eps <= 1 else 2016
+    logs = math.log(1 / small) * math.log(2 * count / small)
+    return constant * coordinates * steps * logs / ((users - 1) * eps**2)
+
+
+def published_single_gamma(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, k: int
+) -> float:
+    """Return the gamma of SCM22, Section 4.5, for one coordinate; it may exceed 1.
+
+    ``max(14 d k ln(2/delta) / ((n-1) eps^2), 27 d k / ((n-1) eps))``, or, where epsilon is above 1,
+    ``max(80 d k ln(2/delta) / ((n-1) eps^2), 36 d k / (11 (n-1) eps))``.
+
+    Examples
+    --------
+    >>> round(published_single_gamma(0.95, 0.5, 50_000, 100, 3), 3)
+    0.171
+    >>> round(published_single_gamma(0.95, 1e-6, 50_000, 100, 3), 2)
+    1.35
+    """
+    eps, small = _budget(epsilon, delta)
+    users, coordinates, steps, _ = _sizes(n, d, k)
+    return _closed_gamma(eps, small, users, coordinates * steps)
+
+
+def _closed_gamma(eps: float, small: float, users: int, values: int) -> float:
+    first, second = (14.0, 27.0) if eps <= 1 else (80.0, 36 / 11)
+    square = first * math.log(2 / small) / eps**2
+    return values * max(square, second / eps) / (users - 1)
+
+
+def dimension_free_gamma(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, k: int
+) -> float:
+    """Return `published_single_gamma` with k + 1 in place of d k, which is enough; rounded up.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive, at most 6.
+    delta : float
+        In (0, 1).
+    n : int
+        Users, at least 2.
+    k : int
+        Steps of the rounding.
+
+    Notes
+    -----
+    Given that the user tells the truth, let the views' likelihood ratio be N / N', where N - 1 and
+    N' count the uniform messages among the own ones of the two vectors; what they share makes it
+    nearer to 1. Both are Bin(n - 1, gamma / (k + 1)), of mean c, whatever the dimension. With
+    a = eps / 2 the ratio exceeds e^eps with probability at most P[N >= c e^a] + P[N' <= c e^-a],
+    and by Chernoff P[N - 1 >= c (1 + x)] <= exp(-c ((1 + x) ln(1 + x) - x)) and
+    P[N' <= c (1 - y)] <= exp(-c y^2 / 2), where y = 1 - e^-a. Above epsilon = 1 the formula has
+    c >= 80 ln(2/delta) / eps^2 and 1 / c <= 11 eps / 36, so that x >= 7 eps / 36, and each term is
+    at most delta / 2 up to epsilon = 6. SCM22 has exp(-c x^2 / 3) there, which is true for x <= 1
+    alone. `ikos.accounting.response_gamma` is about five times smaller.
+
+    Examples
+    --------
+    >>> round(dimension_free_gamma(0.95, 1e-6, 50_000, 3), 4)  # exact: 0.0037
+    0.018
+    """
+    eps, small = _budget(epsilon, delta)
+    users, _, steps, _ = _sizes(n, 1, k)
+    return _closed_gamma(eps, small, users, steps + 1) * (1 + 1e-12)
+
+
+def repaired_gamma(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, k: int, t: int
+) -> float:
+    """Return a gamma for t messages about t of d coordinates, by SCM22's proof without its gaps.
+
+    ``224 d (k+1) ln(3/delta) ln(6t/delta) / ((n-1) eps^2)`` or, if that is larger,
+    ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``; it may exceed 1.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive, at most 1.
+    delta : float
+        In (0, 1).
+    n : int
+        Users; (n - 1) t must be at least 8 d ln(3t/delta).
+    d, k, t : int
+        Coordinates, steps of the rounding, messages of each user.
+
+    Notes
+    -----
+    The number s of others who drew a coordinate is at least half its mean (n - 1) t / d but for
+    exp(-(n-1) t / (8 d)), at most delta / (3 t). Each message is (eps', delta / (3t))-private
+    among s + 1 users by BBGN19, Theorem 3.1, with k + 1 values, where
+    eps' = eps / (2 sqrt(2 t ln(3/delta))); and advanced composition spends delta / 3. The exact
+    accountants ask for far less: `sampled_answers`.
+
+    Examples
+    --------
+    >>> round(repaired_gamma(1, 1e-6, 10**9, 100, 3, 5), 4)
+    0.023
+    """
+    eps, small = _budget(epsilon, delta)
+    users, coordinates, steps, count = _sizes(n, d, k, t)
+    number("epsilon", epsilon, high=1)
+    least = 8 * coordinates * math.log(3 * count / small)
+    if (users - 1) * count < least:
+        raise ValueError(
+            f"n must be at least {math.ceil(least / count) + 1:,} for {count} of {coordinates} "
+            f"coordinates, got {users}"
+        )
+    each = eps / (2 * math.sqrt(2 * count * math.log(3 / small)))
+    others = (users - 1) * count / (2 * coordinates)
+    square = 14 * math.log(6 * count / small) / each**2
+    return (steps + 1) * max(square, 27 / each) / others * (1 + 1e-12)
+
+
+def published_precision(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, t: int = 1
+) -> float:
+    """Return the k of SCM22, Sections 4.4 and 4.5, a real number.
+
+    It makes the two terms of the error equal. The bound is smallest at 2^(1/3) times as many.
+
+    Examples
+    --------
+    >>> round(published_precision(0.95, 0.5, 50_000, 100), 2)
+    2.06
+    """
+    eps, small = _budget(epsilon, delta)
+    users, coordinates, _, count = _sizes(n, d, 1, t)
+    # the error is 1 / (4 k^2) + gamma / 2, with gamma proportional to k
+    if count == 1:
+        gamma = published_single_gamma(eps, small, users, coordinates, 1)
+    else:
+        gamma = published_gamma(eps, small, users, coordinates, 1, count)
+    if count == 1:  # the paper writes n for n - 1 here
+        gamma *= (users - 1) / users
+    return float((1 / (2 * gamma)) ** (1 / 3))
+
+
+def published_error(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    d: int,
+    gamma: float,
+    t: int = 1,
+) -> float:
+    """Return SCM22's bound on its normalized error at its k: Theorem 4.6, for t = 1 Section 4.5.
+
+    Of the sums of what was drawn, over (n / d)^2: without the sampling, and with the mean number
+    of reports of a coordinate for t = 1 whatever t is.
+
+    Parameters
+    ----------
+    epsilon, delta, n, d, t
+        As of `published_precision`.
+    gamma : float
+        The probability at that k, below 1; it enters as (1 - gamma)^-2.
+
+    Examples
+    --------
+    >>> round(published_error(0.95, 0.5, 50_000, 100, 0.2), 4)
+    0.0367
+    """
+    eps, small = _budget(epsilon, delta)
+    users, coordinates, _, count = _sizes(n, d, 1, t)
+    _, share = shares(gamma)
+    scale = coordinates ** (8 / 3) / (share**2 * users ** (5 / 3))
+    if count > 1:
+        logs = math.log(1 / small) * math.log(2 * count / small)
+        first, inner = (2, 14) if eps <= 1 else (8, 63)
+        return float(scale * first * count * (inner * logs) ** (2 / 3) / eps ** (4 / 3))
+    log = math.log(2 / small)
+    if eps <= 1:
+        terms = (98 ** (1 / 3) * log ** (2 / 3) / eps ** (4 / 3), 18 / (4 * eps) ** (2 / 3))
+    else:
+        terms = (
+            2 * (20 * log) ** (2 / 3) / eps ** (4 / 3),
+            2 * 9 ** (2 / 3) / (11 * eps) ** (2 / 3),
+        )
+    return float(scale * max(terms))
