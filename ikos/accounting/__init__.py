@@ -11,6 +11,8 @@ the guarantee that it was asked for. One module for each bound:
   protocol's. `ikos.accounting.optimal_composition`: many copies of any mechanism.
 - `ikos.accounting.sample_threshold`, `ikos.accounting.sparse_noise`,
   `ikos.accounting.flooding_gkmps21`: for the protocols of these names.
+- `ikos.accounting.scm22`, `ikos.accounting.wlqdly21`: sampled coordinates, and sparse vectors of
+  signs. `ikos.accounting.bounds_afnntz24`: what no protocol for vectors can do.
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""What WLQDLY21's formulas state: no guarantees, see the errata of the documentation."""
+
+from __future__ import annotations
+
+import math
+
+from ikos._validation import integer, number, quote
+from ikos.accounting.wlqdly21.privacy import MAX_EPSILON
+
+__all__ = [
+    "published_amplification",
+    "published_local_epsilon",
+    "published_lower_bound",
+    "published_shuffled_values",
+    "published_values",
+]
+
+_MOST = 1 << 53
+"""Of sizes and numbers that the paper's formulas take."""
+
+
+def published_values(sparsity: int, epsilon: float) -> float:
+    """Return the paper's t for a local guarantee, 2s - 1 + s e^eps (Theorem 2's proof).
+
+    Parameters
+    ----------
+    sparsity : int
+        s.
+    epsilon : float
+        Positive, at most 100.
+
+    Examples
+    --------
+    >>> round(published_values(16, 1.0), 2)
+    74.49
+    """
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    eps = float(number("epsilon", epsilon, above=0, high=MAX_EPSILON))
+    return 2 * s - 1 + s * math.exp(eps)
+
+
+def published_shuffled_values(sparsity: int, omega: float) -> float:
+    """Return the paper's t after shuffling, from Omega = s e^eps + t - s (Section 5).
+
+    Parameters
+    ----------
+    sparsity : int
+        s.
+    omega : float
+        By Theorem 3, eps^2 (n - 1) / (14 ln(2/delta)).
+    """
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = float(number("omega", omega, above=s, high=1e100))
+    root = math.sqrt(omega**2 + 2 * omega * (7 * s - 8) + s * s - 16 * s + 16)
+    return (4 + omega + s + root) / 6
+
+
+def published_amplification(local: float, delta: float, n: int, sparsity: int, t: float) -> float:
+    """Return what n shuffled messages guarantee by Theorem 3, its condition corrected.
+
+    Parameters
+    ----------
+    local : float
+        The guarantee eps of each message by itself.
+    delta : float
+        In (0, 1).
+    n, sparsity, t
+        Users, entries that are not 0, values of the hash function.
+
+    Returns
+    -------
+    float
+        sqrt(14 ln(2/delta) Omega / (n - 1)), Omega = s e^eps + t - s.
+
+    Raises
+    ------
+    ValueError
+        If that is above 1, or n is below 27 Omega / epsilon + 1: outside of BBGN19's Theorem 3.1,
+        on which it rests. (The paper prints e^eps + t - 1 in place of Omega.)
+
+    Notes
+    -----
+    Not refuted by what its proof ignores, that the hash functions are seen: the guarantee of
+    `collision_parameters` is stronger and proved.
+
+    Examples
+    --------
+    >>> round(published_amplification(1.8, 1e-5, 10**5, 16, 66), 2)
+    0.5
+    """
+    each = float(number("local", local, above=0, high=MAX_EPSILON))
+    small = float(number("delta", delta, above=0, low=1e-300, below=1))
+    integer("n", n, low=2, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = s * math.exp(each) + float(number("t", t, above=s, high=_MOST)) - s
+    found = math.sqrt(14 * math.log(2 / small) * omega / (n - 1))
+    if found > 1:
+        raise ValueError(f"local must be smaller for an epsilon up to 1, got {quote(local)}")
+    if n < 27 * omega / found + 1:
+        raise ValueError(f"n must be at least {27 * omega / found + 1:.6g}, got {n}")
+    return found
+
+
+def published_local_epsilon(
+    epsilon: float, delta: float, n: int, sparsity: int, t: float | None = None
+) -> tuple[float, float]:
+    """Return what each message may have by Theorem 3, and t: the converse.
+
+    Parameters
+    ----------
+    epsilon, delta, n, sparsity
+        The guarantee of all; users; entries that are not 0. Epsilon at most 1.
+    t : float, optional
+        Values of the hash function; by default `published_shuffled_values`.
+
+    Returns
+    -------
+    tuple of float
+        The local epsilon, and t.
+
+    Examples
+    --------
+    >>> local, t = published_local_epsilon(0.5, 1e-5, 10**5, 16)
+    >>> round(local, 2), round(t, 1)
+    (1.8, 65.7)
+    """
+    eps = float(number("epsilon", epsilon, above=0, high=1))
+    small = float(number("delta", delta, above=0, low=1e-300, below=1))
+    integer("n", n, low=2, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = min(eps**2 * (n - 1) / (14 * math.log(2 / small)), eps * (n - 1) / 27)
+    if t is not None:
+        t = float(number("t", t, above=s, high=_MOST))
+    elif omega > s:
+        t = published_shuffled_values(s, omega)
+    if t is None or (odds := (omega - t + s) / s) <= 1:
+        raise ValueError(f"n must be larger for any local epsilon, got {n}")
+    return math.log(odds), t
+
+
+def published_lower_bound(n: int, dimension: int, sparsity: int, epsilon: float) -> float:
+    """Return Theorem 1's lower bound, min(s^2/d, d s/(n eps^2)), but for its unnamed constant.
+
+    Of the mean squared Euclidean error of an estimated *mean*, epsilon in (0, 1], without a
+    shuffler.
+
+    Examples
+    --------
+    >>> published_lower_bound(10**5, 256, 16, 1.0)
+    0.04096
+    """
+    eps = float(number("epsilon", epsilon, above=0, low=1e-100, high=1))
+    users = integer("n", n, low=1, high=_MOST)
+    d = integer("dimension", dimension, low=1, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=d)
+    return min(s**2 / d, d * s / (users * eps**2))
