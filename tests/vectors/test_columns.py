@@ -22,13 +22,13 @@ from ikos.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, PrivateVectorSum
 from ikos.vectors.columns import (
-    _SQUARES,
-    _moved,
     histograms,
     linear_statistics,
     means,
     variances,
 )
+from ikos.vectors.columns.linear import _moved
+from ikos.vectors.columns.spread import _SQUARES
 
 FALSE_ALARM = 1e-9
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}

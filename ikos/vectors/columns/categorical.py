@@ -1,0 +1,196 @@
+"""Histograms of categorical columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import array, quote
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee
+from ikos.vectors.categories import Categories
+from ikos.vectors.columns.sums import footer
+from ikos.vectors.interface import VectorResult
+from ikos.vectors.private_sum import PrivateVectorSum
+
+__all__ = [
+    "Histograms",
+    "histograms",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Histograms:
+    """Private counts of the categories of several columns.
+
+    Attributes
+    ----------
+    categories : mapping
+        Column to its categories.
+    private : VectorResult
+        The private sum behind them, of one coordinate for each category.
+    """
+
+    categories: Mapping[Hashable, tuple[Hashable, ...]]
+    private: VectorResult
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """For all columns together."""
+        return self.private.guarantee
+
+    def estimates(self) -> dict[Hashable, dict[Hashable, float]]:
+        """Return column to category to estimated count. Not clipped: small ones can be negative."""
+        return self._told(self.private.estimate)
+
+    def intervals(
+        self, confidence: float = 0.95, *, simultaneous: bool = False
+    ) -> dict[Hashable, dict[Hashable, tuple[float, float]]]:
+        """Return column to category to interval, as of `VectorResult.interval`."""
+        band = self.private.interval(confidence, simultaneous=simultaneous)
+        low, high = self._told(band.low), self._told(band.high)
+        return {
+            column: {label: (low[column][label], high[column][label]) for label in labels}
+            for column, labels in self.categories.items()
+        }
+
+    def _told(self, values: NDArray[np.float64]) -> dict[Hashable, dict[Hashable, float]]:
+        runs = Categories([len(labels) for labels in self.categories.values()]).runs
+        return {
+            column: dict(zip(labels, values[run].tolist(), strict=True))
+            for (column, labels), run in zip(self.categories.items(), runs, strict=True)
+        }
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for column, counts in self.estimates().items():
+            shown = ", ".join(f"{label}: {count:.0f}" for label, count in list(counts.items())[:8])
+            more = f", ... {len(counts):,} in all" if len(counts) > 8 else ""
+            lines.append(f"{column}: {shown}{more}")
+        each = math.sqrt(self.private.error.coordinate.mean_square)
+        lines.append(f"error     {each:.4g} for each count (root mean square, at most)")
+        return "\n".join((*lines, *footer(self.private)))
+
+
+def histograms(
+    columns: Mapping[Hashable, ArrayLike],
+    categories: Mapping[Hashable, Sequence[Hashable]],
+    *,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Any,
+) -> Histograms:
+    """Release how many users fall into each category of each column.
+
+    One private sum of vectors with a one in each column's run. The replacement of one user moves it
+    by at most 2 in l1 norm for each column, however many categories there are.
+
+    Parameters
+    ----------
+    columns : mapping
+        Name to everybody's values, (n,) array_like each, in the same order of users.
+    categories : mapping
+        Name to the categories: public and distinct, fixed without looking at the data. The same
+        names as of ``columns``.
+    epsilon, delta : float
+        The guarantee of the release, for all columns together.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    **options
+        For `PrivateVectorSum`.
+
+    Raises
+    ------
+    TypeError
+        If categories are no sequence (a set has no order), text, or not hashable.
+    ValueError
+        If a value is not among its categories, these are empty or repeat, or names or lengths
+        differ.
+
+    Examples
+    --------
+    >>> answers = {"vote": ["yes", "no", "yes"] * 2000, "age": [1, 2, 2] * 2000}
+    >>> result = histograms(
+    ...     answers, {"vote": ["yes", "no"], "age": [1, 2, 3]}, epsilon=1, delta=1e-6
+    ... )
+    >>> counts = result.estimates()
+    >>> bool(abs(counts["vote"]["yes"] - 4000) < 200), bool(abs(counts["age"][3]) < 200)
+    (True, True)
+    """
+    if not columns or columns.keys() != categories.keys():
+        raise ValueError(
+            f"categories must have the names of the columns {quote(list(columns))}, got "
+            f"{quote(list(categories))}"
+        )
+    labels = {name: _labels(name, categories[name]) for name in columns}
+    domain = Categories([len(given) for given in labels.values()])
+    cells = {name: _cells(name, columns[name], labels[name]) for name in columns}
+    users = next(iter(cells.values())).size
+    for name, cell in cells.items():
+        if cell.size != users:
+            raise ValueError(
+                f"columns[{name!r}] must hold {users} values, as the first, got {cell.size}"
+            )
+    x = np.zeros((users, domain.dimension), dtype=np.uint8)
+    for cell, run in zip(cells.values(), domain.runs, strict=True):
+        x[np.arange(users), run.start + cell] = 1
+    private = PrivateVectorSum(users, domain, epsilon, delta, **options).run(x, rng)
+    return Histograms(labels, private)
+
+
+def _labels(name: Hashable, given: object) -> tuple[Hashable, ...]:
+    """Return the categories of a column; sets have no order, and text is not many of them."""
+    if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"categories[{name!r}] must be a sequence of categories, got {type(given).__name__} "
+            f"{quote(given)}"
+        )
+    labels = tuple(given)
+    for label in labels:
+        if not _hashable(label):
+            raise TypeError(f"categories[{name!r}] must be hashable, got {quote(label)}")
+    if not labels or len(set(labels)) != len(labels):
+        raise ValueError(
+            f"categories[{name!r}] must be distinct and not empty, got {quote(labels)}"
+        )
+    return labels
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _cells(name: Hashable, x: ArrayLike, labels: tuple[Hashable, ...]) -> NDArray[np.int64]:
+    """Return the place of each value among the labels; compared as Python objects, one by one."""
+    values = array(f"columns[{name!r}]", x)
+    if values.ndim != 1 or not values.size:
+        raise ValueError(
+            f"columns[{name!r}] must be one-dimensional and not empty, got shape {values.shape}"
+        )
+    places = {label: place for place, label in enumerate(labels)}
+    # As Python objects, but for dates and times, which tolist() would turn into other types.
+    items = list(values) if values.dtype.kind in "mM" else values.tolist()
+    try:
+        cell = np.array([places.get(item, -1) for item in items], dtype=np.int64)
+    except TypeError:  # what has no hash is no category
+        first = next(place for place, item in enumerate(items) if not _hashable(item))
+        raise ValueError(
+            f"columns[{name!r}][{first}] must be one of the categories, got {quote(items[first])}"
+        ) from None
+    if (cell < 0).any():
+        first = int(np.argmax(cell < 0))
+        raise ValueError(
+            f"columns[{name!r}][{first}] must be one of the categories, got {quote(items[first])}"
+        )
+    return cell
