@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, IntegerLaw, p_value_bound
 
-from ikos.noise import _bernoulli_exp_any, discrete_gaussian
+from ikos.noise import discrete_gaussian
+from ikos.noise.bernoulli import bernoulli_exp_any
 from ikos.testing import DeterministicRandom
 
 VARIANCES = [Fraction(1, 10), Fraction(7, 3), 1, 100, 0.75, 12_345]
@@ -69,7 +70,7 @@ def test_what_is_kept_of_the_laplace_law_is_gaussian(variance: Fraction, y: int)
     (4, 0.36787944117144233), (9, 0.10539922456186433)])  # fmt: skip
 def test_coins_of_any_exponent(numerator: int, chance: float) -> None:
     """exp(-numerator / 4), above 1 as well."""
-    draws = _bernoulli_exp_any(np.full(120_000, numerator), 4, DeterministicRandom(3))
+    draws = bernoulli_exp_any(np.full(120_000, numerator), 4, DeterministicRandom(3))
     heads = int(draws.sum())
     if chance == 1:
         assert heads == draws.size

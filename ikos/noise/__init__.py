@@ -1,0 +1,33 @@
+"""Exact noise by integer arithmetic alone: geometric, Polya, discrete Laplace and Gaussian.
+
+No floating point occurs anywhere: the scale ``s`` is a rational (a float is taken at its exact
+value), and neither ``exp(-s)`` nor a logarithm is ever computed. The number of steps that a
+draw takes depends on its value, which a client that sends the moment it is done gives away:
+decouple sending from sampling.
+
+The samplers work on many draws in lockstep, so that a million cost about a second and one costs
+little.
+
+CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020; GX17 is
+Goryczka, Xiong, "A Comprehensive Comparison of Multiparty Secure Additions with Differential
+Privacy", 2017; BBGN20 is Balle, Bell, Gascon, Nissim, "Private Summation in the Multi-Message
+Shuffle Model", CCS 2020.
+"""
+
+from __future__ import annotations
+
+from ikos.noise.gaussian import discrete_gaussian
+from ikos.noise.laplace import discrete_laplace, geometric
+from ikos.noise.population import polya_counts, polya_jumps, polya_population, polya_shares
+from ikos.noise.shares import polya
+
+__all__ = [
+    "discrete_gaussian",
+    "discrete_laplace",
+    "geometric",
+    "polya",
+    "polya_counts",
+    "polya_jumps",
+    "polya_population",
+    "polya_shares",
+]

@@ -1,0 +1,56 @@
+"""What the samplers take and give back: rates, sizes, and integers of any length."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import integer, number
+
+__all__ = [
+    "INT64_MAX",
+    "Real",
+    "deliver",
+    "how_many",
+    "largest",
+    "plus",
+    "positive",
+]
+
+Real = int | float | Fraction
+
+INT64_MAX = (1 << 63) - 1
+
+
+def positive(name: str, value: object) -> Fraction:
+    """Check and return a rate or a variance."""
+    return number(name, value, above=0)
+
+
+def how_many(size: object) -> int:
+    """Check and return how many draws are asked for."""
+    return 1 if size is None else integer("size", size, low=0)
+
+
+def deliver(draws: NDArray[Any], size: object) -> Any:
+    """Return one draw as a Python int for ``size=None``, or the array in its smallest dtype."""
+    if size is None:
+        return int(draws[0])
+    if draws.dtype == object and all(abs(int(value)) <= INT64_MAX for value in draws):
+        return draws.astype(np.int64)
+    return draws
+
+
+def plus(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Return a + b without overflow: as object arrays where int64 might not do."""
+    if largest(a) + largest(b) > INT64_MAX:
+        return np.asarray(a.astype(object) + b.astype(object))
+    return np.asarray(a + b)
+
+
+def largest(values: NDArray[Any]) -> int:
+    """Return the largest absolute value; 0 of none."""
+    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))

@@ -1,0 +1,246 @@
+"""The shares of a whole population, drawn at once."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import integer
+from ikos.noise.draws import INT64_MAX, Real, deliver, positive
+from ikos.noise.laplace import geometric_draws, one_geometric
+from ikos.noise.shares import MAX_SHAPE, first_cycle
+from ikos.randomness import RandomSource, secure
+
+__all__ = [
+    "polya_counts",
+    "polya_jumps",
+    "polya_population",
+    "polya_shares",
+]
+
+_FEW = 8
+"""Variables up to which drawing one after the other is faster than drawing all in lockstep."""
+
+
+def polya_population(
+    n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
+) -> NDArray[Any]:
+    """Draw the noise of a whole population at once: n differences of two Polya(1/parties).
+
+    The n results are exactly independent, each the difference of two independent
+    Polya(1/parties, e^-s) variables, at the price of a few steps in all and one pass over the
+    output. With ``parties = n`` they add up to discrete Laplace noise of rate s.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    s : int, float or Fraction
+        Rate of the noise, positive; a float is taken at its exact value.
+    parties : int, optional
+        How many users' noise makes one discrete Laplace variable; ``n`` by default. With
+        ``parties < n`` the sum of all n carries n / parties times its variance; with
+        ``parties > n`` accordingly less (one client alone is ``n = 1``).
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Returns
+    -------
+    (n,) ndarray
+        int64, or object where a draw does not fit.
+
+    Raises
+    ------
+    ValueError
+        If ``n`` or ``parties`` is below 1, or ``s`` not positive and finite.
+
+    Notes
+    -----
+    The users are filled up to a multiple of ``parties`` with imaginary ones. Each group of
+    ``parties`` users shares one geometric variable for each sign; each cycle of a uniform
+    permutation of its points goes to a uniformly random member, which splits it into independent
+    Polya(1/parties) parts (the colouring of the cycles that `polya` does with two colours, done
+    with ``parties``). What falls to imaginary users is dropped.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> noise = polya_population(10**6, 0.001, rng=DeterministicRandom(4))
+    >>> noise.shape, bool(0 < (noise != 0).sum() < 100)
+    ((1000000,), True)
+    """
+    users, noise = polya_shares(n, s, parties=parties, rng=rng)
+    result = np.zeros(n, dtype=noise.dtype)
+    result[users] = noise
+    return result
+
+
+def polya_shares(
+    n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Draw what `polya_population` draws, and return it for those users who get any.
+
+    Takes no time for the others: one pass less over a population.
+
+    Parameters
+    ----------
+    n, s, parties, rng
+        As of `polya_population`.
+
+    Returns
+    -------
+    users : (k,) ndarray of int64
+        In increasing order. Who does not occur gets 0.
+    noise : (k,) ndarray
+        What each gets; int64, or object where a value does not fit.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> users, noise = polya_shares(10**6, 0.001, rng=DeterministicRandom(4))
+    >>> bool((np.diff(users) > 0).all()), users.size == noise.size < 100
+    (True, True)
+    """
+    n = integer("n", n, low=1, high=1 << 62)
+    parties = n if parties is None else integer("parties", parties, low=1, high=1 << 62)
+    rate, source = positive("s", s), secure(rng)
+    jumps = [_jumps(n, rate, parties, source) for _ in range(2)]
+    users, places = np.unique(np.concatenate([user for user, _ in jumps]), return_inverse=True)
+    noise = np.zeros(users.size, dtype=np.int64)
+    if sum(int(amount) for _, amounts in jumps for amount in amounts) > INT64_MAX:
+        noise = noise.astype(object)  # else no partial sum of any user exceeds it
+    first = jumps[0][0].size
+    np.add.at(noise, places[:first], jumps[0][1])
+    np.subtract.at(noise, places[first:], jumps[1][1])
+    delivered: NDArray[Any] = deliver(noise, users.size)
+    return users, delivered
+
+
+def polya_jumps(
+    n: int, s: Real, *, variables: int, parties: int, rng: RandomSource | None = None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Draw n independent Polya(variables / parties, e^-s) variables, as the jumps they are made of.
+
+    Takes time and memory in proportion to the jumps, about ``n variables / parties`` times
+    ln(1/s), however many users there are to whom nothing falls.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    s : int, float or Fraction
+        Rate, positive; a float is taken at its exact value.
+    variables, parties : int
+        So many geometric variables are shared by so many users: ``parties`` users' variables add up
+        to Polya(variables, e^-s).
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Returns
+    -------
+    users, amounts : (jumps,) ndarray
+        Users in {0..n-1}, who may occur repeatedly, and what each gets, at least 1; int64, or
+        object where an amount does not fit. What does not occur is 0.
+
+    Raises
+    ------
+    ValueError
+        If an integer is below 1, or ``s`` not positive and finite.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> users, amounts = polya_jumps(
+    ...     10**9, 1.0, variables=20, parties=10**9, rng=DeterministicRandom(1)
+    ... )
+    >>> bool(users.size < 100), bool(amounts.min() >= 1)
+    (True, True)
+    """
+    n = integer("n", n, low=1, high=1 << 62)
+    shared = integer("variables", variables, low=1, high=MAX_SHAPE)
+    parties = integer("parties", parties, low=1, high=1 << 62)
+    return _jumps(n, positive("s", s), parties, secure(rng), shared)
+
+
+def polya_counts(
+    n: int, s: Real, *, variables: int, parties: int, rng: RandomSource | None = None
+) -> NDArray[Any]:
+    """Draw n independent Polya(variables / parties, e^-s) variables at once.
+
+    As ``polya_jumps``, added up for each user.
+
+    Parameters
+    ----------
+    n, s, variables, parties, rng
+        As of ``polya_jumps``.
+
+    Returns
+    -------
+    (n,) ndarray
+        int64, or object where a draw does not fit; at least 0.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> counts = polya_counts(
+    ...     10**6, 0.01, variables=3, parties=10**6, rng=DeterministicRandom(2)
+    ... )
+    >>> counts.shape, bool(0 < counts.sum() < 5000)
+    ((1000000,), True)
+    """
+    users, amounts = polya_jumps(n, s, variables=variables, parties=parties, rng=rng)
+    result = np.zeros(n, dtype=np.int64)
+    if sum(map(int, amounts)) > INT64_MAX:
+        result = result.astype(object)
+    np.add.at(result, users, amounts)
+    delivered: NDArray[Any] = deliver(result, n)
+    return delivered
+
+
+def _jumps(
+    n: int, rate: Fraction, parties: int, rng: RandomSource, variables: int = 1
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return users of one sign's noise and the amounts they get; a user may occur repeatedly."""
+    groups = -(-n // parties)
+    if groups * variables <= _FEW:
+        return _few_jumps(n, rate, parties, rng, variables)
+    remaining = geometric_draws(rate, groups * variables, rng)
+    index = np.flatnonzero(remaining > 0)
+    remaining = remaining[index]
+    group = index // variables
+    users: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    amounts: list[NDArray[Any]] = [np.empty(0, dtype=remaining.dtype)]
+    while group.size:
+        cycle = first_cycle(remaining, rng)
+        user = group * parties + rng.below(np.full(group.size, parties, dtype=np.int64))
+        real = user < n
+        users.append(user[real])
+        amounts.append(cycle[real])
+        remaining = remaining - cycle
+        going_on = np.asarray(remaining > 0, dtype=bool)
+        group, remaining = group[going_on], remaining[going_on]
+    return np.concatenate(users), np.concatenate(amounts)
+
+
+def _few_jumps(
+    n: int, rate: Fraction, parties: int, rng: RandomSource, variables: int
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return what `_jumps` does, one variable after the other: faster than lockstep for few."""
+    users, amounts = [], []
+    for one in range(-(-n // parties) * variables):
+        first, remaining = one // variables * parties, one_geometric(rate, rng)
+        while remaining:
+            cycle = 1 + rng.integer(remaining)
+            user = first + rng.integer(parties)
+            if user < n:
+                users.append(user)
+                amounts.append(cycle)
+            remaining -= cycle
+    large = max(amounts, default=0) > INT64_MAX
+    return (
+        np.array(users, dtype=np.int64),
+        np.array(amounts, dtype=object if large else np.int64),
+    )
