@@ -14,13 +14,13 @@ with zero: positive speaks for x, negative for x', and at zero a coin is tossed.
 of S is that of -S under x, by the automorphism -1 of the group.
 
 S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (``moments``), so that it stands at about
-sqrt(q / n^m) of its standard deviations from zero. Were it normal, the advantage would be 2
-Phi(sqrt(q / (n^m + 2^m - 2))) - 1, about 0.8 sqrt(q / n^m): a guide to where the experiment should
-come out, not a bound (with few residues S is far from normal, a product rather than a sum, and the
-advantage smaller). The proved bound on the total variation for a change on two users is
-sqrt(Delta_A / 2), where Delta_A = 2 q n^-m to leading order in q n^(1-m), hence again sqrt(q /
-n^m). Where q n^(1-m) is small the two are within a small factor of each other; where it is not the
-proved bound is much the larger.
+sqrt(q / n^m) of its standard deviations from zero. Were it normal, the advantage would be
+2 Phi(sqrt(q / (n^m + 2^m - 2))) - 1, about 0.8 sqrt(q / n^m): a guide to where the experiment
+should come out, not a bound (with few residues S is far from normal, a product rather than a sum,
+and the advantage smaller). The proved bound on the total variation for a change on two users is
+sqrt(Delta_A / 2), where Delta_A = 2 q n^-m to leading order in q n^(1-m), hence again
+sqrt(q / n^m). Where q n^(1-m) is small the two are within a small factor of each other; where it
+is not the proved bound is much the larger.
 """
 
 from __future__ import annotations
