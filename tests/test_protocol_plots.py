@@ -114,7 +114,7 @@ def test_the_legend_tells_what_is_drawn():
     (legend,) = protocols.protocols_figure(given, "All").legends
     words = [text.get_text() for text in legend.get_texts()]
     assert words == [
-        "shuffle model, ikos.PrivateSum", "shuffle model", "local model",
+        "shuffle model, private sums of ikos", "shuffle model", "local model",
         "central model, the best of it",
     ]  # fmt: skip
     few = [row for row in given if row.key in ("private-sum", "privacy-blanket")]

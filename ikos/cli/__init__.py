@@ -21,7 +21,9 @@ from ikos.cli.output import discard_output
 
 __all__ = ["execute", "main"]
 
-COMMANDS = ("sum", "messages", "compare", "graphs", "demo", "task", "serve", "submit")
+COMMANDS = (
+    "sum", "messages", "compare", "compare-vectors", "graphs", "demo", "task", "serve", "submit",
+)  # fmt: skip
 """Each a module of this package with a click command called ``command``."""
 
 
@@ -34,7 +36,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"ikos.cli.{name}").command
+        module = importlib.import_module(f"ikos.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
         return command
 
     def resolve_command(

@@ -1,12 +1,23 @@
-"""What to say of a budget that is accepted and protects little."""
+"""Budgets: what delta is by default, and what to say of one that protects little."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["weak"]
+import click
+
+__all__ = ["usual_delta", "weak"]
 
 LARGE_EPSILON = 10
+
+
+def usual_delta(delta: Fraction | None, users: int) -> Fraction:
+    """Return delta, by default what Table 3 of BBGN20 takes."""
+    if delta is not None:
+        return delta
+    if users == 1:
+        raise click.UsageError("give --delta: for a single user there is no default")
+    return Fraction(1, users**2)
 
 
 def weak(epsilon: Fraction, delta: Fraction, users: int) -> list[str]:

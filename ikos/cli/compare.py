@@ -9,19 +9,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ikos.cli.budget import weak
-from ikos.cli.compare_report import Asked, Data, Line, as_json, as_text
+from ikos.cli.budget import usual_delta, weak
+from ikos.cli.compare_report import (
+    Asked,
+    Data,
+    Line,
+    as_json,
+    as_text,
+    counted,
+    no_protocol,
+)
 from ikos.cli.errors import Command, problem
 from ikos.cli.output import print_json, print_text, progress
-from ikos.cli.types import BOUND, DELIMITER, DELTA, EPSILON, HONEST, PLOT, Base, Honest, Whole
+from ikos.cli.types import BOUND, DELIMITER, DELTA, EPSILON, HONEST, PLOT, Honest, Key, Whole
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ikos.protocols import Row
 
 __all__ = ["command"]
 
@@ -38,25 +48,21 @@ MOST_USERS = 10**9
 RUNS = 20
 MOST_RUNS = 10**6
 
+LEGEND = (
+    "MSE: bound on the mean squared error of the sum, whatever the values; RMSE: its root for the "
+    "mean, both in the data's units. One user: how much the messages of one dishonest user can "
+    "change the sum at most."
+)
 NOT_PRIVATE = (
     "measured errors are differences from the true sum, and NOT private: for data that may be known"
 )
 
 
-class Key(Base):
-    """The name of a protocol, looked up when it is needed."""
+def keys() -> list[str]:
+    """Return what the protocols are called."""
+    from ikos.protocols import CONTENDERS
 
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from ikos.protocols import CONTENDERS
-
-        keys = [contender.key for contender in CONTENDERS]
-        if value not in keys:
-            shown = repr(str(value))
-            shown = shown if len(shown) <= 60 else shown[:56] + "...'"
-            self.fail(f"{shown} is not one of {', '.join(keys)}", param, ctx)
-        return str(value)
+    return [contender.key for contender in CONTENDERS]
 
 
 @click.command("compare", cls=Command, epilog=EXAMPLES)
@@ -80,7 +86,7 @@ class Key(Base):
 @click.option(
     "--protocol",
     "protocols",
-    type=Key(),
+    type=Key(keys),
     multiple=True,
     help="Only this one, as the table calls it; can be given many times [all].",
 )
@@ -168,13 +174,19 @@ def command(
             )
         users = int(values.size)
     honest = Honest.of(min_honest, users)
-    if honest > users:
-        raise click.UsageError(f"--min-honest must be at most --users = {users}, got {honest}")
-    asked = Asked(users, honest, epsilon, _delta(delta, users), low, high)
+    asked = Asked(
+        "compare",
+        users,
+        honest,
+        epsilon,
+        usual_delta(delta, users),
+        f"{counted(users, 'value')} in [{low:.6g}, {high:.6g}]",
+        {"lower": low, "upper": high},
+        LEGEND,
+    )
     lines = _lines(asked, protocols)
-    if not any(line.row.protocol for line in lines):
-        reasons = "; ".join(f"{line.row.key}: {line.reason}" for line in lines)
-        raise click.UsageError(f"no protocol is possible here: {reasons}")
+    if (why := no_protocol(lines)) is not None:
+        raise click.UsageError(why)
     if data is not None:
         lines = _measured(lines, values, data)
     if plot is not None:
@@ -198,15 +210,6 @@ def command(
 def _check_bounds(lower: float, upper: float) -> None:
     if not lower < upper:
         raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
-
-
-def _delta(delta: Fraction | None, users: int) -> Fraction:
-    """Return delta, by default what Table 3 of BBGN20 takes."""
-    if delta is not None:
-        return delta
-    if users == 1:
-        raise click.UsageError("give --delta: for a single user there is no default")
-    return Fraction(1, users**2)
 
 
 def _values(
@@ -238,7 +241,7 @@ def _values(
     return np.clip(values, lower, upper), int(outside.sum())
 
 
-def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line]:
+def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:
     from ikos.protocols import comparison
 
     with progress("choosing parameters") as shown:
@@ -246,8 +249,7 @@ def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line]:
             asked.users,
             asked.epsilon,
             asked.delta,
-            lower=asked.lower,
-            upper=asked.upper,
+            **asked.own,
             min_honest=asked.honest,
             protocols=protocols or None,
             progress=shown,
@@ -255,7 +257,7 @@ def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line]:
     return [Line(row) for row in rows]
 
 
-def _measured(lines: list[Line], values: NDArray[np.float64], data: Data) -> list[Line]:
+def _measured(lines: list[Line[Row]], values: NDArray[np.float64], data: Data) -> list[Line[Row]]:
     """Run every protocol that there is. Its draws do not depend on which others run."""
     from ikos.protocols import measure
     from ikos.testing import DeterministicRandom
@@ -280,7 +282,7 @@ def _measured(lines: list[Line], values: NDArray[np.float64], data: Data) -> lis
     return measured
 
 
-def _plot(path: Path, asked: Asked, lines: list[Line]) -> None:
+def _plot(path: Path, asked: Asked, lines: list[Line[Row]]) -> None:
     from ikos.plots import save
     from ikos.plots.protocols import protocols_figure
 

@@ -1,10 +1,13 @@
-"""What ``ikos compare`` prints: all protocols as text, and as a JSON object.
+"""What ``ikos compare`` and ``ikos compare-vectors`` print: as text, and as a JSON object.
 
-The JSON object that ``--json`` prints; all keys are always there:
+The JSON object that ``--json`` prints; all keys of a command are always there:
 
 - ``command``, ``version``: strings; ``users``; ``min_honest``: how many of them are honest, at
-  least; ``epsilon``, ``delta``: the guarantee that was asked for; ``lower``, ``upper``: the bounds
-  of the values.
+  least; ``epsilon``, ``delta``: the guarantee that was asked for.
+- Of ``compare``: ``lower``, ``upper``: the bounds of the values. Of ``compare-vectors``:
+  ``domain`` ("box", "ball", "ternary" or "categories") and ``dimension``; ``lower`` and ``upper``,
+  the bounds of coordinates, ``radius``, ``sparsity`` and ``sizes`` (a list), each null where the
+  domain has none.
 - ``data``: null, or with ``--data`` an object of ``file``, ``column``, ``out_of_range`` ("reject"
   or "clamp"), ``runs`` (of each protocol), ``seed`` (a string of digits, or null for secure
   randomness) and ``confidence`` (of the intervals).
@@ -19,7 +22,7 @@ The JSON object that ``--json`` prints; all keys are always there:
   - ``guarantee``: an object of ``epsilon``, ``delta``, ``adjacency``, ``theorem`` and
     ``conditions``;
   - ``mse``, ``standard_error`` and ``mean_error``: bounds on the mean squared error of the sum, on
-    its root, and on that of the mean; in the data's units;
+    its root, and on that of the mean; in the data's units; of vectors, of the Euclidean distance;
   - ``influence``: the greatest difference that one user's messages can make to the sum, in the
     data's units; null where ``unlimited`` (boolean);
   - ``measured``: null, or an object of ``standard_error`` (the root mean squared error of the
@@ -33,11 +36,11 @@ The JSON object that ``--json`` prints; all keys are always there:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
@@ -47,9 +50,10 @@ from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
 from ikos.results import at_least, at_most, percent
 
 if TYPE_CHECKING:
-    from ikos.protocols import Measurement, Row
+    from ikos.protocols import Measurement
+    from ikos.protocols.compared import Compared
 
-__all__ = ["CONFIDENCE", "Asked", "Data", "Line", "as_json", "as_text"]
+__all__ = ["CONFIDENCE", "Asked", "Data", "Line", "as_json", "as_text", "counted", "no_protocol"]
 
 CONFIDENCE = 0.95
 """Of the intervals of measured errors."""
@@ -63,23 +67,41 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What the options say of users, guarantee and bounds."""
+    """What the options say of users and guarantee, and of what is added up.
 
+    Attributes
+    ----------
+    command : str
+        Which command was called.
+    what : str
+        What is added up, for the title.
+    own : mapping
+        The same in the keys of the JSON object.
+    legend : str
+        What the table's errors are.
+    """
+
+    command: str
     users: int
     honest: int
     epsilon: Fraction
     delta: Fraction
-    lower: float
-    upper: float
+    what: str
+    own: Mapping[str, Any]
+    legend: str
 
     @property
     def title(self) -> str:
         """What is compared."""
-        values = f"value{'s' * (self.users > 1)} in [{self.lower:.6g}, {self.upper:.6g}]"
         return (
-            f"Protocols for the sum of {power_text(self.users)} {values} with "
+            f"Protocols for the sum of {power_text(self.users)} {self.what} with "
             f"({float(self.epsilon):.6g}, {at_least(float(self.delta), 3)})-differential privacy"
         )
+
+
+def counted(users: int, one: str) -> str:
+    """Return the name of what users hold, of many in the plural."""
+    return f"{one}{'s' * (users > 1)}"
 
 
 @dataclass(frozen=True)
@@ -98,11 +120,14 @@ class Data:
         return f"column {self.column}" if self.column.isdigit() else f"column {self.column!r}"
 
 
+R = TypeVar("R", bound="Compared[Any, Any]")
+
+
 @dataclass(frozen=True)
-class Line:
+class Line(Generic[R]):
     """A protocol, and what was measured of it, or why nothing was."""
 
-    row: Row
+    row: R
     measured: Measurement | None = None
     skipped: str | None = None
 
@@ -115,22 +140,33 @@ class Line:
         return None if message is None else in_options(message)
 
 
+def no_protocol(lines: Sequence[Line[Any]]) -> str | None:
+    """Return why there is none at all, or None where there is one."""
+    if any(line.row.protocol for line in lines):
+        return None
+    reasons = "; ".join(f"{line.row.key}: {line.reason}" for line in lines)
+    return f"no protocol is possible here: {reasons}"
+
+
 # JSON
 
 
 def as_json(
-    asked: Asked, lines: list[Line], data: Data | None, plot: Path | None, warnings: list[str]
+    asked: Asked,
+    lines: Sequence[Line[Any]],
+    data: Data | None,
+    plot: Path | None,
+    warnings: list[str],
 ) -> dict[str, Any]:
     """Return the object that ``--json`` prints."""
     return {
-        "command": "compare",
+        "command": asked.command,
         "version": __version__,
         "users": asked.users,
         "min_honest": asked.honest,
         "epsilon": float(asked.epsilon),
         "delta": float(asked.delta),
-        "lower": asked.lower,
-        "upper": asked.upper,
+        **asked.own,
         "data": data
         and {
             "file": data.file,
@@ -146,7 +182,7 @@ def as_json(
     }
 
 
-def _described(line: Line, users: int) -> dict[str, Any]:
+def _described(line: Line[Any], users: int) -> dict[str, Any]:
     row, contender = line.row, line.row.contender
     cost = None if row.protocol is None else row.protocol.cost()
     guarantee, rmse, influence = row.guarantee, row.rmse, row.influence
@@ -183,7 +219,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _runs(line: Line) -> dict[str, Any] | None:
+def _runs(line: Line[Any]) -> dict[str, Any] | None:
     measured, bound = line.measured, line.row.rmse
     if measured is None:
         return None
@@ -201,7 +237,9 @@ def _runs(line: Line) -> dict[str, Any] | None:
 # Text
 
 
-def as_text(asked: Asked, lines: list[Line], data: Data | None, plot: Path | None) -> list[str]:
+def as_text(
+    asked: Asked, lines: Sequence[Line[Any]], data: Data | None, plot: Path | None
+) -> list[str]:
     """Return the lines of the text."""
     text = [bold(line) for line in wrapped(asked.title, "", "")]
     if asked.honest < asked.users:
@@ -210,11 +248,7 @@ def as_text(asked: Asked, lines: list[Line], data: Data | None, plot: Path | Non
     notes = _notes(possible)
     if possible:
         text += ["", *_table(possible, notes, asked.users)]
-        text += wrapped(
-            "MSE: bound on the mean squared error of the sum, whatever the values; RMSE: its root "
-            "for the mean, both in the data's units. One user: how much the messages of one "
-            "dishonest user can change the sum at most."
-        )
+        text += wrapped(asked.legend)
     for note, mark in notes.items():
         text += wrapped(f"{mark} {note}.", "  ", "    ")
     if data is not None:
@@ -233,13 +267,13 @@ def as_text(asked: Asked, lines: list[Line], data: Data | None, plot: Path | Non
     return text
 
 
-def _notes(lines: list[Line]) -> dict[str, str]:
+def _notes(lines: Sequence[Line[Any]]) -> dict[str, str]:
     """Return the special trust assumptions, each with the letter that marks it."""
     notes = dict.fromkeys(line.row.contender.note for line in lines)
     return dict(zip(filter(None, notes), "abcdefgh", strict=False))
 
 
-def _table(lines: list[Line], notes: dict[str, str], users: int) -> list[str]:
+def _table(lines: Sequence[Line[Any]], notes: dict[str, str], users: int) -> list[str]:
     cells = [
         ["", "messages", "bits", "MSE", "RMSE", "one", ""],
         ["", "per user", "/user", "of sum", "of mean", "user", "delta"],
@@ -264,7 +298,7 @@ def _table(lines: list[Line], notes: dict[str, str], users: int) -> list[str]:
     return _grouped(cells, lines, [notes.get(line.row.contender.note or "") for line in lines])
 
 
-def _measured(lines: list[Line], data: Data) -> list[str]:
+def _measured(lines: Sequence[Line[Any]], data: Data) -> list[str]:
     """Return what was measured beside what is predicted."""
     run = [line for line in lines if line.measured is not None]
     runs = f"{data.runs:,} run{'s' * (data.runs > 1)}"
@@ -308,7 +342,9 @@ def _measured(lines: list[Line], data: Data) -> list[str]:
     return text
 
 
-def _grouped(cells: list[list[str]], lines: list[Line], marks: list[str | None]) -> list[str]:
+def _grouped(
+    cells: list[list[str]], lines: Sequence[Line[Any]], marks: list[str | None]
+) -> list[str]:
     """Return a table with a heading for each model, and marks in front of its rows."""
     table = aligned(cells)
     head = len(cells) - len(lines)

@@ -31,10 +31,11 @@ _OPTIONS |= {
     for name in (
         "analysis", "analyzer", "backend", "bound", "ca", "certificate", "closes", "column",
         "confidence", "config", "corrupt_clients",
-        "corrupt_shufflers", "delimiter", "delta", "epsilon", "host",
+        "corrupt_shufflers", "delimiter", "delta", "dimension", "epsilon", "host",
         "largest", "lower", "max_delta", "max_epsilon", "messages", "min_honest", "modulus",
         "opens", "output", "planted",
-        "port", "precision", "rate", "reserve", "runs", "scheduler", "seed", "shuffler", "sigma",
+        "port", "precision", "radius", "rate", "reserve", "runs", "scheduler", "seed", "shuffler",
+        "sigma", "sizes", "sparsity",
         "store", "threads", "trials", "upper", "users", "value", "workers",
     )
 }  # fmt: skip

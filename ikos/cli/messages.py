@@ -123,8 +123,6 @@ def command(
 
     _check(sigma, modulus, epsilon, delta, precision, reserve)
     honest = Honest.of(min_honest, users)
-    if honest > users:
-        raise click.UsageError(f"--min-honest must be at most --users = {users}, got {honest}")
     if corrupt_shufflers and shuffler == "single":
         raise click.UsageError(
             f"--corrupt-shufflers must be 0 with a single shuffler, got {corrupt_shufflers}: "

@@ -9,6 +9,7 @@ import errno
 import math
 import os
 import re
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +37,7 @@ __all__ = [
     "WHOLE",
     "Decimal",
     "Honest",
+    "Key",
     "Whole",
 ]
 
@@ -222,10 +224,13 @@ class Honest(Base):
 
     @staticmethod
     def of(honest: int | Fraction | None, users: int) -> int:
-        """Return how many of all users these are, a share rounded up."""
+        """Return how many of all users these are, a share rounded up; refuse more than all."""
         if honest is None:
             return users
-        return honest if isinstance(honest, int) else math.ceil(honest * users)
+        found = honest if isinstance(honest, int) else math.ceil(honest * users)
+        if found > users:
+            raise click.UsageError(f"--min-honest must be at most --users = {users}, got {found}")
+        return found
 
 
 class Delimiter(Base):
@@ -258,6 +263,28 @@ class Name(Base):
         names: tuple[str, ...] = getattr(counts, self.source)
         if value not in names:
             self.fail(f"{_shown(str(value))} is not one of {', '.join(names)}", param, ctx)
+        return str(value)
+
+
+class Key(Base):
+    """The name of a protocol, looked up when it is needed.
+
+    Parameters
+    ----------
+    keys : callable
+        Returns all names.
+    """
+
+    name = "name"
+
+    def __init__(self, keys: Callable[[], Sequence[str]]) -> None:
+        self.keys = keys
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name."""
+        keys = self.keys()
+        if value not in keys:
+            self.fail(f"{_shown(str(value))} is not one of {', '.join(keys)}", param, ctx)
         return str(value)
 
 

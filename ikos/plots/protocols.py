@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,11 +21,14 @@ except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 if TYPE_CHECKING:
-    from ikos.protocols import Measurement, Row
+    from ikos.protocols import Measurement
+    from ikos.protocols.compared import Compared
 
 __all__ = ["protocols_figure"]
 
 _CENTRAL = "central"
+_OURS = ("private-sum", "private-vector-sum")
+_LINE = 105
 
 _LEAST = 1e-300
 """What stands for no error at all on a logarithmic axis."""
@@ -34,7 +39,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "local": {"color": ORANGE, "marker": "s", "markersize": 6},
 }
 _WORDS = {
-    "ours": "shuffle model, ikos.PrivateSum",
+    "ours": "shuffle model, private sums of ikos",
     "shuffle": "shuffle model",
     "local": "local model",
     "central": "central model, the best of it",
@@ -54,7 +59,7 @@ class _Point:
 
 
 def protocols_figure(
-    rows: Iterable[Row],
+    rows: Iterable[Compared[Any, Any]],
     title: str,
     *,
     measured: Mapping[str, Measurement] | None = None,
@@ -63,9 +68,9 @@ def protocols_figure(
 
     Parameters
     ----------
-    rows : iterable of Row
-        What `ikos.protocols.comparison` returns; those without a protocol are left out. The central
-        model is a line.
+    rows : iterable of Row or VectorRow
+        What `ikos.protocols.comparison` or `ikos.vectors.vector_comparison` returns; those without
+        a protocol are left out. The central model is a line.
     title : str
         What is compared.
     measured : mapping, optional
@@ -92,10 +97,12 @@ def protocols_figure(
     line = min((mse for mse in central if mse is not None), default=None)
     figure = Figure(figsize=(11.5, 5.6), dpi=150)
     canvas = FigureCanvasAgg(figure)
-    figure.text(0.012, 0.985, title, fontsize=12, fontweight="bold", va="top")
+    # an epsilon and its delta stay on one line
+    lines = textwrap.wrap(re.sub(r", (?=\S+\)-diff)", ",\N{NO-BREAK SPACE}", title), _LINE)
+    figure.text(0.012, 0.985, "\n".join(lines), fontsize=12, fontweight="bold", va="top")
     panels = []
     for left, sent in ((0.068, "messages"), (0.56, "bits")):
-        axes = figure.add_axes((left, 0.17, 0.422, 0.74))
+        axes = figure.add_axes((left, 0.17, 0.422, 0.78 - 0.04 * len(lines)))
         points = [_point(row, sent, found.get(row.key)) for row in possible]
         points = [point for point in points if point.kind != _CENTRAL]
         _draw(figure, axes, points, line)
@@ -109,11 +116,11 @@ def protocols_figure(
     return figure
 
 
-def _point(row: Row, sent: str, measured: Measurement | None) -> _Point:
+def _point(row: Compared[Any, Any], sent: str, measured: Measurement | None) -> _Point:
     assert row.protocol is not None
     cost = row.protocol.cost()
     kind = row.contender.model
-    if row.key.startswith("private-sum"):
+    if row.key.startswith(_OURS):
         kind = "ours"
     ends = None
     if measured is not None:

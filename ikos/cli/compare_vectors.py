@@ -1,0 +1,215 @@
+"""``ikos compare-vectors``: every protocol for sums of vectors, side by side.
+
+The JSON object that ``--json`` prints is described in `ikos.cli.compare_report`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ikos.cli.budget import usual_delta, weak
+from ikos.cli.compare_report import Asked, Line, as_json, as_text, counted, no_protocol
+from ikos.cli.errors import Command
+from ikos.cli.output import print_json, print_text, progress
+from ikos.cli.types import BOUND, DELTA, EPSILON, HONEST, PLOT, Honest, Key, Whole
+
+if TYPE_CHECKING:
+    from ikos.vectors import Domain, VectorRow
+
+__all__ = ["command"]
+
+EXAMPLES = """\b
+Examples
+  ikos compare-vectors --users 10^4 --domain ball --dimension 64 --epsilon 1
+  ikos compare-vectors --users 10^5 --domain ternary --dimension 1000 \\
+      --sparsity 10 --epsilon 1 --delta 1e-8
+  ikos compare-vectors --users 10^5 --domain categories --sizes 2,5,12 \\
+      --epsilon 1 --plot histograms.png
+"""
+
+MOST_USERS = 10**9
+NEEDED = {
+    "box": ("dimension",),
+    "ball": ("dimension",),
+    "ternary": ("dimension", "sparsity"),
+    "categories": ("sizes",),
+}
+"""The options that each domain needs."""
+ALLOWED = {"box": ("lower", "upper"), "ball": ("radius",), "ternary": (), "categories": ()}
+"""Those that it takes besides."""
+LEGEND = (
+    "MSE: bound on the mean squared Euclidean distance from the sum, whatever the vectors; RMSE: "
+    "its root for the mean, both in the data's units. One user: how far the messages of one "
+    "dishonest user can move the sum at most."
+)
+
+
+def keys() -> list[str]:
+    """Return what the protocols are called."""
+    from ikos.vectors import VECTOR_CONTENDERS
+
+    return [contender.key for contender in VECTOR_CONTENDERS]
+
+
+def _sizes(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int, ...] | None:
+    """Return whole numbers that commas separate."""
+    if value is None:
+        return None
+    parts = value.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise click.UsageError(f"--sizes must be numbers such as 2,5,12, got {value[:60]!r}")
+    if any(len(part) > 9 for part in parts):
+        raise click.UsageError("--sizes must be at most 1048576 in all")
+    return tuple(int(part) for part in parts)
+
+
+@click.command("compare-vectors", cls=Command, epilog=EXAMPLES)
+@click.option(
+    "--users", required=True, type=Whole(low=1, high=MOST_USERS), help="How many, e.g. 10^6."
+)
+@click.option(
+    "--domain",
+    required=True,
+    type=click.Choice(list(NEEDED)),
+    help="Where vectors lie: each coordinate between bounds; within a Euclidean ball; a few "
+    "entries of -1 or 1 and else 0; or an answer to each of several questions.",
+)
+@click.option("--dimension", type=Whole(low=1), help="Coordinates of each vector.")
+@click.option("--lower", type=BOUND, help="Of a box: public lower bound of coordinates [0].")
+@click.option("--upper", type=BOUND, help="Of a box: public upper bound of coordinates [1].")
+@click.option("--radius", type=BOUND, help="Of a ball: the largest norm [1].")
+@click.option(
+    "--sparsity", type=Whole(low=1), help="Of ternary vectors: how many entries are not 0 at most."
+)
+@click.option(
+    "--sizes",
+    callback=_sizes,
+    metavar="LIST",
+    help="Of categories: how many answers each question has, e.g. 2,5,12.",
+)
+@click.option(
+    "--epsilon",
+    required=True,
+    type=EPSILON,
+    help="Privacy budget, e.g. 1; smaller is more private.",
+)
+@click.option("--delta", type=DELTA, help="Privacy failure probability, e.g. 1e-9 [1/users^2].")
+@click.option(
+    "--min-honest",
+    type=HONEST,
+    help="How many users are honest at least, e.g. 800000 or 80% [all of them].",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    type=Key(keys),
+    multiple=True,
+    help="Only this one, as the table calls it; can be given many times [all for the domain].",
+)
+@click.option(
+    "--plot",
+    type=PLOT,
+    help="Also plot the errors against messages and bits, e.g. --plot compare.png; or .svg, .pdf. "
+    "Needs matplotlib (the extra 'plot').",
+)
+@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+def command(
+    users: int,
+    domain: str,
+    epsilon: Fraction,
+    delta: Fraction | None,
+    min_honest: int | Fraction | None,
+    protocols: tuple[str, ...],
+    plot: Path | None,
+    json: bool,
+    **given: Any,
+) -> None:
+    """Compare all protocols for a private sum of vectors.
+
+    For so many users, vectors of one kind, and the same guarantee to each of
+    them: what each sends, how far off the sum can be, and how far one
+    dishonest user can move it.
+    """
+    if plot is not None:
+        import ikos.plots.protocols  # noqa: F401  (says at once whether it can be done)
+    vectors, what = _domain(domain, given)
+    own = {"lower": None, "upper": None, "radius": None, "sparsity": None, "sizes": None}
+    held = {name: getattr(vectors, name) for name in own if hasattr(vectors, name)}
+    honest = Honest.of(min_honest, users)
+    asked = Asked(
+        "compare-vectors",
+        users,
+        honest,
+        epsilon,
+        usual_delta(delta, users),
+        f"{counted(users, 'vector')} {what}",
+        {"domain": domain, "dimension": vectors.dimension, **own, **held},
+        LEGEND,
+    )
+    lines = _lines(asked, vectors, protocols)
+    if (why := no_protocol(lines)) is not None:
+        raise click.UsageError(why)
+    if plot is not None:
+        from ikos.plots import save
+        from ikos.plots.protocols import protocols_figure
+
+        save(protocols_figure([line.row for line in lines], asked.title), plot)
+    warnings = weak(epsilon, asked.delta, users)
+    for warning in warnings:
+        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+    if json:
+        print_json(as_json(asked, lines, None, plot, warnings))
+    else:
+        print_text(as_text(asked, lines, None, plot))
+
+
+def _domain(name: str, given: dict[str, Any]) -> tuple[Domain, str]:
+    """Return where vectors lie, and that in words; refuse options that are for another domain."""
+    from ikos.vectors import Ball, Box, Categories, SparseTernary
+
+    for option, value in given.items():
+        if value is None and option in NEEDED[name]:
+            raise click.UsageError(f"--domain {name} needs --{option}")
+        if value is not None and option not in NEEDED[name] + ALLOWED[name]:
+            raise click.UsageError(f"--{option} is not for --domain {name}")
+    options = {option: value for option, value in given.items() if value is not None}
+    if name == "box":
+        box = Box(**options)
+        return box, f"of {box.dimension:,} coordinates in [{box.lower:.6g}, {box.upper:.6g}]"
+    if name == "ball":
+        ball = Ball(**options)
+        return ball, f"of {ball.dimension:,} coordinates and norm at most {ball.radius:.6g}"
+    if name == "ternary":
+        sparse = SparseTernary(**options)
+        return sparse, (
+            f"of {sparse.dimension:,} coordinates with at most {sparse.sparsity:,} entries of -1 "
+            "or 1"
+        )
+    kinds = Categories(**options)
+    count = len(kinds.sizes)
+    return kinds, (
+        f"of answers to {count:,} question{'s' * (count > 1)} of {kinds.dimension:,} categories "
+        "in all"
+    )
+
+
+def _lines(asked: Asked, domain: Domain, protocols: tuple[str, ...]) -> list[Line[VectorRow]]:
+    from ikos.vectors import vector_comparison
+
+    with progress("choosing parameters") as shown:
+        rows = vector_comparison(
+            asked.users,
+            domain,
+            asked.epsilon,
+            asked.delta,
+            min_honest=asked.honest,
+            protocols=protocols or None,
+            progress=shown,
+        )
+    return [Line(row) for row in rows]
