@@ -27,6 +27,7 @@ from scipy.special import ndtri
 
 from ikos._validation import integer, number, unmasked
 from ikos.encoding import encode
+from ikos.modular import blocks
 from ikos.noise import polya
 from ikos.randomness import RandomSource, secure
 
@@ -116,9 +117,8 @@ def _members(count: int, k: int) -> Iterator[NDArray[np.int64]]:
     if k == 1:
         yield starts
         return
-    step = max(1, _WORK // max(1, count))
-    for first in range(0, len(starts), step):
-        yield _extended(starts[first : first + step], count)
+    for part in blocks(len(starts), max(1, _WORK // max(1, count))):
+        yield _extended(starts[part], count)
 
 
 def _extended(starts: NDArray[np.int64], end: int) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ikos._validation import choice, flag
 from ikos.graphs.models import Targets, checked_targets, multigraph
+from ikos.modular import blocks
 
 __all__ = ["BACKENDS", "Components", "component_labels", "count_components", "counted"]
 
@@ -89,9 +90,7 @@ class Components:
 
 
 def _blocks(trials: int, slots: int) -> Iterator[slice]:
-    step = max(1, _SLOTS_TOGETHER // slots)
-    for first in range(0, trials, step):
-        yield slice(first, min(first + step, trials))
+    return blocks(trials, max(1, _SLOTS_TOGETHER // slots))
 
 
 def component_labels(

@@ -29,6 +29,7 @@ from ikos._validation import choice, flag, integer, quote
 from ikos.counts.types import SHUFFLERS
 from ikos.graphs.component_law import exact_component_law
 from ikos.graphs.components import count_components
+from ikos.modular import blocks
 
 __all__ = [
     "MAX_CASES",
@@ -172,10 +173,8 @@ def _ranked(ranks: Integers, size: int) -> Integers:
 
 def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
     """Yield all of the shuffler's group, as blocks of rows: slot j goes to slot ``row[j]``."""
-    count = _order(n, m, shuffler)
-    step = max(1, _TOGETHER // (n * m))
-    for start in range(0, count, step):
-        ranks = np.arange(start, min(start + step, count))
+    for part in _parts(_order(n, m, shuffler), n * m):
+        ranks = np.arange(part.start, part.stop)
         if shuffler == "single":
             yield _ranked(ranks, m * n)
             continue
@@ -298,9 +297,7 @@ def _collisions(n: int, m: int, q: int, shuffler: str, step: Step | None = None)
 
 
 def _parts(count: int, weight: int) -> Iterator[slice]:
-    step = max(1, _TOGETHER // weight)
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
+    return blocks(count, max(1, _TOGETHER // weight))
 
 
 def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fraction:

@@ -121,7 +121,43 @@ def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
     return digest
 
 
-class RemoteShuffler:
+class _Party:
+    """A party of a task, at the other end of a connection."""
+
+    def __init__(
+        self, client: httpx.Client, task: Task, party: int, who: str, control: bytes | None
+    ) -> None:
+        self._client = client
+        self._task = task
+        self._place = _place(task, party)
+        self._who = who
+        self._headers = {} if control is None else _commanding(control)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        limit: int = _ANSWER,
+        content: bytes | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> httpx.Response:
+        """Return what it answers, if it does what it is told."""
+        response = _answer(
+            self._client,
+            method,
+            self._place + path,
+            self._who,
+            limit=limit,
+            content=content,
+            headers=self._headers,
+            seconds=seconds,
+        )
+        _succeeded(response, self._who)
+        return response
+
+
+class RemoteShuffler(_Party):
     """One shuffler of a task, as the analyzer speaks to it.
 
     Parameters
@@ -137,11 +173,7 @@ class RemoteShuffler:
     """
 
     def __init__(self, client: httpx.Client, task: Task, party: int, control: bytes) -> None:
-        self._client = client
-        self._task = task
-        self._place = _place(task, party)
-        self._who = f"shuffler {party}"
-        self._headers = _commanding(control)
+        super().__init__(client, task, party, f"shuffler {party}", control)
 
     def status(self, seconds: float) -> dict[str, Any]:
         """Return what the shuffler tells everybody, if it does within so many seconds."""
@@ -177,30 +209,8 @@ class RemoteShuffler:
             raise RemoteError(f"{self._who} answers something else")
         return response.content
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        limit: int = _ANSWER,
-        content: bytes | None = None,
-        seconds: float = ANSWER_SECONDS,
-    ) -> httpx.Response:
-        response = _answer(
-            self._client,
-            method,
-            self._place + path,
-            self._who,
-            limit=limit,
-            content=content,
-            headers=self._headers,
-            seconds=seconds,
-        )
-        _succeeded(response, self._who)
-        return response
 
-
-class RemoteAnalyzer:
+class RemoteAnalyzer(_Party):
     """The analyzer of a task, as its operator and everybody else speak to it.
 
     Parameters
@@ -214,30 +224,22 @@ class RemoteAnalyzer:
     """
 
     def __init__(self, client: httpx.Client, task: Task, control: bytes | None = None) -> None:
-        self._client = client
-        self._task = task
-        self._who = f"the analyzer at {task.analyzer}"
-        self._headers = {} if control is None else _commanding(control)
+        super().__init__(client, task, 0, f"the analyzer at {task.analyzer}", control)
 
     def status(self) -> dict[str, Any]:
         """Return what the analyzer tells everybody."""
-        return self._ask("GET", "", ANSWER_SECONDS)
+        return self._told("GET", "")
 
     def close(self) -> dict[str, Any]:
         """Close the task; the status, with which parties do not know it yet as ``missing``."""
-        return self._ask("POST", "/close", CLOSE_SECONDS)
+        return self._told("POST", "/close", CLOSE_SECONDS)
 
     def release(self) -> dict[str, Any]:
         """Let it release the result; the status, which tells how far that is."""
-        return self._ask("POST", "/release", ANSWER_SECONDS)
+        return self._told("POST", "/release")
 
-    def _ask(self, method: str, path: str, seconds: float) -> dict[str, Any]:
-        address = _place(self._task, 0) + path
-        response = _answer(
-            self._client, method, address, self._who, headers=self._headers, seconds=seconds
-        )
-        _succeeded(response, self._who)
-        found = _object(response)
+    def _told(self, method: str, path: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
+        found = _object(self._ask(method, path, seconds=seconds))
         if found.get("task") != self._task.name or not isinstance(found.get("state"), str):
             raise RemoteError(
                 f"what answers at {self._task.analyzer} is not the analyzer of this task"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ikos._validation import choice
 from ikos.results import Cost, Guarantee
+from ikos.work import Progress
 
-__all__ = ["MODELS", "Compared", "chosen", "made", "ranked"]
+__all__ = ["MODELS", "Compared", "compare"]
 
 MODELS = ("central", "shuffle", "local")
 """Whom users trust: a curator; shufflers, or some of the other users; nobody."""
@@ -107,21 +108,40 @@ class Compared(Generic[C, P]):
 R = TypeVar("R", bound=Compared[Any, Any])
 
 
-def chosen(contenders: Sequence[C], keys: Iterable[str] | None) -> Iterator[tuple[int, int, C]]:
-    """Yield those of some keys, or all, each with its number from 1 and how many there are."""
+def compare(
+    contenders: Sequence[C],
+    keys: Iterable[str] | None,
+    make: Callable[[C], P],
+    row: Callable[[C, P | None, str | None], R],
+    *,
+    honest: int | None,
+    users: int,
+    progress: Progress | None,
+) -> tuple[R, ...]:
+    """Return a row of each contender of some keys, or of all, made by ``make``."""
+    wanted = _chosen(contenders, keys)
+    rows = []
+    for done, contender in enumerate(wanted, 1):
+        rows.append(row(contender, *_made(make, contender, honest, users)))
+        if progress is not None:
+            progress(done, len(wanted))
+    return tuple(_ranked(rows))
+
+
+def _chosen(contenders: Sequence[C], keys: Iterable[str] | None) -> list[C]:
     known = {contender.key: contender for contender in contenders}
     if isinstance(keys, str):
         raise TypeError(f"protocols must be a sequence of keys, got the string {keys!r}")
     wanted = list(known) if keys is None else [*dict.fromkeys(keys)]
-    found = [known[choice("protocols", key, known)] for key in wanted]
-    for done, contender in enumerate(found, 1):
-        yield done, len(found), contender
+    return [known[choice("protocols", key, known)] for key in wanted]
 
 
-def made(make: Callable[[], P], honest: int | None, users: int) -> tuple[P | None, str | None]:
+def _made(
+    make: Callable[[C], P], contender: C, honest: int | None, users: int
+) -> tuple[P | None, str | None]:
     """Return a protocol and no reason, or none and why it is not possible."""
     try:
-        return make(), None
+        return make(contender), None
     except ValueError as problem:
         reason = str(problem)
         if honest is not None and honest < users and reason.endswith(f", got {honest}"):
@@ -129,7 +149,7 @@ def made(make: Callable[[], P], honest: int | None, users: int) -> tuple[P | Non
         return None, reason
 
 
-def ranked(rows: Iterable[R]) -> list[R]:
+def _ranked(rows: Iterable[R]) -> list[R]:
     """Return the central model first, then the shuffle model, then the local one; by error."""
 
     def order(row: R) -> tuple[int, float]:

@@ -20,7 +20,7 @@ from ikos.bounds import Bounds
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.protocols.compared import MODELS, Compared, chosen, made, ranked
+from ikos.protocols.compared import MODELS, Compared, compare
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
 from ikos.protocols.interface import SumProtocol, budget
@@ -327,18 +327,13 @@ def comparison(
     eps, small = budget(epsilon, delta)
     bounds = Bounds(lower, upper)
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
-    rows = []
-    for done, whole, contender in chosen(CONTENDERS, protocols):
 
-        def make(contender: Contender = contender) -> SumProtocol:
-            return contender.make(
-                users, eps, small, min_honest=honest, lower=bounds.lower, upper=bounds.upper
-            )
+    def make(contender: Contender) -> SumProtocol:
+        return contender.make(
+            users, eps, small, min_honest=honest, lower=bounds.lower, upper=bounds.upper
+        )
 
-        rows.append(Row(contender, *made(make, honest, users)))
-        if progress is not None:
-            progress(done, whole)
-    return tuple(ranked(rows))
+    return compare(CONTENDERS, protocols, make, Row, honest=honest, users=users, progress=progress)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ikos.accuracy import NoiseLaw
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.protocols.error_laws import ErrorLaw, Noisy
-from ikos.protocols.flooding import Kind, counted_view, sent_together
+from ikos.protocols.flooding import Kind, counted_column, counted_view, padded, sent_together
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -38,9 +38,6 @@ FLOODINGS = ("certified", "paper")
 
 MAX_SIMULATED = 2 * 10**7
 """Expected messages in all beyond which a run simulates sums, and not messages."""
-
-MAX_ARRAY = 1 << 28
-"""Most entries of an array of messages, padded to the most that one user sends."""
 
 _ROUNDING_SHARE = Fraction(1, 4)
 
@@ -289,18 +286,7 @@ class CorrelatedNoise(Baseline):
         return sender[order], message[order]
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        sender, message = self._sent(unit, rng)
-        counts = np.bincount(sender, minlength=unit.size)
-        most = int(counts.max(initial=1))
-        if most * unit.size > MAX_ARRAY:
-            raise ValueError(
-                f"x has {unit.size:,} users of whom one sends {most:,} messages, too many for an "
-                f"array of {MAX_ARRAY:,}; use run or sent"
-            )
-        place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        result = np.zeros((most, unit.size), dtype=self._dtype)
-        result[place, sender] = message
-        return result
+        return padded(*self._sent(unit, rng), unit.size)
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's messages.
@@ -344,17 +330,13 @@ class CorrelatedNoise(Baseline):
         return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
-        if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
-            raise ValueError("view must hold one column of messages, and the number of users")
-        column = view.columns[0]
-        if column.dtype.kind not in "iu":
-            raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+        column, users = counted_column(view, "messages")
         least, most = int(column.min(initial=0)), int(column.max(initial=0))
         if max(-least, most) > self.precision or (column == 0).any():
             raise ValueError(
                 f"view must hold messages from 1 to {self.precision} in absolute value"
             )
-        return int(view.columns[1][0])
+        return users
 
     def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
         return Fraction(int(view.columns[0].sum(dtype=np.int64)), self.precision)

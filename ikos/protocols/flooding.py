@@ -15,7 +15,10 @@ from ikos.noise import geometric, polya, polya_jumps
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 
-__all__ = ["Kind", "counted_view", "sent_together"]
+__all__ = ["Kind", "counted_column", "counted_view", "padded", "sent_together"]
+
+MAX_ARRAY = 1 << 28
+"""Most entries of an array of messages, padded to the most that one user sends."""
 
 
 @dataclass(frozen=True)
@@ -97,3 +100,31 @@ def counted_view(messages: NDArray[Any], users: int) -> View:
     for column in columns:
         column.setflags(write=False)
     return View(columns, None)
+
+
+def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
+    """Return the messages and the users of a `counted_view`; ValueError for another view."""
+    if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
+        raise ValueError(f"view must hold one column of {what}, and the number of users")
+    column = view.columns[0]
+    if column.dtype.kind not in "iu":
+        raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+    return column, int(view.columns[1][0])
+
+
+def padded(sender: NDArray[np.int64], messages: NDArray[Any], users: int) -> NDArray[Any]:
+    """Return messages, ordered by sender, as an array with a column for each user.
+
+    Zeros are padding. As many rows as the most that a user sends, and at least one.
+    """
+    counts = np.bincount(sender, minlength=users)
+    most = int(counts.max(initial=1))
+    if most * users > MAX_ARRAY:
+        raise ValueError(
+            f"x has {users:,} users of whom one sends {most:,} messages, too many for an array of "
+            f"{MAX_ARRAY:,}; use run or sent"
+        )
+    place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    result = np.zeros((most, users), dtype=messages.dtype)
+    result[place, sender] = messages
+    return result

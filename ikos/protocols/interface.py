@@ -147,21 +147,12 @@ class Baseline(Reports):
 
     @property
     @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-
-    @property
-    @abstractmethod
     def influence(self) -> float:
         """Greatest difference that one user's messages alone can make to the estimate."""
 
     @abstractmethod
     def error(self, users: int) -> ErrorLaw:
         """Return what is known of the error of a sum over so many users, in units of the width."""
-
-    @abstractmethod
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
 
     @abstractmethod
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, enough, integer, unmasked
 from ikos.randomness import RandomSource, secure
+from ikos.results import Cost, Guarantee
 from ikos.shuffling import ORDERS, View, shuffle
 
 __all__ = ["MAX_USERS", "Reports"]
@@ -27,6 +28,15 @@ class Reports(ABC):
 
     n: int
     min_honest: int
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+
+    @abstractmethod
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
 
     def _hold(self, **values: object) -> None:
         """Set the fields of a frozen dataclass, once, from its ``__init__``."""

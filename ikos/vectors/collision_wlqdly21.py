@@ -29,7 +29,7 @@ from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.results import Cost
 from ikos.vectors.domains import SparseTernary
-from ikos.vectors.key_values import KeyValueBaseline, checked_budget, checked_domain, events_of
+from ikos.vectors.key_values import KeyValueBaseline, events_of
 
 __all__ = ["SEED_BITS", "Collision", "hash_values", "support_counts"]
 
@@ -272,10 +272,8 @@ class Collision(KeyValueBaseline):
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        checked_domain(domain)
-        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
-        users, honest = self._checked_users(
-            n, 1 if min_honest is None and not small else min_honest
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
         )
         found = collision_parameters(
             honest, domain.dimension, domain.sparsity, eps, small, most_local=most, t=t

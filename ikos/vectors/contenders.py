@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ikos._validation import integer
-from ikos.protocols.compared import Compared, chosen, made, ranked
+from ikos.protocols.compared import Compared, compare
 from ikos.protocols.interface import budget
 from ikos.protocols.reports import MAX_USERS
 from ikos.vectors.categories import Categories
@@ -291,13 +291,10 @@ def vector_comparison(
     if protocols is None:
         fitting = [one.key for one in VECTOR_CONTENDERS if isinstance(domain, one.domains)]
         protocols = fitting
-    rows = []
-    for done, whole, contender in chosen(VECTOR_CONTENDERS, protocols):
 
-        def make(contender: VectorContender = contender) -> VectorProtocol:
-            return contender.make(users, domain, eps, small, min_honest=honest)
+    def make(contender: VectorContender) -> VectorProtocol:
+        return contender.make(users, domain, eps, small, min_honest=honest)
 
-        rows.append(VectorRow(contender, *made(make, honest, users)))
-        if progress is not None:
-            progress(done, whole)
-    return tuple(ranked(rows))
+    return compare(
+        VECTOR_CONTENDERS, protocols, make, VectorRow, honest=honest, users=users, progress=progress
+    )

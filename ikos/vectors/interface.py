@@ -237,21 +237,12 @@ class VectorBaseline(Reports):
 
     @property
     @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-
-    @property
-    @abstractmethod
     def influence(self) -> float:
         """Greatest Euclidean distance that one user's messages alone can move the estimate."""
 
     @abstractmethod
     def error(self, users: int) -> VectorError:
         """Return what is known of the error of a sum over so many users."""
-
-    @abstractmethod
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
 
     @abstractmethod
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:

@@ -39,7 +39,7 @@ from ikos.accounting.optimal_composition import optimal_delta, optimal_local_eps
 from ikos.accuracy import NoiseLaw
 from ikos.encoding import encode
 from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED
-from ikos.protocols.flooding import Kind, counted_view, sent_together
+from ikos.protocols.flooding import Kind, counted_column, counted_view, padded, sent_together
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View, release
@@ -55,7 +55,7 @@ from ikos.vectors.coefficients_afnntz24 import (
 )
 from ikos.vectors.domains import Ball
 from ikos.vectors.hidden_noise import reports
-from ikos.vectors.interface import MAX_ENTRIES, VectorError, VectorResult
+from ikos.vectors.interface import VectorError, VectorResult
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
 __all__ = ["KashinCorrelatedNoise"]
@@ -404,18 +404,7 @@ class KashinCorrelatedNoise(CoefficientSums):
     def _messages(
         self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
     ) -> NDArray[Any]:
-        sender, labels = self._sent(rows, rng, first)
-        counts = np.bincount(sender, minlength=rows.shape[0])
-        most = int(counts.max(initial=1))
-        if most * rows.shape[0] > MAX_ENTRIES:
-            raise ValueError(
-                f"x has {rows.shape[0]:,} users of whom one sends {most:,} messages, too many for "
-                f"an array of {MAX_ENTRIES:,}; use run or sent"
-            )
-        place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        result = np.zeros((most, rows.shape[0]), dtype=self._dtype)
-        result[place, sender] = labels
-        return result
+        return padded(*self._sent(rows, rng, first), rows.shape[0])
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's messages.
@@ -470,14 +459,11 @@ class KashinCorrelatedNoise(CoefficientSums):
         return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
-        if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
-            raise ValueError("view must hold one column of labels, and the number of users")
-        column, most = view.columns[0], 2 * self.precision * self.coefficients
-        if column.dtype.kind not in "iu":
-            raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+        column, users = counted_column(view, "labels")
+        most = 2 * self.precision * self.coefficients
         if column.size and not 1 <= column.min() <= column.max() <= most:
             raise ValueError(f"view must hold labels from 1 to {most}")
-        return int(view.columns[1][0])
+        return users
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         p = self.precision

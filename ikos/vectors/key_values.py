@@ -25,6 +25,7 @@ from ikos.bounds import MAX_BOUND, Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
 from ikos.protocols.error_laws import Bounded
+from ikos.protocols.interface import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Guarantee, at_least
 from ikos.shuffling import View
@@ -32,9 +33,6 @@ from ikos.vectors.domains import Box, SparseTernary
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 
 __all__ = ["KeyValueBaseline", "KeyValueResult", "Ternarizer"]
-
-MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
-MIN_DELTA = math.nextafter(1e-100, 0)
 
 _BLOCK = 1 << 18
 
@@ -123,6 +121,22 @@ class KeyValueBaseline(VectorBaseline):
     domain: SparseTernary
     epsilon: Fraction
     delta: Fraction
+
+    def _checked(
+        self,
+        n: object,
+        domain: object,
+        epsilon: object,
+        delta: object,
+        local_epsilon: object,
+        min_honest: object,
+    ) -> tuple[int, int, Fraction, Fraction, Fraction | None]:
+        """Check what all of them are made of: return users, honest ones, and the guarantee."""
+        checked_domain(domain)
+        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
+        alone = min_honest is None and not small  # a message that nobody else need hide
+        users, honest = self._checked_users(n, 1 if alone else min_honest)
+        return users, honest, eps, small, most
 
     # What each protocol defines
 

@@ -32,8 +32,6 @@ from ikos.shuffling import ORDERS
 from ikos.vectors.domains import SparseTernary
 from ikos.vectors.key_values import (
     KeyValueBaseline,
-    checked_budget,
-    checked_domain,
     events_of,
     exactly_sparse,
 )
@@ -115,10 +113,8 @@ class PCKVGRR(KeyValueBaseline):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        checked_domain(domain)
-        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
-        users, honest = self._checked_users(
-            n, 1 if min_honest is None and not small else min_honest
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
         )
         own = 1 if choice("sampling", sampling, SAMPLINGS) == "published" else domain.sparsity
         k = Fraction(2 * domain.dimension, own)
@@ -248,10 +244,8 @@ class PCKVUE(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        checked_domain(domain)
-        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
-        users, honest = self._checked_users(
-            n, 1 if min_honest is None and not small else min_honest
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
         )
         q = raised(eps, small, honest, most_local=most)
         self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, q=q)

@@ -24,7 +24,7 @@ from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
 from ikos.results import Cost
 from ikos.vectors.domains import SparseTernary
-from ikos.vectors.key_values import KeyValueBaseline, checked_budget, checked_domain
+from ikos.vectors.key_values import KeyValueBaseline
 
 __all__ = ["PrivKV"]
 
@@ -81,10 +81,8 @@ class PrivKV(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        checked_domain(domain)
-        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
-        users, honest = self._checked_users(
-            n, 1 if min_honest is None and not small else min_honest
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
         )
         gamma = set_response_gamma(eps, small, honest, ANSWERS, most_local=most)
         self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, gamma=gamma)

@@ -153,7 +153,7 @@ def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_arrays_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ARRAY", 10)
+    monkeypatch.setattr("ikos.protocols.flooding.MAX_ARRAY", 10)
     with pytest.raises(ValueError, match="use run or sent"):
         small().randomize(np.ones(6), DeterministicRandom(9))
 
