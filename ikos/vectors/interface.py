@@ -26,7 +26,6 @@ from ikos.vectors.domains import Domain
 
 __all__ = [
     "Band",
-    "Chebyshev",
     "VectorBaseline",
     "VectorError",
     "VectorProtocol",
@@ -38,28 +37,6 @@ BLOCK = 1 << 21
 
 MAX_ENTRIES = 1 << 28
 """Most entries of an array of messages."""
-
-
-@dataclass(frozen=True)
-class Chebyshev:
-    """An error of which only the mean square is known.
-
-    Parameters
-    ----------
-    mean_square : float
-        Bound on it.
-
-    Examples
-    --------
-    >>> Chebyshev(4.0).half_width(0.01)
-    20.0
-    """
-
-    mean_square: float
-
-    def half_width(self, miss: float) -> float:
-        """Return t such that the error exceeds t in absolute value with probability <= miss."""
-        return math.sqrt(self.mean_square / miss)
 
 
 @dataclass(frozen=True)
