@@ -24,7 +24,7 @@ from ikos.shuffling import View
 __all__ = ["BinaryRandomizedResponse"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class BinaryRandomizedResponse(ShuffledBits):
     """Binary randomized response: one shuffled bit per user.
 

@@ -32,6 +32,13 @@ class BitProtocol(Baseline):
     gamma: Fraction
 
     @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.bounds}, bits ({self._bits} of each user) answered at random with probability "
+            f"{float(self.gamma):.4g}"
+        )
+
+    @property
     def _bits(self) -> int:
         """r, how many bits each user sends."""
         return 1

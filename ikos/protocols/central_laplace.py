@@ -28,7 +28,7 @@ FINE = 1 << 32
 MAX_PRECISION = 1 << 32
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class CentralDiscreteLaplace(Baseline):
     """Central discrete Laplace: the best that can be hoped for, with a curator whom all trust.
 
@@ -85,6 +85,10 @@ class CentralDiscreteLaplace(Baseline):
     def min_honest(self) -> int:  # type: ignore[override]
         """One: the guarantee does not depend on the other users."""
         return 1
+
+    @property
+    def _particulars(self) -> str:
+        return f"{self.bounds}, precision={self.precision}"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -146,7 +150,7 @@ class CentralDiscreteLaplace(Baseline):
         return Fraction(int(view.columns[0][1]), self.precision)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class CentralLaplace(CentralDiscreteLaplace):
     """Central Laplace: the sum of reals plus noise of scale 1 / epsilon, by a trusted curator.
 

@@ -52,7 +52,7 @@ def default_steps(central: Fraction, users: int) -> int:
     return min(MAX_STEPS, max(1, math.ceil(math.sqrt(square))))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class CorrelatedNoise(Baseline):
     """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
 
@@ -167,6 +167,10 @@ class CorrelatedNoise(Baseline):
             noise=noise,
             bounds=bounds,
         )
+
+    @property
+    def _particulars(self) -> str:
+        return f"{self.bounds}, precision={self.precision}, {self.flooding} floods"
 
     @property
     def guarantee(self) -> Guarantee:

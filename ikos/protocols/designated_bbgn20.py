@@ -24,7 +24,7 @@ from ikos.summation.private_sum import checked_modulus, checked_precision
 __all__ = ["DesignatedNoise"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class DesignatedNoise(NoiseOverSecureSum):
     """One designated user adds all of the noise; everybody's values are summed securely.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from ikos.shuffling import View
 __all__ = ["DigitProtocol"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class DigitProtocol(Baseline):
     """A value's digits, each through randomized response and a shuffler (BBGN20, Section 4).
 
@@ -172,11 +171,10 @@ class DigitProtocol(Baseline):
             total += place * debias(int(answer.sum()), users, k, gamma)
         return total / digits.precision
 
-    def __repr__(self) -> str:
+    @property
+    def _particulars(self) -> str:
         gammas = ", ".join(f"{float(gamma):.4g}" for gamma in self.digits.gammas)
-        honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
         return (
-            f"<{type(self).__name__} n={self.n}{honest}, digits of {self.digits.domains} values, "
-            f"answered at random with probability ({gammas}), {self.shuffler}; "
-            f"mean squared error at most {math.ceil(10 * self.mse) / 10:g}; {self.guarantee}>"
+            f"digits of {self.digits.domains} values, answered at random with probability "
+            f"({gammas}), {self.shuffler}"
         )

@@ -26,7 +26,7 @@ __all__ = ["LocalLaplace"]
 _INT64_BITS = 64
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class LocalLaplace(LocalProtocol):
     """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
 
@@ -66,6 +66,10 @@ class LocalLaplace(LocalProtocol):
     def _rate(self) -> Fraction:
         """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
         return Fraction(1, math.ceil(FINE / self.epsilon))
+
+    @property
+    def _particulars(self) -> str:
+        return str(self.bounds)
 
     @property
     def guarantee(self) -> Guarantee:

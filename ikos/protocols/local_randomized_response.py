@@ -20,7 +20,7 @@ from ikos.shuffling import View
 __all__ = ["LocalRandomizedResponse"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class LocalRandomizedResponse(LocalProtocol, BitProtocol):
     """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts nobody.
 

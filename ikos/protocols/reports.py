@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, enough, integer, unmasked
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, at_least
 from ikos.shuffling import ORDERS, View, shuffle
 
 __all__ = ["MAX_USERS", "Reports"]
@@ -34,6 +34,11 @@ class Reports(ABC):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
 
+    @property
+    @abstractmethod
+    def mse(self) -> float:
+        """Bound on the mean squared error of the sum of all n."""
+
     @abstractmethod
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
@@ -50,6 +55,18 @@ class Reports(ABC):
         if min_honest is None:
             return users, users
         return users, integer("min_honest", min_honest, low=least, high=users)
+
+    @property
+    @abstractmethod
+    def _particulars(self) -> str:
+        """What the printed form tells beside users, error and guarantee."""
+
+    def __repr__(self) -> str:
+        honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+        return (
+            f"<{type(self).__name__} n={self.n}{honest}, {self._particulars}; "
+            f"mean squared error at most {at_least(self.mse, 4)}; {self.guarantee}>"
+        )
 
     @abstractmethod
     def _users_of(self, view: View) -> int:

@@ -64,7 +64,7 @@ class Thresholded:
         return max(noise, high)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class SampleAndThreshold(Baseline):
     """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
 
@@ -147,6 +147,13 @@ class SampleAndThreshold(Baseline):
     def min_honest(self) -> int:  # type: ignore[override]
         """All: a one that is sent for certain lowers the threshold for the others."""
         return self.n
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.bounds}, sampled with probability {float(self.sampling):.4g}, threshold "
+            f"{self.threshold}"
+        )
 
     @property
     def guarantee(self) -> Guarantee:

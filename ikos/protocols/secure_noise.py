@@ -12,7 +12,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import floating, integer
+from ikos._validation import floating, integer, quote
 from ikos.accuracy import Noise, standard_error
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
@@ -144,6 +144,13 @@ class NoiseOverSecureSum(Baseline):
     precision: int
     messages: MessageCount
     secure_sum: SecureSum
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.bounds}, precision={self.precision}, q={quote(self.secure_sum.q)}, "
+            f"{self.messages.total} messages of each user"
+        )
 
     @abstractmethod
     def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:

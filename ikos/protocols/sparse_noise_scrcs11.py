@@ -90,7 +90,7 @@ class SparseLaw:
         return chernoff(both, miss, float(self.rate) * (1 - 1e-12))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class SparseNoise(NoiseOverSecureSum):
     """A few random users add whole noise variables; everybody's values are summed securely.
 

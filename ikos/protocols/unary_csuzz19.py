@@ -42,7 +42,7 @@ def default_messages(epsilon: Fraction, n: int) -> int:
     return min(math.ceil(float(epsilon) * math.sqrt(n)), MAX_BITS // n)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class UnaryEncoding(ShuffledBits):
     """Unary encoding: each user sends x in [0, 1] as about x r ones among r shuffled bits.
 

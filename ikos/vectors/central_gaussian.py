@@ -53,7 +53,7 @@ class Subgaussian:
         return math.sqrt(2 * self.proxy * math.log(2 / miss))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class CentralGaussian(VectorBaseline):
     """Central discrete Gaussian: the best there is to hope for, with a curator whom all trust.
 
@@ -149,6 +149,13 @@ class CentralGaussian(VectorBaseline):
     def min_honest(self) -> int:  # type: ignore[override]
         """One: the guarantee does not depend on the other users."""
         return 1
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, precision={self.encoding.precision}, noise of variance "
+            f"{float(self.variance):.4g} in steps"
+        )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -193,7 +193,7 @@ def respond_in_sets(
     return result
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Collision(KeyValueBaseline):
     """The Collision mechanism of WLQDLY21: one hashed event of each user, or a random value.
 
@@ -286,6 +286,13 @@ class Collision(KeyValueBaseline):
             delta=small,
             t=found.t,
             gamma=found.gamma,
+        )
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, hashed to {self.t} values, answered at random with probability "
+            f"{float(self.gamma):.4g}"
         )
 
     @property

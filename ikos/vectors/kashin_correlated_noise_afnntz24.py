@@ -102,7 +102,7 @@ def _plan(
     return _Plan(g, local, each, steps or high)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class KashinCorrelatedNoise(CoefficientSums):
     """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
 
@@ -280,6 +280,13 @@ class KashinCorrelatedNoise(CoefficientSums):
             frame=frame,
             domain=domain,
             releases=times,
+        )
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, {self.coefficients} coefficients sampled with probability "
+            f"{float(self.sampling):.4g}, precision={self.precision}, {self.flooding} floods"
         )
 
     @property

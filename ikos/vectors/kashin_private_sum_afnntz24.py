@@ -14,7 +14,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import down, integer, up
+from ikos._validation import down, integer, quote, up
 from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
@@ -51,7 +51,7 @@ SECRECY_SHARE = Fraction(1, 100)
 """The part of delta for what shares of secure sums give away."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class KashinPrivateSum(CoefficientSums):
     """Vectors of bounded norm by a private secure sum of each coefficient.
 
@@ -194,6 +194,13 @@ class KashinPrivateSum(CoefficientSums):
             frame=frame,
             domain=domain,
             releases=times,
+        )
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, {self.coefficients} coefficients, precision={self.precision}, "
+            f"q={quote(self.modulus)}, {self.messages.total} messages of each"
         )
 
     @property

@@ -60,7 +60,7 @@ def _one_event(
     return drawn, events[starts[drawn] + number[drawn]]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class PCKVGRR(KeyValueBaseline):
     """PCKV with randomized response: one of the user's own signed keys, or any of all 2d.
 
@@ -129,6 +129,12 @@ class PCKVGRR(KeyValueBaseline):
         )
 
     @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, an event answered at random with probability {float(self.gamma):.4g}"
+        )
+
+    @property
     def variances(self) -> SupportVariances:
         """Variances of one user's part of the estimates."""
         return pckv_grr_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
@@ -189,7 +195,7 @@ class PCKVGRR(KeyValueBaseline):
         return np.asarray((seen - expected) * self._scale, dtype=np.float64)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class PCKVUE(KeyValueBaseline):
     """PCKV with optimized unary encoding: one of the user's own signed keys as one of 2d bits.
 
@@ -249,6 +255,10 @@ class PCKVUE(KeyValueBaseline):
         )
         q = raised(eps, small, honest, most_local=most)
         self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, q=q)
+
+    @property
+    def _particulars(self) -> str:
+        return f"{self.domain}, bits raised with probability {float(self.q):.4g}"
 
     @property
     def variances(self) -> SupportVariances:

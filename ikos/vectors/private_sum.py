@@ -499,12 +499,11 @@ class PrivateVectorSum(VectorBaseline):
         result = self._result(self._decoded(sums, values.shape[0]), values.shape[0])
         return replace(result, guarantee=result.guarantee.of_run(source))
 
-    def __repr__(self) -> str:
-        extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
-        if self.secure_sum.corrupt_shufflers:
-            extras += f", corrupt_shufflers={self.secure_sum.corrupt_shufflers}"
+    @property
+    def _particulars(self) -> str:
+        corrupt = self.secure_sum.corrupt_shufflers
+        trust = f", corrupt_shufflers={corrupt}" if corrupt else ""
         return (
-            f"<PrivateVectorSum n={self.n}{extras}, {self.domain}, precision={self.precision}, "
-            f"q={quote(self.modulus)}, {self.secure_sum.shuffler}: {self.layout}; "
-            f"{self.guarantee}>"
+            f"{self.domain}, precision={self.precision}, q={quote(self.modulus)}{trust}, "
+            f"{self.secure_sum.shuffler}: {self.layout}"
         )

@@ -32,7 +32,7 @@ ANSWERS = 3
 """0 for no value, 1 for +1, 2 for -1."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class PrivKV(KeyValueBaseline):
     """PrivKV: what a user has at one random key, by randomized response on three answers.
 
@@ -86,6 +86,13 @@ class PrivKV(KeyValueBaseline):
         )
         gamma = set_response_gamma(eps, small, honest, ANSWERS, most_local=most)
         self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, gamma=gamma)
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, a coordinate answered at random with probability "
+            f"{float(self.gamma):.4g}"
+        )
 
     @property
     def variances(self) -> SupportVariances:

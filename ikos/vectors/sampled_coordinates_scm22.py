@@ -492,14 +492,12 @@ class SampledCoordinates(VectorBaseline):
         shaped.setflags(write=False)
         return TensorResult(shaped, flat.users, flat.domain, flat.guarantee, flat.cost, flat.error)
 
-    def __repr__(self) -> str:
-        honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+    @property
+    def _particulars(self) -> str:
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
         return (
-            f"<{type(self).__name__} n={self.n}{honest}, {many} of {self.dimension}, "
-            f"{self.precision + 1} values answered at random with probability "
-            f"{float(self.gamma):.4g}; mean squared error at most {self.mse:.4g}; "
-            f"{self.guarantee}>"
+            f"{many} of {self.dimension}, {self.precision + 1} values answered at random with "
+            f"probability {float(self.gamma):.4g}"
         )
 
 

@@ -390,12 +390,11 @@ class SingleMessageGrid(VectorBaseline):
             totals.append(self.box.total(steps / self.levels, users))
         return np.array(totals)
 
-    def __repr__(self) -> str:
-        honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+    @property
+    def _particulars(self) -> str:
         return (
-            f"<SingleMessageGrid n={self.n}{honest}, {self.domain}, {self.levels} steps of each "
-            f"coordinate, a random point with probability {float(self.gamma):.4g}; mean squared "
-            f"error at most {self.mse:.4g}; {self.guarantee}>"
+            f"{self.domain}, {self.levels} steps of each coordinate, a random point with "
+            f"probability {float(self.gamma):.4g}"
         )
 
 

@@ -483,8 +483,8 @@ def test_objects_are_values(case: Case) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(protocol, field.name, None)
     text = repr(protocol)
-    assert type(protocol).__name__ in text
-    assert " at 0x" not in text
+    assert text.startswith(f"<{type(protocol).__name__} n={case.few}")
+    assert "Fraction(" not in text
 
 
 def test_fields_are_held_by_the_object_and_have_no_defaults(case: Case) -> None:

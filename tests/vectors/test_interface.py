@@ -313,4 +313,7 @@ def test_protocols_are_public_parameters_alone(case: Case) -> None:
     for other in (copy.copy(protocol), pickle.loads(pickle.dumps(protocol))):
         assert other.guarantee == protocol.guarantee
         assert other.mse == protocol.mse
-    assert str(case.few) in repr(protocol)
+    text = repr(protocol)
+    assert text.startswith(f"<{type(protocol).__name__} n={case.few}")
+    assert "; mean squared error at most " in text
+    assert "Fraction(" not in text
