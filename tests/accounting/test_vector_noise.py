@@ -17,13 +17,13 @@ from ikos.accounting.vector_noise import (
     METHODS,
     Sensitivity,
     Shift,
-    _composition_delta,
     best_rate,
     gaussian_delta,
     gaussian_variance,
     laplace_delta,
     laplace_rate,
 )
+from ikos.accounting.vector_noise.responses import composition_delta
 
 ONES = Sensitivity(linf=1)
 
@@ -45,7 +45,7 @@ def exact_composition(epsilon: float, each: float, count: int) -> Any:
     ("each", "count"), [(0.5, 1), (0.3, 7), (0.05, 200), (2.5, 40), (1e-3, 90)]
 )
 def test_composition_is_exact_and_rounded_up(epsilon: float, each: float, count: int) -> None:
-    found = _composition_delta(Fraction(epsilon), Fraction(each), count)
+    found = composition_delta(Fraction(epsilon), Fraction(each), count)
     true = exact_composition(epsilon, each, count)
     assert true <= found <= true * (1 + 1e-7) + mpmath.mpf(10) ** -300
 
