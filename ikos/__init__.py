@@ -29,7 +29,19 @@ from ikos.shuffling import View
 from ikos.summation import PrivateSum, SecureSum
 
 if TYPE_CHECKING:
-    from ikos import accounting, attacks, graphs, protocols, testing, vectors
+    from ikos import (
+        accounting,
+        attacks,
+        cluster,
+        datasets,
+        graphs,
+        parties,
+        plots,
+        protocols,
+        tables,
+        testing,
+        vectors,
+    )
 
 __version__ = "0.1.0"
 
@@ -43,20 +55,28 @@ __all__ = [
     "__version__",
     "accounting",
     "attacks",
+    "cluster",
     "counts",
+    "datasets",
     "graphs",
     "message_count",
     "noise",
+    "parties",
+    "plots",
     "private_message_count",
     "protocols",
     "security_level",
     "statistics",
+    "tables",
     "testing",
     "vectors",
 ]
 
 
-_LATER = ("accounting", "attacks", "graphs", "protocols", "testing", "vectors")
+_LATER = (
+    "accounting", "attacks", "cluster", "datasets", "graphs", "parties", "plots", "protocols",
+    "tables", "testing", "vectors",
+)  # fmt: skip
 """Modules that are imported when they are first used: few programs need all of them."""
 
 
@@ -64,7 +84,10 @@ def __getattr__(name: str) -> ModuleType:
     """Import a module of `_LATER`."""
     if name in _LATER:
         return importlib.import_module(f"ikos.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
+        "ikos.protocols and ikos.vectors"
+    )
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import ikos
 
 
@@ -15,6 +17,11 @@ def test_every_name_is_there_and_shown() -> None:
     names, missing = (line.split() for line in ran.stdout.splitlines())
     assert names == sorted(ikos.__all__)
     assert set(missing) == {"False"}
+
+
+def test_a_name_that_is_elsewhere_is_not_found_here() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'RecursiveSum'; .* ikos\.protocols"):
+        _ = ikos.RecursiveSum  # type: ignore[attr-defined]
 
 
 def test_importing_takes_no_extra_and_no_heavy_module() -> None:
