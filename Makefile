@@ -15,14 +15,14 @@ help: ## what can be done
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
-demo: .venv/installed-parquet ## a private sum and mean of real data
+demo: .venv/installed-parquet,plot ## a private sum and mean of real data
 	$(BIN)/ikos demo
 
 demo-parties: .venv/installed-parties ## a private sum between programs on this machine
 	$(BIN)/python -m ikos.cli.demo_parties
 
-notebooks: .venv/installed-notebooks ## the notebooks, in a browser
-	$(BIN)/jupyter lab notebooks
+notebooks: .venv/installed-notebooks ## the notebooks, in a browser; as root: JUPYTER=--allow-root
+	$(BIN)/jupyter lab $(JUPYTER) notebooks
 
 test: .venv/installed-test ## the quick tests, on two processes
 	$(PYTEST) -m "not slow" -n 2
