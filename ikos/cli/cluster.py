@@ -1,4 +1,4 @@
-"""Options that put work on a cluster, and the connection to it."""
+"""The connection to a cluster that the command line asks for."""
 
 from __future__ import annotations
 
@@ -8,28 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ikos.cli.types import Whole
-from ikos.cluster.processes import MAX_WORKERS
-
 if TYPE_CHECKING:
     from ikos.cluster import Cluster
 
-__all__ = ["connected", "scheduler_option", "workers_option"]
-
-workers_option = click.option(
-    "--workers",
-    type=Whole(low=1, high=MAX_WORKERS),
-    metavar="INTEGER",
-    help="Work in so many processes of Dask on this machine [in none: all cores as they are]. "
-    "Needs the extra 'cluster'.",
-)
-
-scheduler_option = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Work on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the extra "
-    "'cluster'.",
-)
+__all__ = ["connected"]
 
 
 @contextmanager

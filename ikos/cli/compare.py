@@ -23,9 +23,10 @@ from ikos.cli.compare_report import (
     counted,
     no_protocol,
 )
-from ikos.cli.errors import Command, problem
-from ikos.cli.output import print_json, print_text, progress
-from ikos.cli.types import BOUND, DELIMITER, DELTA, EPSILON, HONEST, PLOT, Honest, Key, Whole
+from ikos.cli.errors import Command, problem, unwritten
+from ikos.cli.options import FIGURE, check_bounds, check_column, option
+from ikos.cli.output import print_json, print_text, progress, warn
+from ikos.cli.types import TABLE, Honest, Key, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,11 +39,18 @@ __all__ = ["command"]
 EXAMPLES = """\b
 Examples
   ikos compare --users 10^4 --epsilon 1 --delta 1e-8
-  ikos compare --users 10^6 --epsilon 1 --protocol private-sum \\
-      --protocol privacy-blanket --plot compare.png
-  ikos compare --data people.csv --column age --lower 0 --upper 100 \\
-      --epsilon 1 --delta 1e-9
+  ikos compare --users 10^6 --epsilon 1 \\
+      --protocol private-sum --protocol privacy-blanket \\
+      --plot compare.png
+  ikos compare --data people.csv --column age \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
+
+SECTIONS = {
+    "users": "What to compare",
+    "file": "On data",
+    "plot": "Output",
+}
 
 MOST_USERS = 10**9
 RUNS = 20
@@ -65,59 +73,44 @@ def keys() -> list[str]:
     return [contender.key for contender in CONTENDERS]
 
 
-@click.command("compare", cls=Command, epilog=EXAMPLES)
-@click.option(
-    "--users", type=Whole(low=1, high=MOST_USERS), help="How many, e.g. 10^6; or give --data."
+@click.command(
+    "compare",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    needs=("ikos.protocols", "ikos.tables", "ikos.testing"),
 )
-@click.option(
-    "--epsilon",
-    required=True,
-    type=EPSILON,
-    help="Privacy budget, e.g. 1; smaller is more private.",
+@option(
+    "--users",
+    type=Whole(low=1, high=MOST_USERS),
+    help="How many users there are, e.g. 1000 or 10^6; or give --data.",
 )
-@click.option("--delta", type=DELTA, help="Privacy failure probability, e.g. 1e-9 [1/users^2].")
-@click.option("--lower", type=BOUND, help="Public lower bound of the values [0 without --data].")
-@click.option("--upper", type=BOUND, help="Public upper bound of the values [1 without --data].")
-@click.option(
-    "--min-honest",
-    type=HONEST,
-    help="How many users are honest at least, e.g. 800000 or 80% [all of them].",
-)
-@click.option(
-    "--protocol",
-    "protocols",
-    type=Key(keys),
-    multiple=True,
-    help="Only this one, as the table calls it; can be given many times [all].",
-)
-@click.option(
+@option("--min-honest")
+@option("--epsilon", required=True)
+@option("--delta", shown="1/users^2")
+@option("--lower", shown="0 without --data")
+@option("--upper", shown="1 without --data")
+@option("--protocol", "protocols", type=Key(keys))
+@option(
     "--data",
     "file",
-    metavar="FILE",
-    help="Also run every protocol on a column of this file, CSV or Parquet, a row per user, and "
-    "print how far off it is, which is NOT private.",
+    type=TABLE,
+    help="Also run every protocol on a column of values, a CSV or Parquet file with a row per "
+    "user or a folder of such files, and print how far off it is, which is NOT private.",
 )
-@click.option("--column", metavar="NAME", help="Its name, or number with --no-header.")
-@click.option("--no-header", is_flag=True, help="The file has no header line.")
-@click.option("--delimiter", type=DELIMITER, help=r"Between cells [,]; \t for tabs.")
-@click.option(
-    "--on-out-of-range",
-    type=click.Choice(["reject", "clamp"]),
-    help="Refuse values outside the bounds [default], or move them to the nearest bound.",
+@option("--column")
+@option("--no-header")
+@option("--delimiter")
+@option("--on-out-of-range")
+@option(
+    "--runs",
+    type=Whole(low=1, high=MOST_RUNS),
+    shown=str(RUNS),
+    help="Runs of each protocol on the data.",
 )
-@click.option(
-    "--runs", type=Whole(low=1, high=MOST_RUNS), help=f"Of each protocol on the data [{RUNS}]."
-)
-@click.option(
-    "--seed", type=Whole(), help="Draw the same each time; any number [secure randomness]."
-)
-@click.option(
-    "--plot",
-    type=PLOT,
-    help="Also plot the errors against messages and bits, e.g. --plot compare.png; or .svg, .pdf. "
-    "Needs matplotlib (the extra 'plot').",
-)
-@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@option("--seed")
+@option("--plot", help=FIGURE.format("the errors against messages and bits"))
+@option("--json", "json")
 def command(
     users: int | None,
     epsilon: Fraction,
@@ -154,9 +147,9 @@ def command(
             if value is not None:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --data")
         if users is None:
-            raise click.UsageError("give --users, or --data, a file with a row for each")
+            raise click.UsageError("give --users, or --data, a table with a row for each")
         low, high, data = 0.0 if lower is None else lower, 1.0 if upper is None else upper, None
-        _check_bounds(low, high)
+        check_bounds(low, high)
     else:
         for name, needed in (("column", column), ("lower", lower), ("upper", upper)):
             if needed is None:
@@ -165,7 +158,7 @@ def command(
         assert lower is not None
         assert upper is not None
         low, high = lower, upper
-        _check_bounds(low, high)
+        check_bounds(low, high)
         data = Data(file, column, on_out_of_range == "clamp", runs or RUNS, seed)
         values, moved = _values(data, low, high, header=not no_header, delimiter=delimiter or ",")
         if users is not None and users != values.size:
@@ -200,16 +193,11 @@ def command(
                 "of what they were moved to"
             )
     for warning in warnings:
-        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+        warn(warning)
     if json:
         print_json(as_json(asked, lines, data, plot, warnings))
     else:
         print_text(as_text(asked, lines, data, plot))
-
-
-def _check_bounds(lower: float, upper: float) -> None:
-    if not lower < upper:
-        raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
 
 
 def _values(
@@ -220,10 +208,7 @@ def _values(
 
     from ikos.tables import read_column
 
-    if not header and not data.column.isdigit():
-        raise click.UsageError(
-            f"with --no-header, --column is a number counted from 1, got {data.column!r}"
-        )
+    check_column(data.column, header=header)
     with progress("reading") as shown:
         values = read_column(
             data.file, data.column, header=header, delimiter=delimiter, progress=shown
@@ -294,5 +279,4 @@ def _plot(path: Path, asked: Asked, lines: list[Line[Row]]) -> None:
     try:
         save(figure, path)
     except OSError as error:
-        reason = (error.strerror or "output error").lower()
-        raise click.UsageError(f"cannot write {str(path)!r}: {reason}") from None
+        raise unwritten(path, error) from None

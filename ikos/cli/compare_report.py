@@ -47,7 +47,6 @@ import click
 from ikos import __version__
 from ikos.cli.errors import in_options
 from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
-from ikos.results import at_least, at_most, percent
 
 if TYPE_CHECKING:
     from ikos.protocols import Measurement
@@ -93,6 +92,8 @@ class Asked:
     @property
     def title(self) -> str:
         """What is compared."""
+        from ikos.results import at_least
+
         return (
             f"Protocols for the sum of {power_text(self.users)} {self.what} with "
             f"({float(self.epsilon):.6g}, {at_least(float(self.delta), 3)})-differential privacy"
@@ -274,6 +275,8 @@ def _notes(lines: Sequence[Line[Any]]) -> dict[str, str]:
 
 
 def _table(lines: Sequence[Line[Any]], notes: dict[str, str], users: int) -> list[str]:
+    from ikos.results import at_least
+
     cells = [
         ["", "messages", "bits", "MSE", "RMSE", "one", ""],
         ["", "per user", "/user", "of sum", "of mean", "user", "delta"],
@@ -300,6 +303,8 @@ def _table(lines: Sequence[Line[Any]], notes: dict[str, str], users: int) -> lis
 
 def _measured(lines: Sequence[Line[Any]], data: Data) -> list[str]:
     """Return what was measured beside what is predicted."""
+    from ikos.results import percent
+
     run = [line for line in lines if line.measured is not None]
     runs = f"{data.runs:,} run{'s' * (data.runs > 1)}"
     text = [
@@ -371,6 +376,8 @@ def _bound(value: float) -> str:
 
 def _figures(value: float, rounded: Callable[[float], int]) -> str:
     """Return a number to three digits or more, in at most 8 characters."""
+    from ikos.results import at_least, at_most
+
     if 1000 <= value < 10**6:
         return f"{rounded(value):,}"
     if rounded is round:

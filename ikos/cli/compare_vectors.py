@@ -13,9 +13,10 @@ import click
 
 from ikos.cli.budget import usual_delta, weak
 from ikos.cli.compare_report import Asked, Line, as_json, as_text, counted, no_protocol
-from ikos.cli.errors import Command
-from ikos.cli.output import print_json, print_text, progress
-from ikos.cli.types import BOUND, DELTA, EPSILON, HONEST, PLOT, Honest, Key, Whole
+from ikos.cli.errors import Command, unwritten
+from ikos.cli.options import FIGURE, option
+from ikos.cli.output import print_json, print_text, progress, warn
+from ikos.cli.types import BOUND, Honest, Key, Name, Whole
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain, VectorRow
@@ -24,12 +25,16 @@ __all__ = ["command"]
 
 EXAMPLES = """\b
 Examples
-  ikos compare-vectors --users 10^4 --domain ball --dimension 64 --epsilon 1
-  ikos compare-vectors --users 10^5 --domain ternary --dimension 1000 \\
-      --sparsity 10 --epsilon 1 --delta 1e-8
-  ikos compare-vectors --users 10^5 --domain categories --sizes 2,5,12 \\
-      --epsilon 1 --plot histograms.png
+  ikos compare-vectors --users 10^4 --epsilon 1 \\
+      --domain ball --dimension 64
+  ikos compare-vectors --users 10^5 --epsilon 1 \\
+      --domain ternary --dimension 1000 --sparsity 10
+  ikos compare-vectors --users 10^5 --epsilon 1 \\
+      --domain categories --sizes 2,5,12 \\
+      --plot histograms.png
 """
+
+SECTIONS = {"users": "What to compare", "domain": "The vectors", "plot": "Output"}
 
 MOST_USERS = 10**9
 NEEDED = {
@@ -69,56 +74,41 @@ def _sizes(
     return tuple(int(part) for part in parts)
 
 
-@click.command("compare-vectors", cls=Command, epilog=EXAMPLES)
-@click.option(
-    "--users", required=True, type=Whole(low=1, high=MOST_USERS), help="How many, e.g. 10^6."
+@click.command(
+    "compare-vectors",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    needs=("ikos.vectors",),
 )
-@click.option(
+@option("--users", required=True, type=Whole(low=1, high=MOST_USERS))
+@option("--min-honest")
+@option("--epsilon", required=True)
+@option("--delta", shown="1/users^2")
+@option("--protocol", "protocols", type=Key(keys), shown="all for the domain")
+@option(
     "--domain",
     required=True,
-    type=click.Choice(list(NEEDED)),
-    help="Where vectors lie: each coordinate between bounds; within a Euclidean ball; a few "
-    "entries of -1 or 1 and else 0; or an answer to each of several questions.",
+    type=Name(*NEEDED, listed=False),
+    help="Where vectors lie. box: each coordinate between bounds; ball: within a Euclidean ball; "
+    "ternary: a few entries of -1 or 1 and else 0; categories: an answer to each of several "
+    "questions.",
 )
-@click.option("--dimension", type=Whole(low=1), help="Coordinates of each vector.")
-@click.option("--lower", type=BOUND, help="Of a box: public lower bound of coordinates [0].")
-@click.option("--upper", type=BOUND, help="Of a box: public upper bound of coordinates [1].")
-@click.option("--radius", type=BOUND, help="Of a ball: the largest norm [1].")
-@click.option(
+@option("--dimension", type=Whole(low=1), help="Coordinates of each vector.")
+@option("--lower", shown="0", help="Of a box: public lower bound of the coordinates.")
+@option("--upper", shown="1", help="Of a box: public upper bound of the coordinates.")
+@option("--radius", type=BOUND, shown="1", help="Of a ball: the largest norm.")
+@option(
     "--sparsity", type=Whole(low=1), help="Of ternary vectors: how many entries are not 0 at most."
 )
-@click.option(
+@option(
     "--sizes",
     callback=_sizes,
     metavar="LIST",
     help="Of categories: how many answers each question has, e.g. 2,5,12.",
 )
-@click.option(
-    "--epsilon",
-    required=True,
-    type=EPSILON,
-    help="Privacy budget, e.g. 1; smaller is more private.",
-)
-@click.option("--delta", type=DELTA, help="Privacy failure probability, e.g. 1e-9 [1/users^2].")
-@click.option(
-    "--min-honest",
-    type=HONEST,
-    help="How many users are honest at least, e.g. 800000 or 80% [all of them].",
-)
-@click.option(
-    "--protocol",
-    "protocols",
-    type=Key(keys),
-    multiple=True,
-    help="Only this one, as the table calls it; can be given many times [all for the domain].",
-)
-@click.option(
-    "--plot",
-    type=PLOT,
-    help="Also plot the errors against messages and bits, e.g. --plot compare.png; or .svg, .pdf. "
-    "Needs matplotlib (the extra 'plot').",
-)
-@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@option("--plot", help=FIGURE.format("the errors against messages and bits"))
+@option("--json", "json")
 def command(
     users: int,
     domain: str,
@@ -159,10 +149,13 @@ def command(
         from ikos.plots import save
         from ikos.plots.protocols import protocols_figure
 
-        save(protocols_figure([line.row for line in lines], asked.title), plot)
+        try:
+            save(protocols_figure([line.row for line in lines], asked.title), plot)
+        except OSError as error:
+            raise unwritten(plot, error) from None
     warnings = weak(epsilon, asked.delta, users)
     for warning in warnings:
-        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+        warn(warning)
     if json:
         print_json(as_json(asked, lines, None, plot, warnings))
     else:
@@ -173,12 +166,12 @@ def _domain(name: str, given: dict[str, Any]) -> tuple[Domain, str]:
     """Return where vectors lie, and that in words; refuse options that are for another domain."""
     from ikos.vectors import Ball, Box, Categories, SparseTernary
 
-    for option, value in given.items():
-        if value is None and option in NEEDED[name]:
-            raise click.UsageError(f"--domain {name} needs --{option}")
-        if value is not None and option not in NEEDED[name] + ALLOWED[name]:
-            raise click.UsageError(f"--{option} is not for --domain {name}")
-    options = {option: value for option, value in given.items() if value is not None}
+    for key, value in given.items():
+        if value is None and key in NEEDED[name]:
+            raise click.UsageError(f"--domain {name} needs --{key}")
+        if value is not None and key not in NEEDED[name] + ALLOWED[name]:
+            raise click.UsageError(f"--{key} is not for --domain {name}")
+    options = {key: value for key, value in given.items() if value is not None}
     if name == "box":
         box = Box(**options)
         return box, f"of {box.dimension:,} coordinates in [{box.lower:.6g}, {box.upper:.6g}]"

@@ -13,6 +13,7 @@ from fractions import Fraction
 import click
 
 from ikos.cli.errors import Command
+from ikos.cli.options import JSON, option
 from ikos.cli.output import bold, power_text, print_json, print_text
 
 __all__ = ["command"]
@@ -22,8 +23,20 @@ EPSILON = "1"
 DELTA = "1e-6"  # below 1 / 944^2
 
 
-@click.command("demo", cls=Command, epilog="\b\nExample\n  ikos demo")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+EXAMPLES = """\b
+Examples
+  ikos demo
+  ikos demo --json
+"""
+
+
+@click.command(
+    "demo",
+    cls=Command,
+    epilog=EXAMPLES,
+    needs=("ikos.summation", "ikos.tables", "ikos.work", "ikos.cli.release"),
+)
+@option(*JSON)
 def command(as_json: bool) -> None:
     """Run a private sum on real data that comes with the package.
 

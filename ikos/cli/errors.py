@@ -1,22 +1,32 @@
-"""From exceptions to one line in the words of the command line."""
+"""Commands that answer a mistake by one line, and exceptions in the words of the command line."""
 
 from __future__ import annotations
 
+import importlib
 import re
 import signal
 import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
+from ikos.cli import end_at_once
+from ikos.cli.output import Quiet, print_text
+
 __all__ = [
     "Command",
+    "Group",
     "Interrupted",
     "Quiet",
+    "clipped",
     "in_options",
     "leave_interrupts",
     "one_line",
     "problem",
+    "unbroken",
+    "unwritten",
 ]
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
@@ -62,25 +72,167 @@ class Interrupted(Exception):  # noqa: N818
         self.said = said
 
 
-class Quiet(Exception):  # noqa: N818
-    """The end of the program without a word."""
+class _Mistakes(click.Command):
+    """What commands and groups of them have in common: usage errors, and help."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments, each option once."""
+        given = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # the parser does not say whose mistake it is
+            raise
+        if not ctx.resilient_parsing:
+            self._once(ctx, given)
+        return rest
+
+    def _once(self, ctx: click.Context, given: list[str]) -> None:
+        """Refuse an option that is given again: of two budgets none may win in silence."""
+        seen = set()
+        for param in self.make_parser(ctx).parse_args(given)[2]:
+            if not isinstance(param, click.Option) or param.multiple:
+                continue
+            if param.name in seen and not (param.is_flag and not param.secondary_opts):
+                names = " and ".join(map(repr, [*param.opts, *param.secondary_opts]))
+                raise click.UsageError(f"option {names} can be given only once", ctx)
+            seen.add(param.name)
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help, with `unbroken` texts as they were."""
+        return super().get_help(ctx).replace("\N{NO-BREAK SPACE}", " ").replace(_HYPHEN, "-")
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option, which prints as results are printed: whole, or with one line."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _print_help
+        return option
 
 
-class Command(click.Command):
-    """A command whose mistakes become usage errors."""
+def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        print_text([ctx.get_help()])
+        ctx.exit()
+
+
+class Command(_Mistakes):
+    """A command whose mistakes become usage errors.
+
+    Parameters
+    ----------
+    sections : mapping, optional
+        Headings of the help, each by the name of the first option under it.
+    needs : sequence of str, optional
+        Modules to be imported before it is called. Until then Ctrl-C ends the program at once.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        sections: Mapping[str, str] | None = None,
+        needs: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self.sections = dict(sections or {})
+        self.needs = tuple(needs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what the library refuses as a usage error."""
         try:
+            for module in self.needs:
+                importlib.import_module(module)
+            _take_interrupts()
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
         except MISTAKES as error:
             raise click.UsageError(problem(error), ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the headings, all aligned."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        heading = "Options"
+        for param in self.get_params(ctx):
+            heading = self.sections.get(str(param.name), heading)
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections.setdefault(heading, []).append(record)
+        names = [name for rows in sections.values() for name, _ in rows]
+        width = min(_WIDEST, max(map(len, names), default=0))
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows], _WIDEST)
+
+
+_WIDEST = 28
+"""Of the names of options beside which there is room for help."""
+
+
+class Group(_Mistakes, click.Group):
+    """Commands, in the order in which they were made, with their help where none is named."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{"invoke_without_command": True, **options})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, or say which there are."""
+        result = super().invoke(ctx)
+        if ctx.invoked_subcommand is None:
+            print_text([ctx.get_help()])
+        return result
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Name all commands."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or say which there are."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            names = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(
+                f"there is no command {clipped(args[0])}; the commands are {names}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the commands do, each summary whole."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, command.get_short_help_str(limit=1000))
+                    for name, command in found
+                    if command is not None
+                ]
+            )
+
+
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+_LONGEST = 30
+
+
+def unbroken(text: str) -> str:
+    """Return a short text of the help that stays on one line."""
+    if len(text) > _LONGEST:
+        return text
+    return text.replace(" ", "\N{NO-BREAK SPACE}").replace("-", _HYPHEN)
+
+
+def clipped(text: str, most: int = 60) -> str:
+    """Return a text as messages quote it, by default never longer than a short line."""
+    shown = repr(text)
+    return shown if len(shown) <= most else shown[: most - 4] + "...'"
+
+
+def _take_interrupts() -> None:
+    """Let Ctrl-C be an exception again: there is something to be said when it comes."""
+    with suppress(ValueError):  # not the main thread's to say
+        if signal.getsignal(signal.SIGINT) is end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def leave_interrupts() -> None:
@@ -96,14 +248,20 @@ def problem(error: BaseException) -> str:
     if isinstance(error, ImportError) and error.name in _EXTRAS:
         extra = _EXTRAS[error.name]
         return f"this needs the extra {extra!r}: pip install 'ikos[{extra}]'"
-    if isinstance(error, OSError) and error.filename is not None:
-        reason = (error.strerror or "an error").lower()
-        return f"{str(error.filename)!r} cannot be read: {reason}"
-    if isinstance(error, OSError):  # no file's, so a stream's
-        return f"cannot write the output: {(error.strerror or 'output error').lower()}"
+    if isinstance(error, OSError) and error.strerror:
+        # not what failed, which an error does not say: reading, writing, or finding it
+        names = [clipped(str(name), 300) for name in (error.filename, error.filename2) if name]
+        reason = error.strerror.lower()
+        return f"{' and '.join(names)}: {reason}" if names else reason
     if isinstance(error, OverflowError):
         return "a number is too large or too small to compute with"
     return in_options(str(error)) or type(error).__name__
+
+
+def unwritten(path: object, error: OSError) -> click.UsageError:
+    """Return the usage error for a file that cannot be written."""
+    reason = (error.strerror or "output error").lower()
+    return click.UsageError(f"cannot write {str(path)!r}: {reason}")
 
 
 def in_options(message: str) -> str:

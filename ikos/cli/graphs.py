@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.cluster import connected, scheduler_option
-from ikos.cli.errors import Command, Interrupted, Quiet
-from ikos.cli.output import print_json, print_text, progress
-from ikos.cli.types import MODULUS, NAME, PLOT, Decimal, Whole
-from ikos.cluster.processes import MAX_WORKERS, interrupts_held
+from ikos.cli.cluster import connected
+from ikos.cli.errors import Command, Interrupted, unwritten
+from ikos.cli.options import FIGURE, option
+from ikos.cli.output import Quiet, complain, print_json, print_text, progress
+from ikos.cli.types import Name, Whole
 
 if TYPE_CHECKING:
     from ikos.cli.graphs_report import Asked
@@ -34,14 +34,24 @@ __all__ = ["command"]
 EXAMPLES = """\b
 Examples
   ikos graphs --users 100 --messages 3 --trials 100000
-  ikos graphs --users 30 --messages 2 --trials 10000 --shuffler single \\
-      --no-clear-share --seed 1 --json
+  ikos graphs --users 30 --messages 2 --trials 10000 \\
+      --shuffler single --no-clear-share --seed 1 --json
+  ikos graphs --users 100 --messages 4 --trials 10^5 \\
+      --modulus 2^8 --workers 2 --plot components.png
 
 \b
 Exit status
-  0 nothing contradicts anything; 1 a bound does not hold, or the samples
-  contradict the exact law or a bound; 2 a mistake; 130 interrupted
+  1    the check failed: a bound does not hold, or the
+       samples contradict the exact law or a bound
+  130  interrupted: the table is of what was done
 """
+
+SECTIONS = {
+    "users": "The graphs",
+    "largest": "The check",
+    "workers": "Where to work",
+    "plot": "Output",
+}
 
 MOST_TRIALS = 1 << 50
 MOST_ROWS = 64
@@ -50,69 +60,59 @@ FAILED = 1
 INTERRUPTED = 130
 
 
-@click.command("graphs", cls=Command, epilog=EXAMPLES)
-@click.option("--users", required=True, type=Whole(low=1), help="How many; 100, or 10^6.")
-@click.option(
+@click.command(
+    "graphs",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    needs=("ikos.graphs", "ikos.testing", "ikos.cli.graphs_report"),
+)
+@option("--users", required=True, type=Whole(low=1))
+@option(
     "--messages", required=True, type=Whole(low=1), help="Shuffled messages of each user, e.g. 4."
 )
-@click.option(
+@option("--shuffler")
+@option("--clear-share/--no-clear-share")
+@option(
     "--trials",
     required=True,
     type=Whole(low=1, high=MOST_TRIALS),
     help="How many graphs to sample, e.g. 10^6.",
 )
-@click.option("--modulus", type=MODULUS, help="Compare E[q^C] too, for this order q of the group.")
-@click.option(
-    "--shuffler",
-    type=NAME["shuffler"],
-    default="parallel",
-    help="parallel: one per message [default]; single: one for all.",
+@option("--seed", help="Sample the same graphs each time; any number.")
+@option(
+    "--backend",
+    type=Name("scipy", "networkx"),
+    default="scipy",
+    help="What counts the components; networkx is the slower reference.",
 )
-@click.option(
-    "--clear-share/--no-clear-share",
-    default=True,
-    help="Whether one more message of each user bypasses the shufflers [yes].",
-)
-@click.option(
+@option(
     "--largest",
     type=Whole(low=1, high=MOST_ROWS),
-    help="The largest number of components to compare [6].",
+    shown="6",
+    help="The largest number of components to compare.",
 )
-@click.option(
+@option(
     "--planted",
     type=Whole(high=MOST_TRIALS),
+    shown="2000, of large graphs fewer",
     help="How many importance samples, with components planted, for each number of components "
-    "from 2 on; 0 for none [2000, of large graphs fewer].",
+    "from 2 on; 0 for none.",
 )
-@click.option(
-    "--confidence",
-    type=Decimal(above="0", below="1"),
-    default="0.95",
-    help="Of each interval [0.95].",
+@option(
+    "--modulus",
+    shown=None,
+    help="Compare E[q^C] too, for this order q of the group of the shares.",
 )
-@click.option(
-    "--backend",
-    type=click.Choice(["scipy", "networkx"]),
-    default="scipy",
-    help="What counts the components: scipy [default], or the slower reference.",
-)
-@click.option(
-    "--seed", type=Whole(), help="Sample the same graphs each time; any number [secure randomness]."
-)
-@click.option(
+@option("--confidence")
+@option(
     "--workers",
-    type=Whole(low=1, high=MAX_WORKERS),
-    metavar="INTEGER",
-    help="How many processes sample [1], without Dask; the results do not depend on it.",
+    shown="1",
+    help="How many processes sample, without Dask; the results do not depend on it.",
 )
-@scheduler_option
-@click.option(
-    "--plot",
-    type=PLOT,
-    help="Also plot the probabilities, e.g. --plot components.png; or .svg, .pdf. Needs "
-    "matplotlib (the extra 'plot').",
-)
-@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@option("--scheduler")
+@option("--plot", help=FIGURE.format("the probabilities"))
+@option("--json", "json")
 def command(
     users: int,
     messages: int,
@@ -186,7 +186,7 @@ def _print(asked: Asked, check: ComponentCheck, plot: Path | None, json: bool) -
 
 
 def _end(message: str, status: int) -> None:
-    click.echo(f"{click.get_current_context().command_path}: error: {message}", err=True)
+    complain(click.get_current_context().command_path, "error", message)
     raise Quiet(status)
 
 
@@ -205,8 +205,7 @@ def _plot(path: Path, check: ComponentCheck) -> None:
     try:
         save(components_figure(check), path)
     except OSError as error:
-        reason = (error.strerror or "output error").lower()
-        raise click.UsageError(f"cannot write {str(path)!r}: {reason}") from None
+        raise unwritten(path, error) from None
 
 
 # Processes
@@ -233,6 +232,8 @@ def _pool(workers: int) -> Iterator[Executor | None]:
     if workers == 1:
         yield None
         return
+    from ikos.cluster.processes import interrupts_held
+
     before = set(multiprocessing.active_children())
     # spawn, because threads of numerical libraries do not survive a fork
     executor = ProcessPoolExecutor(

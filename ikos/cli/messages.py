@@ -13,24 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.budget import weak
-from ikos.cli.errors import Command, in_options
+from ikos.cli.errors import Command, in_options, unwritten
 from ikos.cli.messages_report import Asked, Floor, Row, as_json, as_text
-from ikos.cli.output import power_text, print_json, print_text, progress
+from ikos.cli.options import FIGURE, option
+from ikos.cli.output import power_text, print_json, print_text, progress, warn
 from ikos.cli.proofs import unproved
-from ikos.cli.types import (
-    CORRUPT,
-    DELTA,
-    EPSILON,
-    HONEST,
-    MODULUS,
-    NAME,
-    PLOT,
-    SIGMA,
-    WHOLE,
-    Decimal,
-    Honest,
-    Whole,
-)
+from ikos.cli.types import NAME, SIGMA, Decimal, Honest, Whole
 
 if TYPE_CHECKING:
     from ikos import MessageCount
@@ -41,58 +29,69 @@ EXAMPLES = """\b
 Examples
   ikos messages --users 10^6 --modulus 2^64 --sigma 80
   ikos messages --users 10^6 --epsilon 1 --delta 1e-12
+  ikos messages --users 1000 --modulus 2^32 --sigma 40 \\
+      --shuffler parallel --plot messages.svg
 """
+
+SECTIONS = {
+    "users": "Users",
+    "modulus": "A secure sum",
+    "epsilon": "A private sum",
+    "analysis": "What to list",
+    "plot": "Output",
+}
 
 RESERVE = Fraction(1, 100)
 
 SEES_ALL = "whoever controls a single shuffler sees everything"
 
 
-@click.command("messages", cls=Command, epilog=EXAMPLES)
-@click.option("--users", required=True, type=Whole(low=1, high=1 << 53), help="How many; 10^6.")
-@click.option(
+@click.command(
+    "messages",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    needs=("ikos.summation", "ikos.counts.floor"),
+)
+@option("--users", required=True, type=Whole(low=1, high=1 << 53))
+@option("--min-honest")
+@option("--corrupt-shufflers")
+@option(
     "--modulus",
-    type=MODULUS,
-    help="Order of the group, e.g. 2^64 or 1000003; optional for a private sum [chosen].",
+    help="Order of the group of the shares, e.g. 2^64 or 1000003.",
+    shown="chosen for a private sum",
 )
-@click.option("--sigma", type=SIGMA, help="Security of a secure sum in bits, e.g. 80.")
-@click.option("--epsilon", type=EPSILON, help="Privacy budget of a private sum, e.g. 1.")
-@click.option(
-    "--delta", type=DELTA, help="Privacy failure probability of a private sum, e.g. 1e-12."
-)
-@click.option("--precision", type=WHOLE, help="Steps of a private sum's values [chosen].")
-@click.option(
+@option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
+@option("--epsilon")
+@option("--delta")
+@option("--precision")
+@option(
     "--reserve",
     type=Decimal(),
-    help="Part of epsilon that a private sum may spend on hiding by shuffling rather than on "
-    "noise, 0 to 0.5 [0.01].",
+    shown="0.01",
+    help="Part of epsilon, 0 to 0.5, that may be spent on hiding by shuffling rather than on "
+    "noise.",
 )
-@click.option(
-    "--min-honest",
-    type=HONEST,
-    help="How many users are honest at least, e.g. 800000 or 80% [all of them].",
+@option(
+    "--analysis",
+    type=NAME["analysis"],
+    shown="all",
+    help="Only one analysis: exact, balle2020, ghazi2020 or ishai2006.",
 )
-@click.option(
-    "--corrupt-shufflers",
-    type=CORRUPT,
-    default="0",
-    metavar="INTEGER",
-    help="How many parallel shufflers may collude with the analyzer [0].",
+@option(
+    "--shuffler",
+    default=None,
+    shown="both",
+    help="Only a shuffler for each message, or only a single one for all.",
 )
-@click.option("--analysis", type=NAME["analysis"], help="Only this analysis.")
-@click.option("--shuffler", type=NAME["shuffler"], help="Only parallel shufflers, or a single one.")
-@click.option(
+@option(
     "--clear-share/--no-clear-share",
     default=None,
-    help="Only with, or without, a message that bypasses the shufflers.",
+    shown="both",
+    help="Only with, or only without, a message of each user that bypasses the shufflers.",
 )
-@click.option(
-    "--plot",
-    type=PLOT,
-    help="Also plot the messages against the users, e.g. --plot messages.png; or .svg, .pdf. "
-    "Needs matplotlib (the extra 'plot').",
-)
-@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@option("--plot", help=FIGURE.format("the messages against the users"))
+@option("--json", "json")
 def command(
     users: int,
     modulus: int | None,
@@ -112,7 +111,7 @@ def command(
     """Print how many messages each user must send.
 
     For a secure sum give --modulus and --sigma; for a differentially private
-    sum --epsilon and --delta. Every analysis that says something is listed,
+    one --epsilon and --delta. Every analysis that says something is listed,
     for parallel shufflers and for a single one, with and without a clear share
     (one message of each user that bypasses the shufflers).
 
@@ -152,7 +151,7 @@ def command(
         _plot(plot, asked, analyses, settings if narrowed else None, modulus, precision)
     warnings = weak(epsilon, delta, users) if epsilon is not None and delta is not None else []
     for warning in warnings:
-        click.echo(f"{click.get_current_context().command_path}: warning: {warning}", err=True)
+        warn(warning)
     if json:
         print_json(as_json(asked, rows, floor, plot, warnings))
     else:
@@ -348,8 +347,7 @@ def _plot(
     try:
         save(figure, path)
     except OSError as error:
-        reason = (error.strerror or "output error").lower()
-        raise click.UsageError(f"cannot write {str(path)!r}: {reason}") from None
+        raise unwritten(path, error) from None
 
 
 def _title(asked: Asked) -> str:

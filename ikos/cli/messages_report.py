@@ -54,7 +54,6 @@ from ikos.cli.output import (
     remaining,
     wrapped,
 )
-from ikos.results import at_least, at_most
 
 if TYPE_CHECKING:
     from ikos import MessageCount
@@ -254,6 +253,8 @@ def _heading(asked: Asked) -> str:
 
 
 def _table(covered: list[Row], asked: Asked) -> list[str]:
+    from ikos.results import at_least, at_most
+
     best = _best(covered)
     table = [["analysis", "shuffler", "shuffled + clear", "= total"]]
     table[0] += ["sigma"] if asked.sigma is not None else ["delta", "noise eps"]

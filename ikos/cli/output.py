@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -10,18 +9,18 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any
 
 import click
 
-from ikos.cli.errors import Quiet
-
 __all__ = [
     "MAX_EXACT",
+    "Quiet",
     "aligned",
     "bold",
+    "complain",
     "discard_output",
     "figures",
     "integer_text",
@@ -29,8 +28,12 @@ __all__ = [
     "power_text",
     "print_json",
     "print_text",
+    "printable",
     "progress",
     "remaining",
+    "say",
+    "styled",
+    "warn",
     "wrapped",
 ]
 
@@ -38,6 +41,14 @@ MAX_EXACT = 1 << 53
 """Integers up to here are JSON numbers everywhere; larger ones can be rounded by readers."""
 
 SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
+
+
+class Quiet(Exception):  # noqa: N818
+    """The end of the program without a word."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 def print_text(lines: list[str]) -> None:
@@ -53,7 +64,7 @@ def print_json(result: dict[str, Any]) -> None:
 def _write(text: str) -> None:
     stream = sys.stdout
     if stream is None:
-        raise OSError(errno.EBADF, "standard output is closed")
+        raise click.UsageError("cannot write the output: standard output is closed", _context())
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -61,9 +72,43 @@ def _write(text: str) -> None:
     except BrokenPipeError:
         discard_output()
         raise Quiet(SIGPIPE_STATUS) from None
-    except OSError:
+    except OSError as error:
         discard_output()
-        raise
+        reason = (error.strerror or "output error").lower()
+        raise click.UsageError(f"cannot write the output: {reason}", _context()) from None
+
+
+def _context() -> click.Context | None:
+    return click.get_current_context(silent=True)
+
+
+def say(text: str) -> None:
+    """Print a line beside the result, if anybody can read it: what matters is the result."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def warn(message: str) -> None:
+    """Print a warning of the command that runs."""
+    complain(click.get_current_context().command_path, "warning", message)
+
+
+def complain(path: str, kind: str, message: str) -> None:
+    """Print what is wrong, an error in red and a warning in yellow where colours are wanted.
+
+    Parameters
+    ----------
+    path : str
+        The command.
+    kind : str
+        "error" or "warning".
+    message : str
+        The rest of the line.
+    """
+    shown = kind
+    if styled(sys.stderr):
+        shown = click.style(kind, bold=True, fg="red" if kind == "error" else "yellow")
+    say(f"{path}: {shown}: {message}")
 
 
 def discard_output() -> None:
@@ -80,10 +125,22 @@ def on_terminal(stream: Any) -> bool:
     return stream is not None and stream.isatty()
 
 
+def styled(stream: Any) -> bool:
+    """Whether a stream is a terminal where colours and styles are wanted."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return on_terminal(stream) and not plain
+
+
 def bold(text: str) -> str:
     """Return a heading, bold on a terminal where colours and styles are wanted."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return click.style(text, bold=True) if on_terminal(sys.stdout) and not plain else text
+    return click.style(text, bold=True) if styled(sys.stdout) else text
+
+
+def printable(text: str) -> str:
+    """Return somebody else's words with nothing in them that commands a terminal or ends a line."""
+    from ikos import _validation
+
+    return _validation.printable(text)
 
 
 def figures(value: float, scale: float) -> str:
@@ -154,7 +211,7 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     callable or None
         To be called with what is done and the whole.
     """
-    if not on_terminal(sys.stderr):
+    if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield None
         return
     began = time.monotonic()

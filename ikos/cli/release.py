@@ -45,6 +45,7 @@ from ikos.cli.output import (
     wrapped,
 )
 from ikos.cli.proofs import unproved
+from ikos.cli.types import Honest
 from ikos.results import at_least, at_most
 from ikos.work import Interrupted as Stopped
 
@@ -419,7 +420,7 @@ def release(
     confidence : float
         Of the intervals that will be reported.
     options : mapping
-        Further arguments of `PrivateSum`.
+        Further arguments of `PrivateSum`; ``min_honest`` may be a share of the users.
     threads, cluster
         As for `PrivateSum.run`.
 
@@ -450,9 +451,10 @@ def release(
     if users is None:
         held.extend(blocks())
         users = reading.rows
-    protocol = PrivateSum(
-        users, epsilon, delta, lower=lower, upper=upper, **{"integers": False, **options}
-    )
+    given = {"integers": False, **options}
+    if isinstance(given.get("min_honest"), Fraction):
+        given["min_honest"] = Honest.of(given["min_honest"], users)
+    protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **given)
     if users * protocol.messages.total > MAX_MESSAGES:
         raise ValueError(
             f"{users:,} users with {protocol.messages.total:,} messages each are more than "

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command
-from ikos.cli.task import FOLDER, ca_option
-from ikos.cli.types import Decimal, Whole
+from ikos.cli.errors import Command, Group
+from ikos.cli.options import option
+from ikos.cli.types import FILE, FOLDER, Decimal, Whole
 
 if TYPE_CHECKING:
     from ikos.parties.serve import Listening
@@ -27,13 +27,27 @@ Examples
   ikos serve shuffler visits/shuffler-1
   ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
       --certificate chain.pem --private-key key.pem
-  ikos serve shuffler visits/shuffler-2 --config shuffler.toml
+  ikos serve shuffler visits/shuffler-2 \\
+      --config shuffler.toml
+"""
+
+SHUFFLER_EXAMPLES = """\b
+Examples
+  ikos serve shuffler visits/shuffler-1
+  ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
+      --host 127.0.0.1 --port 8443
+"""
+
+ANALYZER_EXAMPLES = """\b
+Examples
+  ikos serve analyzer visits/analyzer
+  ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
+      --certificate chain.pem --private-key key.pem
 """
 
 
-@click.group("serve", invoke_without_command=True, epilog=EXAMPLES)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("serve", cls=Group, epilog=EXAMPLES)
+def command() -> None:
     """Run a party of one task or several, until Ctrl-C or SIGTERM.
 
     The folders are made by 'ikos task new', and keep what the party
@@ -41,38 +55,49 @@ def command(ctx: click.Context) -> None:
     Lines on standard error say what happens; there is nothing to print, and
     no --json.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     """Add what both parties take."""
-    file = click.Path(path_type=Path)
     for decorator in reversed(
         (
             click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER),
-            click.option(
+            option(
                 "--host",
-                metavar="NAME",
-                help="Where to listen [as the address in the task, if on this machine alone]; "
-                "without a certificate on loopback only.",
+                metavar="HOST",
+                shown="that of the address in the task, if on this machine alone",
+                help="Name or number to listen at; without a certificate on loopback only.",
             ),
-            click.option(
-                "--port", type=Whole(high=65535), help="0 for any [as the address in the task]."
+            option(
+                "--port",
+                type=Whole(high=65535),
+                shown="that of the address in the task",
+                help="Port to listen at; 0 for any.",
             ),
-            click.option("--certificate", type=file, metavar="FILE", help="TLS: the chain, PEM."),
-            click.option("--private-key", type=file, metavar="FILE", help="TLS: the key, PEM."),
-            ca_option,
-            click.option(
+            option(
+                "--certificate",
+                type=FILE,
+                metavar="FILE",
+                help="PEM file with the certificate for TLS, and its chain.",
+            ),
+            option(
+                "--private-key",
+                type=FILE,
+                metavar="FILE",
+                help="PEM file with the private key of the certificate.",
+            ),
+            option("--ca"),
+            option(
                 "--rate",
                 type=Decimal(above="0", high="1000000"),
-                help="Reports a second at most [5000].",
+                shown="5000",
+                help="Reports a second at most.",
             ),
-            click.option(
+            option(
                 "--config",
-                type=file,
+                type=FILE,
                 metavar="FILE",
-                help="TOML with these settings; what is given here wins.",
+                help="TOML file with these settings; what is given here wins.",
             ),
         )
     ):
@@ -116,9 +141,7 @@ def _let_signals_end() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@command.command(
-    "shuffler", cls=Command, epilog="\b\nExample\n  ikos serve shuffler visits/shuffler-1"
-)
+@command.command("shuffler", cls=Command, epilog=SHUFFLER_EXAMPLES)
 @_options
 def shuffler(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
     """Run the shuffler of the tasks in each FOLDER.
@@ -133,9 +156,7 @@ def shuffler(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     _run(serve_shuffler, folders, config, given)
 
 
-@command.command(
-    "analyzer", cls=Command, epilog="\b\nExample\n  ikos serve analyzer visits/analyzer"
-)
+@command.command("analyzer", cls=Command, epilog=ANALYZER_EXAMPLES)
 @_options
 def analyzer(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
     """Run the analyzer of the tasks in each FOLDER.

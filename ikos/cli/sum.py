@@ -10,97 +10,84 @@ from typing import Any
 
 import click
 
-from ikos.cli.cluster import connected, scheduler_option, workers_option
+from ikos.cli.cluster import connected
 from ikos.cli.errors import Command, leave_interrupts
-from ikos.cli.output import print_json, print_text
-from ikos.cli.types import (
-    BOUND,
-    CORRUPT,
-    DELIMITER,
-    DELTA,
-    EPSILON,
-    MODULUS,
-    NAME,
-    WHOLE,
-    Decimal,
-    Whole,
-)
+from ikos.cli.options import JSON, check_bounds, check_column, option
+from ikos.cli.output import print_json, print_text, warn
+from ikos.cli.types import NAME, TABLE, WHOLE, Whole
 
 __all__ = ["command"]
 
 EXAMPLES = """\b
 Examples
-  ikos sum people.csv --column age --lower 0 --upper 100 \\
-      --epsilon 1 --delta 1e-9
-  ikos sum adult.data --no-header --column 1 --lower 0 --upper 125 \\
-      --integers --epsilon 0.5 --delta 1e-10 --json
-  ikos sum people/ --column age --lower 0 --upper 100 \\
-      --epsilon 1 --delta 1e-9 --threads 4
+  ikos sum people.csv --column age \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
+  ikos sum adult.data --no-header --column 1 --integers \\
+      --lower 0 --upper 99 --epsilon 1 --delta 1e-9 --json
+  ikos sum people/ --column age --threads 4 \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
+  gzip -dc people.csv.gz | ikos sum - --column age \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
 
+SECTIONS = {
+    "column": "Values",
+    "epsilon": "Privacy",
+    "precision": "Protocol",
+    "threads": "Where to work",
+    "confidence": "Output",
+}
 
-@click.command("sum", cls=Command, epilog=EXAMPLES)
-@click.argument("file")
-@click.option(
-    "--column", required=True, metavar="NAME", help="Its name, or number with --no-header."
+
+@click.command(
+    "sum",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    needs=("ikos.summation", "ikos.tables", "ikos.work", "ikos.cli.release"),
 )
-@click.option("--lower", required=True, type=BOUND, help="Public lower bound of the values.")
-@click.option("--upper", required=True, type=BOUND, help="Public upper bound of the values.")
-@click.option(
-    "--epsilon",
-    required=True,
-    type=EPSILON,
-    help="Privacy budget, e.g. 1; smaller is more private.",
+@click.argument("file", type=TABLE, metavar="TABLE")
+@option("--column", required=True)
+@option("--no-header")
+@option("--delimiter", default=",")
+@option("--lower", required=True)
+@option("--upper", required=True)
+@option("--on-out-of-range", default="reject")
+@option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
+@option("--epsilon", required=True)
+@option("--delta", required=True)
+@option("--min-honest")
+@option("--corrupt-shufflers")
+@option("--precision")
+@option("--modulus")
+@option(
+    "--messages",
+    type=WHOLE,
+    shown="chosen",
+    help="Messages of each user, even so few that they prove nothing.",
 )
-@click.option(
-    "--delta",
-    required=True,
-    type=DELTA,
-    help="Privacy failure probability, e.g. 1e-9; far below 1/users.",
+@option(
+    "--analysis",
+    type=NAME["analysis"],
+    default="exact",
+    help="Whose theorem: exact, balle2020, ghazi2020 or ishai2006; see 'ikos messages'.",
 )
-@click.option("--no-header", is_flag=True, help="The file has no header line.")
-@click.option("--delimiter", type=DELIMITER, default=",", help=r"Between cells [,]; \t for tabs.")
-@click.option(
-    "--on-out-of-range",
-    type=click.Choice(["reject", "clamp"]),
-    default="reject",
-    help="Refuse values outside the bounds [default], or move them to the nearest bound.",
-)
-@click.option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
-@click.option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
-@click.option(
-    "--confidence",
-    type=Decimal(above="0", below="1"),
-    default="0.95",
-    help="Of the intervals [0.95].",
-)
-@click.option("--precision", type=WHOLE, help="Steps between the bounds [chosen].")
-@click.option("--modulus", type=MODULUS, help="Order of the group, e.g. 2^32 [chosen].")
-@click.option("--messages", type=WHOLE, help="Per user, even if they prove nothing [chosen].")
-@click.option("--analysis", type=NAME["analysis"], help="Whose theorem; see 'ikos messages'.")
-@click.option(
-    "--shuffler",
-    type=NAME["shuffler"],
-    help="parallel: one per message [default]; single: one for all.",
-)
-@click.option(
-    "--clear-share/--no-clear-share",
-    default=None,
-    help="Whether one message of each user bypasses the shufflers [yes].",
-)
-@click.option("--min-honest", type=WHOLE, help="Users who must be honest and present [all].")
-@click.option(
-    "--corrupt-shufflers", type=CORRUPT, help="How many may collude with the analyzer [0]."
-)
-@click.option(
+@option("--shuffler")
+@option("--clear-share/--no-clear-share")
+@option(
     "--threads",
     type=Whole(low=1, high=1024),
-    metavar="INTEGER",
-    help="Cores to work on [all]; the result does not depend on it.",
+    shown="all cores",
+    help="Threads to work on; the result does not depend on it.",
 )
-@workers_option
-@scheduler_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@option(
+    "--workers",
+    help="Work in so many processes of Dask on this machine instead. Needs the extra 'cluster'.",
+)
+@option("--scheduler")
+@option("--confidence")
+@option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
+@option(*JSON)
 def command(
     file: str,
     column: str,
@@ -119,25 +106,21 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Release the private sum and mean of a column of FILE.
+    """Release the private sum and mean of a column of TABLE.
 
-    FILE is CSV or Parquet, a row per user, or a folder of such files. Of
-    Parquet, no more than a few blocks of values are in memory. All users,
-    shufflers and the analyzer are simulated here, or on a cluster. The
-    bounds must not be taken from the data: they are public, as is the
-    number of rows. Every further release about the same people adds to what
-    it costs them.
+    TABLE is CSV or Parquet, a row per user, a folder of such files, or -
+    for CSV from standard input. Of Parquet, no more than a few blocks of
+    values are in memory. All users, shufflers and the analyzer are
+    simulated here, or on a cluster. The bounds must not be taken from the
+    data: they are public, as is the number of rows. Every further release
+    about the same people adds to what it costs them.
     """
     from ikos.cli.release import Reading, release
     from ikos.tables import open_column
     from ikos.work import interrupts_kept
 
-    if not lower < upper:
-        raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
-    if no_header and not column.isdigit():
-        raise click.UsageError(
-            f"with --no-header, --column is a number counted from 1, got {column!r}"
-        )
+    check_bounds(lower, upper)
+    check_column(column, header=not no_header)
     if threads is not None and (workers is not None or scheduler is not None):
         raise click.UsageError("--threads are for work without --workers and --scheduler")
     path = click.get_current_context().command_path
@@ -163,7 +146,7 @@ def command(
     # What was said to be interrupted was not released, and what is released is so as a whole.
     leave_interrupts()
     for warning in made.warnings():
-        click.echo(f"{path}: warning: {warning}", err=True)
+        warn(warning)
     if as_json:
         print_json(made.json())
     else:

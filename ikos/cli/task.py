@@ -30,20 +30,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos._validation import printable
-from ikos.cli.errors import Command, Interrupted, Quiet
-from ikos.cli.output import print_json, print_text, wrapped
-from ikos.cli.types import (
-    BOUND,
-    CORRUPT,
-    DELTA,
-    EPSILON,
-    HONEST,
-    MODULUS,
-    WHOLE,
-    Decimal,
-    Honest,
+from ikos.cli.errors import Command, Group, Interrupted
+from ikos.cli.options import JSON, check_bounds, option
+from ikos.cli.output import (
+    Quiet,
+    print_json,
+    print_text,
+    printable,
+    say,
+    warn,
+    wrapped,
 )
+from ikos.cli.types import CORRUPT, FOLDER, SECONDS, WHOLE, Decimal, Honest
 
 if TYPE_CHECKING:
     from ikos.parties.remote import RemoteAnalyzer
@@ -53,46 +51,40 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "SECONDS", "ca_option", "command", "result_lines"]
 
 HOURS = Decimal(above="0", high="1000000")
-SECONDS = Decimal(low="0", high="1000000")
 
 
-class _Folder(click.Path):
-    """A folder, or the file of a task: named, as an empty name would be the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            raise click.UsageError("FOLDER must be the name of a folder, got ''", ctx)
-        return super().convert(value, param, ctx)
-
-
-FOLDER = _Folder(path_type=Path)
 FOLLOW_SECONDS = "600"
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 
 EXAMPLES = """\b
 Examples
-  ikos task new --dry-run --users 10^4 --min-honest 9000 --epsilon 1 \\
-      --delta 1e-9 --lower 0 --upper 100
+  ikos task new --dry-run --users 10^4 --min-honest 9000 \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
   ikos task status visits/operator --json
   ikos task close visits/operator
   ikos task release visits/operator
 """
 
 NEW_EXAMPLES = """\b
-Example
-  ikos task new --output visits --users 2000 --min-honest 1900 --epsilon 1 \\
-      --delta 1e-8 --lower 0 --upper 7 --integers --hours 72 \\
+Examples
+  ikos task new --dry-run --users 2000 --integers \\
+      --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
+      --min-honest 95%
+  ikos task new --output visits --users 2000 --integers \\
+      --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
+      --min-honest 95% --hours 72 \\
       --analyzer https://analyzer.example:8443 \\
-      --shuffler https://a.example:8443 --shuffler https://b.example:8443 \\
-      --shuffler https://c.example:8443 --shuffler https://d.example:8443 \\
+      --shuffler https://a.example:8443 \\
+      --shuffler https://b.example:8443 \\
+      --shuffler https://c.example:8443 \\
+      --shuffler https://d.example:8443 \\
       --shuffler https://e.example:8443
 """
 
 
-@click.group("task", invoke_without_command=True, epilog=EXAMPLES)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("task", cls=Group, epilog=EXAMPLES)
+def command() -> None:
     """Make, watch and end sums of parties that do not trust each other.
 
     'new' chooses the numbers of a task and writes a folder for each party;
@@ -100,46 +92,52 @@ def command(ctx: click.Context) -> None:
     says how far it is, 'close' ends the collection and 'release' releases
     the result, once. All print one JSON object with --json.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
 
 
-ca_option = click.option(
-    "--ca",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="PEM file of authorities to trust in certificates, instead of the system's.",
+ca_option = option("--ca")
+
+ASKING = ("ikos.parties.remote", "ikos.parties.seats", "ikos.parties.task")
+
+SECTIONS = {
+    "users": "Clients and their values",
+    "epsilon": "Privacy",
+    "precision": "Protocol",
+    "shufflers": "The parties",
+    "opens": "When",
+    "output": "Output",
+}
+
+
+@command.command(
+    "new",
+    cls=Command,
+    epilog=NEW_EXAMPLES,
+    sections=SECTIONS,
+    needs=("ikos.parties.envelopes", "ikos.parties.seats", "ikos.parties.task"),
 )
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-
-
-@command.command("new", cls=Command, epilog=NEW_EXAMPLES)
-@click.option(
-    "--output", type=click.Path(path_type=Path), metavar="DIR", help="A folder to be made."
-)
-@click.option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
-@click.option(
+@option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
+@option("--lower", required=True)
+@option("--upper", required=True)
+@option("--integers", is_flag=True, help="The values are integers, and so is the sum.")
+@option("--epsilon", required=True)
+@option("--delta", required=True)
+@option(
     "--min-honest",
     required=True,
-    type=HONEST,
-    help="Honest clients that must be in what is released, a number or a share such as 90%. With "
+    shown=None,
+    help="Honest clients that must be in what is released: a number, or a share such as 90%. With "
     "all, one that is missing stops the release.",
 )
-@click.option(
+@option(
     "--corrupt-clients",
     type=CORRUPT,
     default=0,
-    help="Dishonest clients that may be among them [0]: nothing is released for fewer complete "
+    help="Dishonest clients that may be among them: nothing is released for fewer complete "
     "reports than both together.",
 )
-@click.option("--epsilon", required=True, type=EPSILON, help="Privacy budget, e.g. 1.")
-@click.option(
-    "--delta", required=True, type=DELTA, help="Privacy failure probability, far below 1/users."
-)
-@click.option("--lower", required=True, type=BOUND, help="Public lower bound of the values.")
-@click.option("--upper", required=True, type=BOUND, help="Public upper bound of the values.")
-@click.option("--integers", is_flag=True, help="Values are integers; the sum is one then.")
+@option("--corrupt-shufflers", help="How many shufflers may collude with the analyzer.")
+@option("--precision")
+@option("--modulus")
 @click.option(
     "--shuffler",
     "shufflers",
@@ -147,24 +145,27 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
     metavar="URL",
     help="Address of a shuffler, once for each; https, or http on this machine.",
 )
-@click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
-@click.option(
-    "--corrupt-shufflers",
-    type=CORRUPT,
-    default=0,
-    help="How many may collude with the analyzer [0].",
+@option("--analyzer", metavar="URL", help="Address of the analyzer.")
+@option(
+    "--opens",
+    metavar="TIME",
+    shown="now",
+    help="From when reports are accepted, such as 2026-01-31T12:00:00Z.",
 )
-@click.option("--precision", type=WHOLE, help="Steps from lower to upper [chosen].")
-@click.option("--modulus", type=MODULUS, help="Order of the group of the shares [chosen].")
-@click.option("--opens", metavar="TIME", help="Such as 2026-01-31T12:00:00Z [now].")
-@click.option("--closes", metavar="TIME", help="When no more reports are accepted.")
-@click.option("--hours", type=HOURS, help="How long it is open, instead of --closes [24].")
-@click.option(
+@option("--closes", metavar="TIME", help="From when none are accepted any more.")
+@option(
+    "--hours",
+    type=HOURS,
+    shown="24",
+    help="How long reports are accepted, instead of --closes.",
+)
+@option("--output", type=FOLDER, metavar="FOLDER", help="A folder to be made.")
+@option(
     "--dry-run",
     is_flag=True,
     help="Say what is needed, and write nothing; addresses are not needed.",
 )
-@json_option
+@option(*JSON)
 def new(
     output: Path | None,
     users: int,
@@ -188,6 +189,7 @@ def new(
     """
     from ikos.cli.budget import weak
 
+    check_bounds(options["lower"], options["upper"])
     options["min_honest"] = Honest.of(min_honest, users)
     start, end = _times(opens, closes, hours)
     if dry_run:
@@ -198,9 +200,8 @@ def new(
     elif analyzer is None:
         raise click.UsageError("missing option '--analyzer' (or --dry-run)")
     made = _made(users, epsilon, delta, shufflers, analyzer, start, end, options, output)
-    path = click.get_current_context().command_path
     for warning in weak(epsilon, delta, users):
-        click.echo(f"{path}: warning: {warning}", err=True)
+        warn(warning)
     folders = {} if output is None else _folders(made, output)
     if as_json:
         named = bool(shufflers), analyzer is not None
@@ -245,6 +246,10 @@ def _times(
     else:
         end = start + timedelta(hours=float(24 if hours is None else hours))
     if end <= now:
+        if closes is None and hours is not None:
+            raise click.UsageError(
+                f"--hours must reach into the future, got a task that closes at {end.isoformat()}"
+            )
         raise click.UsageError(f"--closes must be in the future, got {closes or end.isoformat()}")
     return start, end
 
@@ -338,10 +343,37 @@ def _new_json(
 # What is asked of the analyzer
 
 
-@command.command("status", cls=Command, epilog="\b\nExample\n  ikos task status visits/task.json")
+STATUS_EXAMPLES = """\b
+Examples
+  ikos task status visits/task.json
+  ikos task status visits/operator --json
+"""
+
+CLOSE_EXAMPLES = """\b
+Examples
+  ikos task close visits/operator
+  ikos task close visits/operator --ca authorities.pem
+"""
+
+RELEASE_EXAMPLES = """\b
+Examples
+  ikos task release visits/operator
+  ikos task release visits/operator --wait 0 --json
+
+\b
+Exit status
+  1    it stopped for good: too few reports were complete,
+       or a party sent what it should not
+  2    a mistake; or a party does not answer, or refuses;
+       or too few reports are there yet
+  130  interrupted: the release goes on at the analyzer
+"""
+
+
+@command.command("status", cls=Command, epilog=STATUS_EXAMPLES, needs=ASKING)
 @click.argument("folder", type=FOLDER)
 @ca_option
-@json_option
+@option(*JSON)
 def status(folder: Path, ca: Path | None, as_json: bool) -> None:
     """Say how far the task of FOLDER, or of a file task.json, is.
 
@@ -355,10 +387,10 @@ def status(folder: Path, ca: Path | None, as_json: bool) -> None:
     _print(task, found, as_json=as_json)
 
 
-@command.command("close", cls=Command, epilog="\b\nExample\n  ikos task close visits/operator")
+@command.command("close", cls=Command, epilog=CLOSE_EXAMPLES, needs=ASKING)
 @click.argument("folder", type=FOLDER)
 @ca_option
-@json_option
+@option(*JSON)
 def close(folder: Path, ca: Path | None, as_json: bool) -> None:
     """Let no party accept any more reports, now and for good.
 
@@ -374,31 +406,29 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
         )
     if found["state"] == "released" and not as_json:
         path = click.get_current_context().command_path
-        click.echo(f"{path}: the task was released already: nothing was left to close", err=True)
+        say(f"{path}: the task was released already: nothing was left to close")
     _print(operator.task, found, as_json=as_json)
 
 
-@command.command("release", cls=Command, epilog="\b\nExample\n  ikos task release visits/operator")
+@command.command("release", cls=Command, epilog=RELEASE_EXAMPLES, needs=ASKING)
 @click.argument("folder", type=FOLDER)
-@click.option(
+@option(
     "--wait",
     type=SECONDS,
     default=FOLLOW_SECONDS,
-    show_default=True,
     metavar="SECONDS",
     help="How long to follow it; it goes on at the analyzer.",
 )
 @ca_option
-@json_option
+@option(*JSON)
 def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> None:
     """Release the sum of the complete reports, once, and print it.
 
     FOLDER is the operator's. A task that is open is closed first, but not
     while it has too few reports: 'ikos task close' first, to end it
-    nevertheless. Steps are said on standard error. Where a party does not answer the analyzer
-    tries again, and goes on where it was, even if nobody follows it. It
-    ends with status 1 where it stopped for good: too few reports were
-    complete, or a party sent what it should not.
+    nevertheless. Steps are said on standard error. Where a party does not
+    answer the analyzer tries again, and goes on where it was, even if
+    nobody follows it.
     """
     operator = _operator(folder)
     path = click.get_current_context().command_path
@@ -410,7 +440,7 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
         raise Interrupted(f"{path}: interrupted; the release goes on at the analyzer") from None
     if found["state"] == "stopped":
         why = printable(str(_release_of(found).get("message")))
-        click.echo(f"{path}: stopped for good: {why}", err=True)
+        say(f"{path}: stopped for good: {why}")
         if as_json:
             print_json(found)
         raise Quiet(1)
@@ -472,7 +502,7 @@ def _followed(analyzer: RemoteAnalyzer, wait: float, path: str) -> dict[str, Any
             if now.get("again") is None:
                 raise click.UsageError(f"the analyzer gave up: {said}; release again to go on")
         if news:
-            click.echo(f"{path}: {said}{_again(now)}", err=True)
+            say(f"{path}: {said}{_again(now)}")
             pause = _PAUSE
         left = until - time.monotonic()
         if left <= 0:

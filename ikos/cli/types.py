@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from ikos.cli.errors import clipped
 from ikos.cli.output import MAX_EXACT
 
 if TYPE_CHECKING:
@@ -25,19 +27,26 @@ else:
 
 __all__ = [
     "BOUND",
+    "CONFIDENCE",
     "CORRUPT",
     "DELIMITER",
     "DELTA",
     "EPSILON",
+    "FILE",
+    "FOLDER",
     "HONEST",
     "MODULUS",
     "NAME",
     "PLOT",
+    "SECONDS",
     "SIGMA",
+    "TABLE",
     "WHOLE",
+    "Base",
     "Decimal",
     "Honest",
     "Key",
+    "Name",
     "Whole",
 ]
 
@@ -90,10 +99,10 @@ class Decimal(Base):
         text = str(value).strip()
         match = _DECIMAL.fullmatch(text)
         if match is None or len(text) > 1000:
-            self.fail(f"{_shown(text)} is not a decimal number such as 0.1 or 1e-9", param, ctx)
+            self.fail(f"{clipped(text)} is not a decimal number such as 0.1 or 1e-9", param, ctx)
         # Without this bound 1e999999999 would be computed, digit by digit.
         if abs(int(match[1] or 0)) > MAX_EXPONENT:
-            self.fail(f"{_shown(text)} is too large or too small to compute with", param, ctx)
+            self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
         result = Fraction(text)
         if self.above is not None and result <= Fraction(self.above):
             _refuse(f"greater than {self.above}", text, param, ctx)
@@ -116,7 +125,7 @@ class Bound(Decimal):
         exact = super().convert(value, param, ctx)
         if exact and not Fraction("1e-100") <= abs(exact) <= Fraction("1e100"):
             self.fail(
-                f"{_shown(str(value))} is neither 0 nor between 1e-100 and 1e100 in size",
+                f"{clipped(str(value))} is neither 0 nor between 1e-100 and 1e100 in size",
                 param,
                 ctx,
             )
@@ -148,12 +157,12 @@ class Whole(Base):
         try:
             result = _whole(text)
         except OverflowError:
-            self.fail(f"{_shown(text)} is too large to compute with", param, ctx)
+            self.fail(f"{clipped(text)} is too large to compute with", param, ctx)
         if result is None and re.fullmatch(r"-\d+", text):
             _refuse(f"at least {self.low}", text, param, ctx)
         if result is None:
             self.fail(
-                f"{_shown(text)} is not a whole number such as 1000, 10^6, 1e6 or 2^61-1",
+                f"{clipped(text)} is not a whole number such as 1000, 10^6, 1e6 or 2^61-1",
                 param,
                 ctx,
             )
@@ -201,7 +210,7 @@ def _bounded(value: int) -> int:
 class Honest(Base):
     """How many users are honest: a whole number, or their share as 80% or 0.8."""
 
-    name = "integer or share"
+    name = "integer|share"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -220,7 +229,7 @@ class Honest(Base):
                 return share
         if "." in text and "e" not in text.lower():
             _refuse("a whole number, or a share such as 80% or 0.8", text, param, ctx)
-        return Whole(low=1).convert(text, param, ctx)
+        return Whole(low=1, high=MAX_EXACT).convert(text, param, ctx)
 
     @staticmethod
     def of(honest: int | Fraction | None, users: int) -> int:
@@ -239,9 +248,12 @@ class Delimiter(Base):
     name = "character"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the character."""
+        text = {"\\t": "\t", "tab": "\t"}.get(value, str(value))
+        if ctx is not None and ctx.resilient_parsing:  # quickly, for a shell that completes
+            return text
         from ikos.tables import check_delimiter
 
-        text = {"\\t": "\t", "tab": "\t"}.get(value, str(value))
         try:
             check_delimiter(text)
         except ValueError as error:
@@ -250,20 +262,90 @@ class Delimiter(Base):
 
 
 class Name(Base):
-    """One of the names that a tuple of `ikos.counts` holds, looked up when it is needed."""
+    """One of some names.
+
+    Parameters
+    ----------
+    names : str
+        Which there are. They are written here once more, because the modules that define them
+        take long to be imported; a test compares them.
+    listed : bool, optional
+        Whether the help shows them instead of ``NAME``.
+    """
 
     name = "name"
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, *names: str, listed: bool = True) -> None:
+        self.names = names
+        self.listed = listed
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from ikos import counts
-
-        names: tuple[str, ...] = getattr(counts, self.source)
-        if value not in names:
-            self.fail(f"{_shown(str(value))} is not one of {', '.join(names)}", param, ctx)
+        """Return the name."""
+        if value not in self.names:
+            self.fail(f"{clipped(str(value))} is not one of {', '.join(self.names)}", param, ctx)
         return str(value)
+
+    def get_metavar(
+        self,
+        param: click.Parameter,  # noqa: ARG002
+        ctx: click.Context | None = None,  # noqa: ARG002
+    ) -> str | None:
+        """Return what the help shows."""
+        return f"[{'|'.join(self.names)}]" if self.listed else None
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        return [CompletionItem(name) for name in self.names if name.startswith(incomplete)]
+
+
+class Table(Base):
+    """A CSV or Parquet file, a folder of such files, or ``-`` for CSV from standard input."""
+
+    name = "table"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> str:
+        """Return the name of a file or folder."""
+        return "/dev/stdin" if value == "-" else str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Let the shell complete names of files."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+class Named(click.Path):
+    """A file or folder; an empty name would be the current folder.
+
+    Parameters
+    ----------
+    kind : str
+        "file" or "folder".
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(path_type=Path)
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "" and param is not None:
+            name = param.opts[0] if isinstance(param, click.Option) else self.kind.upper()
+            raise click.UsageError(f"{name} must be the name of a {self.kind}, got ''", ctx)
+        return super().convert(value, param, ctx)
 
 
 class Key(Base):
@@ -282,10 +364,21 @@ class Key(Base):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name."""
+        if ctx is not None and ctx.resilient_parsing:  # quickly, for a shell that completes
+            return str(value)
         keys = self.keys()
         if value not in keys:
-            self.fail(f"{_shown(str(value))} is not one of {', '.join(keys)}", param, ctx)
+            self.fail(f"{clipped(str(value))} is not one of {', '.join(keys)}", param, ctx)
         return str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        return [CompletionItem(key) for key in self.keys() if key.startswith(incomplete)]
 
 
 class PlotFile(Base):
@@ -293,10 +386,22 @@ class PlotFile(Base):
 
     name = "file"
 
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Let the shell complete names of files."""
+        return [CompletionItem(incomplete, type="file")]
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path, of a file that can be written as far as can be told."""
+        path, shown = Path(value), clipped(str(value))
+        if ctx is not None and ctx.resilient_parsing:  # quickly, for a shell that completes
+            return path
         from ikos.plots.files import SUFFIXES, destination
 
-        path, shown = Path(value), _shown(str(value))
         if path.name.lower() in SUFFIXES:
             self.fail(f"{shown} has no name before its suffix", param, ctx)
         if path.suffix.lower() not in SUFFIXES:
@@ -314,24 +419,27 @@ class PlotFile(Base):
         return path
 
 
-def _shown(text: str) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 60 else shown[:56] + "...'"
-
-
 def _clipped(text: str) -> str:
     """Return a number's text as it is, if that is short."""
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 BOUND = Bound()
+CONFIDENCE = Decimal(above="0", below="1")
 CORRUPT = Whole(high=10**6)
 DELIMITER = Delimiter()
 DELTA = Decimal(above="0", low="1e-300", below="1")
 EPSILON = Decimal(above="0", low="1e-100", high="1000000")
+FILE = Named("file")
+FOLDER = Named("folder")
 HONEST = Honest()
 MODULUS = Whole(low=2)
-NAME = {"analysis": Name("ANALYSES"), "shuffler": Name("SHUFFLERS")}
+NAME = {
+    "analysis": Name("exact", "balle2020", "ghazi2020", "ishai2006", listed=False),
+    "shuffler": Name("parallel", "single"),
+}
 PLOT = PlotFile()
+SECONDS = Decimal(low="0", high="1000000")
 SIGMA = Decimal(above="0", high="1000000")
+TABLE = Table()
 WHOLE = Whole(low=1, high=MAX_EXACT)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from command_lines import once
 
 from ikos import PrivateSum, message_count
 from ikos.cli import messages_report
@@ -625,4 +626,4 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
     ],
 )
 def test_mistakes(refused, options, message):
-    assert message in refused("messages", *options)
+    assert message in refused("messages", *once(*options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shlex
@@ -11,35 +12,94 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 import ikos
 from ikos import PrivateSum
-from ikos.cli import COMMANDS, output
+from ikos.cli import COMMANDS, commands, output
+from ikos.cli.program import SETTINGS
 from ikos.datasets import load_anes96
 
 SCRIPT = Path(sys.executable).with_name("ikos")
 PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos.cli"]
+BOUNDS = ("--column", "a", "--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
 COUNT = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, signals and terminals of POSIX")
 
 
+def paths(command=commands, *words):
+    """Yield every command, as the words that name it, and what it is."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, **SETTINGS)
+        for name in command.list_commands(context):
+            yield from paths(command.get_command(context, name), *words, name)
+
+
+PATHS = [(" ".join(("ikos", *words)), words, command) for words, command in paths()]
+EVERY = pytest.mark.parametrize(("name", "words", "command"), PATHS, ids=[one[0] for one in PATHS])
+
+
+def examples(text):
+    """Return the examples of a help, as command lines."""
+    found = re.search(r"^  Examples?\n(.*?)(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[1].replace("\\\n", " ").strip().splitlines() if found else []
+
+
 class TestHelp:
-    @pytest.mark.parametrize("command", COMMANDS)
-    def test_commands(self, run, command):
-        text = run(command, "--help").out
-        assert text.startswith(f"Usage: ikos {command}")
-        assert "Example" in text
-        assert f"  ikos {command}" in text
-        assert "--json" in text
+    @EVERY
+    def test_every_command(self, run, name, words, command):
+        text = run(*words, "--help").out
+        assert text.startswith(f"Usage: {name} ")
         assert max(map(len, text.splitlines())) <= 80
-        assert run(command, "-h").out == text
+        assert run(*words, "-h").out == text
+        assert run("help", *words).out == text
+        if isinstance(command, click.Group):
+            assert run(*words).out == text
+        if words:
+            assert examples(text)
+            assert all(f"{name} " in f"{line} " for line in examples(text))
+        assert "--json" in text or words[:1] in [(), ("serve",), ("help",)]
+
+    @EVERY
+    def test_a_narrow_terminal(self, run, monkeypatch, name, words, command):
+        monkeypatch.setenv("COLUMNS", "60")
+        text = run(*words, "--help").out
+        wide = [line for line in text.splitlines() if len(line) > 60]
+        assert [line for line in wide if words != ("submit",)] == []
+
+    @EVERY
+    def test_summaries_are_whole(self, run, monkeypatch, name, words, command):
+        for width in ("80", "60"):
+            monkeypatch.setenv("COLUMNS", width)
+            text = run(*words, "--help").out
+            assert "..." not in text.partition("Commands:")[2]
+
+    @EVERY
+    def test_options_are_explained_by_sentences(self, name, words, command):
+        for option in command.params:
+            if isinstance(option, click.Option):
+                said = option.help.replace("\N{NO-BREAK SPACE}", " ").partition("  [default: ")[0]
+                assert re.fullmatch(r"[A-Z].*[.\]]", said), (option.opts, said)
+
+    def test_one_name_is_one_thing(self):
+        """What an option takes is the same everywhere."""
+        kinds = {}
+        for name, _, command in PATHS:
+            for option in command.params:
+                if not isinstance(option, click.Option):
+                    continue
+                kind = option.make_metavar(click.Context(command, **SETTINGS)), option.is_flag
+                for word in option.opts:
+                    # of tasks it is an address, as there is one for each
+                    if (name, word) != ("ikos task new", "--shuffler"):
+                        kinds.setdefault(word, {}).setdefault(kind, []).append(name)
+        assert [(word, found) for word, found in kinds.items() if len(found) > 1] == []
 
     def test_all(self, run):
         text = run("--help").out
         assert all(re.search(rf"^  {command} ", text, re.MULTILINE) for command in COMMANDS)
-        assert max(map(len, text.splitlines())) <= 80
-        assert run().out == text
 
     def test_version(self, run):
         assert run("--version").out == f"ikos {ikos.__version__}\n"
@@ -48,16 +108,78 @@ class TestHelp:
         assert "there is no command 'bogus'; the commands are sum, " in refused("bogus")
         assert "no such option" in refused("--bogus")
 
-    def test_examples_run(self, run, people):
-        """The examples of the help work as they stand, but for the name of the file."""
-        for command in ("sum", "messages"):
-            text = run(command, "--help").out.partition("Examples\n")[2].replace("\\\n", " ")
-            for line in text.strip().splitlines():
-                arguments = shlex.split(line)[1:]
-                if "adult.data" in arguments:
-                    continue
-                given = {"people.csv": people, "people/": people.parent}
-                run(*(given.get(word, word) for word in arguments))
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("task", "bogus"), "there is no command 'bogus'; the commands are new, status, "),
+            (("help", "bogus"), "there is no command 'bogus'"),
+            (("help", "sum", "bogus"), "there is no command 'sum bogus'"),
+            (("sum", "--json=1"), "option '--json' does not take a value"),
+            (("demo", "x" * 5000), "got unexpected extra argument"),
+            (("x" * 5000,), "there is no command 'xxx"),
+        ],
+    )
+    def test_what_is_not_there(self, run, words, said):
+        error = run(*words, status=2).err
+        name = " ".join(("ikos", *(word for word in words[:1] if word in (*COMMANDS, "help"))))
+        assert error.startswith(f"{name}: error: {said}")
+
+    @pytest.mark.parametrize(
+        ("words", "name"),
+        [
+            (("messages", "--users", "9", "--users", "9"), "'--users'"),
+            (("sum", "t.csv", *("--clear-share", "--no-clear-share")),
+             "'--clear-share' and '--no-clear-share'"),
+        ],
+    )  # fmt: skip
+    def test_options_that_are_given_twice(self, refused, words, name):
+        """No budget wins over another in silence."""
+        rest = ("--modulus", "9", "--sigma", "1") if words[0] == "messages" else BOUNDS
+        assert refused(*words, *rest) == f"option {name} can be given only once"
+
+    def test_a_flag_says_the_same_twice(self, run):
+        assert run(*COUNT, "--json", "--json").out == run(*COUNT, "--json").out
+
+
+RUN = ("sum", "messages", "compare", "compare-vectors", "graphs", "demo", "help")
+"""The commands of which examples run; those of parties need parties."""
+EXAMPLES = [
+    pytest.param(
+        line,
+        words[0] in RUN or "--dry-run" in line,
+        id=f"{' '.join(words)}-{i}",
+        marks=[pytest.mark.slow] * (words[0] in ("compare", "compare-vectors", "graphs")),
+    )
+    for _, words, command in PATHS
+    if words
+    for i, line in enumerate(examples(command.get_help(click.Context(command, **SETTINGS))))
+]
+
+
+@POSIX
+@pytest.mark.parametrize(("line", "runs"), EXAMPLES)
+def test_examples(line, runs, people, tmp_path, monkeypatch):
+    """What the help shows runs as it stands, in a shell."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "people"
+    folder.mkdir()
+    (folder / "1.csv").write_bytes(people.read_bytes())
+    Path("people.csv.gz").write_bytes(gzip.compress(people.read_bytes()))
+    Path("adult.data").write_text("".join(f"{20 + i % 50}, x\n" for i in range(100)))
+    if not runs:
+        found, arguments = commands, shlex.split(line.partition(" < ")[0])[1:]
+        while isinstance(found, click.Group):
+            name = arguments.pop(0)
+            found = found.get_command(click.Context(found, **SETTINGS), name)
+        found.make_context(name, arguments, **SETTINGS)  # which refuses what there is not
+        return
+    done = subprocess.run(
+        ["bash", "-c", f'ikos() {{ {shlex.join(PROGRAM)} "$@"; }}; set -o pipefail; {line}'],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert all(": warning: " in said for said in done.stderr.splitlines())
 
 
 class TestDemo:
@@ -137,9 +259,8 @@ class TestProgram:
     def test_narrow_encodings(self, tmp_path):
         path = tmp_path / "t.csv"
         path.write_text("café\n" + "1\n" * 30, encoding="utf-8")
-        bounds = ("--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-        done = program("sum", path, "--column", "café", *bounds, env=environment)
+        done = program("sum", path, "--column", "café", *BOUNDS[2:], env=environment)
         assert (done.returncode, done.stderr) == (0, "")
         assert r"column 'caf\xe9'" in done.stdout
 
@@ -177,9 +298,8 @@ class TestProgram:
         """Ctrl-C while a file is read: here a pipe that nobody writes to."""
         pipe = tmp_path / "pipe.csv"
         os.mkfifo(pipe)
-        bounds = ("--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
         process = subprocess.Popen(
-            [*PROGRAM, "sum", str(pipe), "--column", "a", *bounds],
+            [*PROGRAM, "sum", str(pipe), *BOUNDS],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         writer = os.open(pipe, os.O_WRONLY)  # returns once the program has opened the pipe

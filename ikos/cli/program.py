@@ -1,0 +1,151 @@
+"""The program ``ikos``: its commands, their help, and how each ends."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+from ikos import __version__
+from ikos.cli.errors import (
+    Command,
+    Group,
+    Interrupted,
+    Quiet,
+    leave_interrupts,
+    one_line,
+    problem,
+)
+from ikos.cli.output import complain, discard_output, print_text, say
+
+__all__ = ["COMMANDS", "commands", "execute"]
+
+COMMANDS = (
+    "sum", "messages", "compare", "compare-vectors", "graphs", "demo", "task", "serve", "submit",
+)  # fmt: skip
+"""Each a module of this package with a click command called ``command``."""
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+ENDING = """\b
+Begin with
+  ikos demo
+
+\b
+Exit status
+  0    done
+  1    the answer is no: a check failed, a release stopped
+  2    a mistake, or something failed: one line says what
+  130  interrupted
+
+The page 'Command line' of the documentation says the rest.
+"""
+
+
+class Commands(Group):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all commands."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
+        if name not in COMMANDS:
+            return super().get_command(ctx, name)
+        module = importlib.import_module(f"ikos.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        print_text([f"ikos {__version__}"])
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings=SETTINGS, epilog=ENDING)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def commands() -> None:
+    """Sum private numbers in the shuffle model of differential privacy.
+
+    Users split their numbers into random shares, shufflers mix everybody's
+    shares, and the analyzer who adds them up learns a noisy sum and nothing
+    else about anybody.
+    """
+
+
+def _of_words(
+    ctx: click.Context, words: tuple[str, ...] | list[str]
+) -> tuple[click.Command, click.Context]:
+    """Return the command that words name, and a context for its help."""
+    found: click.Command = commands
+    context = ctx.find_root()
+    for word in words:
+        inner = found.get_command(context, word) if isinstance(found, click.Group) else None
+        if inner is None:
+            raise click.UsageError(f"there is no command {' '.join(words)!r}", ctx)
+        found, context = inner, click.Context(inner, context, info_name=word)
+    return found, context
+
+
+def _complete_words(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    found, context = _of_words(ctx, ctx.params.get(str(param.name)) or ())
+    return found.shell_complete(context, incomplete) if isinstance(found, click.Group) else []
+
+
+@commands.command("help", cls=Command, epilog="\b\nExample\n  ikos help task new")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_complete_words)
+@click.pass_context
+def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a command, as its option --help does."""
+    found, context = _of_words(ctx, words)
+    print_text([found.get_help(context)])
+
+
+def execute(command: click.Command, name: str) -> NoReturn:
+    """Run a command, with every mistake in one line, and exit.
+
+    Parameters
+    ----------
+    command : click.Command
+        What to run, with the arguments of this process.
+    name : str
+        The program's, for messages.
+    """
+    try:
+        status = command.main(prog_name=name, standalone_mode=False, **SETTINGS)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else name
+        _fail(path, one_line(error), 2)
+    except (Interrupted, KeyboardInterrupt, click.Abort) as stop:
+        leave_interrupts()
+        said = getattr(stop, "said", None)
+        if said is None:
+            _fail(name, "interrupted", 130)
+        say(said)
+        sys.exit(130)
+    except Quiet as error:
+        sys.exit(error.status)
+    except OSError as error:
+        discard_output()
+        _fail(name, problem(error), 2)
+    sys.exit(status or 0)
+
+
+def _fail(path: str, message: str, status: int) -> NoReturn:
+    complain(path, "error", message)
+    sys.exit(status)
