@@ -112,7 +112,11 @@ class Zq:
             result[:] = flat
             return result.reshape(given.shape)
         if given.dtype.kind not in "iu":
-            raise TypeError(f"{name} must hold integers, got an array of {given.dtype}")
+            hint = f"; if all are whole numbers, give {name}.astype(np.int64)"
+            raise TypeError(
+                f"{name} must hold integers, got an array of {given.dtype}"
+                f"{hint if given.dtype.kind == 'f' else ''}"
+            )
         if given.size:
             low, high = int(given.min()), int(given.max())
             if low < 0 or high >= self.q:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import SecureSum, View, message_count, security_level
+from ikos.summation.secure_sum import SecureGuarantee
 from ikos.testing import DeterministicRandom
 
 MODULI = [
@@ -182,6 +184,19 @@ def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> No
             call(x)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_who_gives_doubles_is_told_what_to_give(dtype: Any) -> None:
+    """What a table's column holds are doubles; whether they are whole, its reader must say."""
+    x, protocol = np.array([1, 2, 3], dtype=dtype), SecureSum(3, 10, messages=3)
+    advice = r"got an array of float\d\d; if all are whole numbers, give x\.astype\(np\.int64\)$"
+    for call in (protocol.run, protocol.share, lambda x: protocol.run(iter([x]))):
+        with pytest.raises(TypeError, match=advice):
+            call(x)
+    assert protocol.run(x.astype(np.int64)) == 6
+    with pytest.raises(TypeError, match=r"got an array of bool$"):
+        protocol.run(x > 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -315,3 +330,59 @@ def test_no_secret_is_printed() -> None:
     protocol = SecureSum(3, 2**64, messages=3)
     view = protocol.shuffle(protocol.share([123456789] * 3))
     assert repr(view) == "<View: 2 columns of 3 messages, 3 clear>"
+
+
+class TestGuarantee:
+    def test_is_that_of_the_messages(self) -> None:
+        for options in ({}, {"analysis": "balle2020"}, {"corrupt_shufflers": 2}):
+            protocol = SecureSum(1000, 2**32, **options)  # type: ignore[arg-type]
+            guarantee = protocol.guarantee
+            assert guarantee.proved
+            assert guarantee.sigma == protocol.messages.sigma >= 80
+            assert guarantee.theorem == protocol.messages.theorem
+            assert guarantee.theorem in str(guarantee)
+
+    @pytest.mark.parametrize(
+        ("sigma", "distance"),
+        [
+            (80.0, "2^-80.00"), (80.009, "2^-80.00"), (80.999, "2^-80.99"), (0.001, "2^-0.00"),
+            (math.inf, "0"),
+        ],
+    )  # fmt: skip
+    def test_the_distance_is_rounded_up(self, sigma: float, distance: str) -> None:
+        assert SecureGuarantee(sigma, "", ()).distance == distance
+
+    def test_who_must_be_honest(self) -> None:
+        def first(**options: Any) -> tuple[str, ...]:
+            return SecureSum(1000, 2**16, **options).guarantee.conditions[:2]
+
+        everybody = "while at least 1,000 of 1,000 users are honest and present"
+        some = "while at least 900 of 1,000 users are honest and present"
+        assert first() == (everybody, "while no shuffler colludes with the analyzer")
+        assert first(min_honest=900, corrupt_shufflers=2) == (
+            some, "while at most 2 of the shufflers collude with the analyzer"
+        )  # fmt: skip
+        assert first(shuffler="single") == (
+            everybody, "while the shuffler does not collude with the analyzer"
+        )  # fmt: skip
+
+    def test_of_too_few_messages_is_none(self) -> None:
+        guarantee = SecureSum(1000, 2**32, messages=3).guarantee
+        assert (guarantee.proved, guarantee.sigma, guarantee.conditions) == (False, 0, ())
+        assert str(guarantee) == "nothing is proved: too few messages"
+
+    def test_of_one_user(self) -> None:
+        guarantee = SecureSum(1, 2**32).guarantee
+        assert guarantee.proved
+        assert "within total variation 0 " in str(guarantee)
+
+    def test_is_printed_with_the_cost(self) -> None:
+        protocol = SecureSum(1000, 2**32)
+        text = str(protocol)
+        assert text.startswith("secure sum of 1,000 users modulo 4294967296, parallel shufflers\n")
+        assert f"\nguarantee {protocol.guarantee}\n" in text
+        assert all(f"\n          {line}\n" in text for line in protocol.guarantee.conditions)
+        assert "\n          no differential privacy: the sum is exact\n" in text
+        assert text.endswith(f"\nsent      {protocol.cost()}")
+        assert "nothing is proved" in str(SecureSum(1000, 2**32, messages=3))
+        assert "1 user modulo 7, single shuffler\n" in str(SecureSum(1, 7, shuffler="single"))

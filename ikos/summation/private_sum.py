@@ -244,17 +244,10 @@ class PrivateSum:
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        count, corrupt = self.messages, self.secure_sum.corrupt_shufflers
+        count = self.messages
         assert count.delta is not None
-        if self.secure_sum.shuffler == "single":
-            shufflers = "while the shuffler does not collude with the analyzer"
-        elif corrupt:
-            shufflers = f"while at most {corrupt} of the shufflers collude with the analyzer"
-        else:
-            shufflers = "while no shuffler colludes with the analyzer"
         conditions: tuple[str, ...] = (
-            f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
-            shufflers,
+            *self.secure_sum.trust,
             ONE_REPORT,
             "the number of users is public; shares are pseudorandom (AES-256)",
         )

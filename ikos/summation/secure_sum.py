@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,13 +25,60 @@ from ikos.summation.everybody import Engine, Values, add_up, gathered
 from ikos.summation.mixing import Setting, mixed_sum
 from ikos.work import Progress
 
-__all__ = ["SecureSum", "digest"]
+__all__ = ["SecureGuarantee", "SecureSum", "digest"]
 
 
 def digest(parameters: dict[str, object]) -> str:
     """Return the SHA-256 of parameters, for parties to compare: equal if and only if they are."""
     canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class SecureGuarantee:
+    """What a secure sum guarantees: all but the sum is hidden. It is no differential privacy.
+
+    Attributes
+    ----------
+    sigma : float
+        The analyzer's views of any two inputs with the same sum are within total variation
+        ``2**-sigma``. Rounded down; 0.0 where nothing is proved, infinite for one user, who has
+        nothing to hide but the sum.
+    theorem : str
+        The statement that proves it, with its source.
+    conditions : tuple of str
+        What must hold for it.
+    """
+
+    sigma: float
+    theorem: str
+    conditions: tuple[str, ...]
+
+    @property
+    def proved(self) -> bool:
+        """Whether anything is proved."""
+        return self.sigma > 0
+
+    @property
+    def distance(self) -> str:
+        """The total variation as a power of two, rounded up.
+
+        Examples
+        --------
+        >>> SecureGuarantee(80.129, "", ()).distance
+        '2^-80.12'
+        """
+        if math.isinf(self.sigma):
+            return "0"
+        return f"2^-{math.floor(100 * self.sigma) / 100:.2f}"
+
+    def __str__(self) -> str:
+        if not self.proved:
+            return "nothing is proved: too few messages"
+        return (
+            "views of any two inputs with the same sum are within total variation "
+            f"{self.distance} ({self.theorem})"
+        )
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -46,7 +94,8 @@ class SecureSum:
     n : int
         Users, at least 1.
     q : int
-        Order of the group, at least 2.
+        Order of the group, at least 2. Sums wrap around at q: choose one above n times the largest
+        value.
     sigma : float
         Security in bits that the number of messages is chosen for.
     messages : int, optional
@@ -92,6 +141,9 @@ class SecureSum:
     22
     >>> protocol.run(range(1000), DeterministicRandom(0))  # omit the second argument in earnest
     499500
+    >>> print(protocol)
+    secure sum of 1,000 users modulo 4294967296, parallel shufflers
+    guarantee views of any two inputs with the same sum are within total variation ...
     """
 
     n: int
@@ -175,6 +227,31 @@ class SecureSum:
             "min_honest": self.min_honest,
             "corrupt_shufflers": self.corrupt_shufflers,
         }
+
+    @property
+    def trust(self) -> tuple[str, str]:
+        """Who must be honest."""
+        if self.shuffler == "single":
+            shufflers = "while the shuffler does not collude with the analyzer"
+        elif self.corrupt_shufflers:
+            shufflers = (
+                f"while at most {self.corrupt_shufflers} of the shufflers collude with the analyzer"
+            )
+        else:
+            shufflers = "while no shuffler colludes with the analyzer"
+        honest = f"while at least {self.min_honest:,} of {self.n:,} users are honest and present"
+        return honest, shufflers
+
+    @property
+    def guarantee(self) -> SecureGuarantee:
+        """What is hidden of the users' values, by which theorem, under which conditions."""
+        count = self.messages
+        conditions = (
+            *self.trust,
+            "for one report per user; every further sum over the same users is learned as well",
+            "the number of users is public; shares are pseudorandom (AES-256)",
+        )
+        return SecureGuarantee(count.sigma, count.theorem, conditions if count.sigma else ())
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
@@ -399,4 +476,17 @@ class SecureSum:
             extras += f", corrupt_shufflers={self.corrupt_shufflers}"
         return (
             f"<SecureSum n={self.n}, q={quote(self.q)}, {self.shuffler}{extras}: {self.messages}>"
+        )
+
+    def __str__(self) -> str:
+        guarantee = self.guarantee
+        lines = (*guarantee.conditions, "no differential privacy: the sum is exact")
+        return "\n".join(
+            (
+                f"secure sum of {self.n:,} user{'s' * (self.n > 1)} modulo {quote(self.q)}, "
+                f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}",
+                f"guarantee {guarantee}",
+                *(f"          {line}" for line in lines),
+                f"sent      {self.cost()}",
+            )
         )
