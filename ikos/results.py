@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ikos._validation import number
 from ikos.accuracy import NoiseLaw, standard_error
@@ -19,9 +19,11 @@ __all__ = [
     "Estimate",
     "Guarantee",
     "Interval",
+    "Printed",
     "SumResult",
     "at_least",
     "at_most",
+    "footer",
     "percent",
 ]
 
@@ -65,6 +67,18 @@ def percent(confidence: float) -> str:
     return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
+class Printed:
+    """What notebooks show as ``print`` does: in words, and not as a list of fields."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # in each class itself: a dataclass has a __repr__, which else would be nearer
+        cls._repr_pretty_ = Printed._repr_pretty_  # type: ignore[method-assign]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+        printer.text(str(self))
+
+
 class Interval(NamedTuple):
     """A closed interval; printed with its ends rounded outwards, to a hundredth of its width."""
 
@@ -91,7 +105,7 @@ def _plain(value: Decimal) -> str:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Printed):
     """A differential privacy guarantee and what it rests on.
 
     Attributes
@@ -137,14 +151,18 @@ class Guarantee:
             return self
         return replace(self, conditions=(_SEEDED, *self.conditions))
 
-    def __str__(self) -> str:
+    @property
+    def budget(self) -> str:
+        """What is guaranteed, in words."""
         if not self.proved:
             return "no differential privacy is proved: too few messages"
         return (
             f"({at_least(self.epsilon, 6)}, {at_least(self.delta, 3)})-differential privacy, "
-            f"{self.adjacency} "
-            f"({self.theorem})"
+            f"{self.adjacency}"
         )
+
+    def __str__(self) -> str:
+        return f"{self.budget} ({self.theorem})" if self.proved else self.budget
 
 
 def _counted(number: float, what: str) -> str:
@@ -152,7 +170,7 @@ def _counted(number: float, what: str) -> str:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Printed):
     """What the users sent.
 
     Attributes
@@ -188,8 +206,17 @@ class Cost:
         )
 
 
+def footer(guarantee: Guarantee, cost: str) -> tuple[str, ...]:
+    """Return the last lines of what is printed: the guarantee, what it rests on, and the cost."""
+    lines = [guarantee.budget]
+    if guarantee.proved:
+        lines += [f"by {guarantee.theorem}"]
+    first, *rest = (*lines, *guarantee.conditions)
+    return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
+
+
 @dataclass(frozen=True)
-class Estimate(ABC):
+class Estimate(Printed, ABC):
     """An estimate of a sum in the data's units, and how far off it can be.
 
     Attributes
@@ -243,9 +270,7 @@ class Estimate(ABC):
                 f"sum       {self.estimate:.8g}  {of_sum}",
                 f"mean      {self.mean():.8g}  {of_mean}",
                 f"error     {self.standard_error:.4g} (sum, root mean square, at most)",
-                f"guarantee {self.guarantee}",
-                *(f"          {condition}" for condition in self.guarantee.conditions),
-                f"sent      {self.cost}",
+                *footer(self.guarantee, str(self.cost)),
             )
         )
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, number, quote, up
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Interval, SumResult
+from ikos.results import Guarantee, Interval, Printed, SumResult, footer
 from ikos.summation import PrivateSum
 
 __all__ = ["Histogram", "Variance", "count", "histogram", "mean", "variance"]
@@ -106,7 +106,7 @@ def count(
 
 
 @dataclass(frozen=True)
-class Variance:
+class Variance(Printed):
     """A private mean and variance.
 
     Attributes
@@ -156,9 +156,7 @@ class Variance:
             (
                 f"variance  {self.estimate:.8g}  95 % interval {self.interval()}",
                 f"mean      {self.mean():.8g}  95 % interval {self.first.mean_interval()}",
-                f"guarantee {self.guarantee}",
-                *(f"          {condition}" for condition in self.guarantee.conditions),
-                f"sent      twice {self.first.cost}",
+                *footer(self.guarantee, f"twice {self.first.cost}"),
             )
         )
 
@@ -230,7 +228,7 @@ def variance(
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Printed):
     """Private counts of categories.
 
     Attributes
@@ -254,7 +252,9 @@ class Histogram:
             f"{category!s:>{width}}  {result.estimate:>12.0f}  95 % interval {result.interval()}"
             for category, result in self.counts.items()
         ]
-        return "\n".join((*lines, f"guarantee {self.guarantee}"))
+        each = next(iter(self.counts.values())).cost
+        sent = f"{len(self.counts):,} times {each}"
+        return "\n".join((*lines, *footer(self.guarantee, sent)))
 
 
 def histogram(

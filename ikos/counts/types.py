@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+
+from ikos.results import Printed, at_least
 
 __all__ = ["SHUFFLERS", "MessageCount", "Users"]
 
@@ -14,7 +17,7 @@ Users = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class MessageCount:
+class MessageCount(Printed):
     """How many messages each user sends, and what is proved for that many.
 
     Attributes
@@ -70,10 +73,9 @@ class MessageCount:
         clear = " + 1 clear" if self.clear else ""
         messages = f"{self.shuffled} shuffled{clear} messages"
         if self.delta is not None and self.delta < 1:
-            return (
-                f"{messages}; delta = {self.delta:.3g}, noise_epsilon = {self.noise_epsilon:.6g} "
-                f"({self.analysis})"
-            )
+            delta, noise = at_least(self.delta, 3), f"{self.noise_epsilon:.6g}"
+            return f"{messages}; delta = {delta}, noise_epsilon = {noise} ({self.analysis})"
         if self.analysis is None or self.delta is not None:
-            return f"{messages}; sigma = {self.sigma:.1f}, nothing is proved"
-        return f"{messages}; sigma = {self.sigma:.2f} bits ({self.analysis})"
+            return f"{messages}; nothing is proved"
+        sigma = math.floor(100 * self.sigma) / 100  # of what is proved, not more
+        return f"{messages}; sigma = {sigma:.2f} bits ({self.analysis})"

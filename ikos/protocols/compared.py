@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ikos._validation import choice
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, Printed
 from ikos.work import Progress
 
 __all__ = ["MODELS", "Compared", "compare"]
@@ -54,7 +54,7 @@ P = TypeVar("P", bound=Priced)
 
 
 @dataclass(frozen=True)
-class Compared(Generic[C, P]):
+class Compared(Printed, Generic[C, P]):
     """A protocol for given users and a given guarantee, or why there is none."""
 
     contender: C

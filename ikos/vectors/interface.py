@@ -20,7 +20,7 @@ from ikos.modular import blocks
 from ikos.protocols.error_laws import ErrorLaw
 from ikos.protocols.reports import Reports
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, Printed, footer
 from ikos.shuffling import View
 from ikos.vectors.domains import Domain
 
@@ -67,7 +67,7 @@ class Band(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class VectorResult:
+class VectorResult(Printed):
     """An estimate of a sum of vectors, in the data's units.
 
     Attributes
@@ -134,9 +134,7 @@ class VectorResult:
                 f"sum       ({shown}{', ...' if d > 4 else ''}), {d:,} coordinates",
                 f"error     {self.standard_error:.4g} (Euclidean norm, root mean square, at most); "
                 f"{each:.4g} at most for any one coordinate",
-                f"guarantee {self.guarantee}",
-                *(f"          {condition}" for condition in self.guarantee.conditions),
-                f"sent      {self.cost}",
+                *footer(self.guarantee, str(self.cost)),
             )
         )
 

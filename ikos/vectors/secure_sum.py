@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -536,7 +537,8 @@ class SecureVectorSum:
             extras += f", min_honest={self.min_honest}"
         if self.corrupt_shufflers:
             extras += f", corrupt_shufflers={self.corrupt_shufflers}"
-        proof = f"sigma = {self.sigma:.2f} bits" if self.sigma else "sigma = 0.0, nothing is proved"
+        sigma = math.floor(100 * self.sigma) / 100  # of what is proved, not more
+        proof = f"sigma = {sigma:.2f} bits" if self.sigma else "nothing is proved"
         return (
             f"<SecureVectorSum n={self.n}, dimension={self.dimension}, q={quote(self.q)}, "
             f"{self.shuffler}{extras}: {self.layout}; {proof}>"

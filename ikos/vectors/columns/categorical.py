@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, quote
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
+from ikos.results import Guarantee, Printed, footer
 from ikos.vectors.categories import Categories
-from ikos.vectors.columns.sums import footer
 from ikos.vectors.interface import VectorResult
 from ikos.vectors.private_sum import PrivateVectorSum
 
@@ -26,7 +25,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms:
+class Histograms(Printed):
     """Private counts of the categories of several columns.
 
     Attributes
@@ -75,7 +74,7 @@ class Histograms:
             lines.append(f"{column}: {shown}{more}")
         each = math.sqrt(self.private.error.coordinate.mean_square)
         lines.append(f"error     {each:.4g} for each count (root mean square, at most)")
-        return "\n".join((*lines, *footer(self.private)))
+        return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
 
 
 def histograms(

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import flag, number
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
+from ikos.results import Guarantee, Printed, footer
 from ikos.vectors.columns.bounded import BoundedColumns
-from ikos.vectors.columns.sums import ROUNDING, ColumnSums, footer, promise_kept
+from ikos.vectors.columns.sums import ROUNDING, ColumnSums, promise_kept
 from ikos.vectors.domains import Box
 from ikos.vectors.interface import Band, VectorResult
 from ikos.vectors.private_sum import PrivateVectorSum
@@ -30,7 +30,7 @@ _SQUARES = Fraction(166, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class Variances:
+class Variances(Printed):
     """Private means and variances of several columns.
 
     Attributes
@@ -109,7 +109,7 @@ class Variances:
         ]
         if self.centre.size > 8:
             lines.append(f"... {self.centre.size:,} columns in all")
-        return "\n".join((*lines, *footer(self.private)))
+        return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
 
 
 def _some(private: VectorResult, part: slice) -> VectorResult:

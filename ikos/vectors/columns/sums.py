@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.results import Guarantee
+from ikos.results import Guarantee, Printed, footer
 from ikos.vectors.interface import Band, VectorResult
 
 __all__ = ["ROUNDING", "ColumnSums", "footer", "promise_kept"]
@@ -19,7 +19,7 @@ ROUNDING = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums:
+class ColumnSums(Printed):
     """Private sums of several columns, in the units of each.
 
     Attributes
@@ -89,16 +89,7 @@ class ColumnSums:
         ]
         if self.scale.size > 8:
             lines.append(f"... {self.scale.size:,} columns in all")
-        return "\n".join((*lines, *footer(self.private)))
-
-
-def footer(private: VectorResult) -> tuple[str, ...]:
-    """Return the last lines of what is printed: the guarantee, its conditions and the cost."""
-    return (
-        f"guarantee {private.guarantee}",
-        *(f"          {condition}" for condition in private.guarantee.conditions),
-        f"sent      {private.cost}",
-    )
+        return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
 
 
 def promise_kept(result: VectorResult) -> VectorResult:
