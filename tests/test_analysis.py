@@ -72,6 +72,7 @@ def table(folder, name):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_all_files(quick):
     assert {path.name for path in quick.iterdir()} == FILES
 
@@ -250,6 +251,7 @@ def test_a_file_in_place_of_the_folder(refused, tmp_path):
     assert path.read_text() == ""
 
 
+@pytest.mark.slow
 def test_interrupted(program, refused, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -59,6 +59,7 @@ def test_constants_are_between_what_is_possible_and_the_default(module):
     assert max(found.values()) < raw <= 4.0 + 1e-9  # sqrt(d), which rows of the frame nearly reach
 
 
+@pytest.mark.slow
 def test_errors_follow_the_law(module):
     """The bounds' exponents in d and epsilon are those of Theorem 2.6, n's is 0."""
     plain = next(iter(module.PROTOCOLS.values()))

@@ -207,6 +207,7 @@ def cells(path):
     return [dict(zip(head, line, strict=True)) for line in body]
 
 
+@pytest.mark.slow
 def test_all_files(quick):
     assert {path.name for path in quick.iterdir()} == FILES
 
@@ -221,6 +222,7 @@ def test_only_what_is_sampled_depends_on_the_seed(figures, quick, tmp_path):
     assert differ == {name for name in FILES if name.startswith(sampled)}
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_samples(figures):
     one, other = (figures.rare_rows(100, DeterministicRandom(1)) for _ in range(2))
     assert one == other

@@ -44,6 +44,7 @@ def test_the_protocols_are_what_the_table_says(program):
     assert colluding.messages.shuffled == private.messages.shuffled + 2
 
 
+@pytest.mark.slow
 def test_rows_are_measured_and_written(tmp_path):
     n = 2 * 10**6
     done = run("--kind", "secure", "--users", n, "--repeats", 2, "--output", tmp_path / "out")

@@ -138,6 +138,7 @@ def test_help(program):
     assert program.PROGRAM in CliRunner().invoke(program.command, ["--help"]).output
 
 
+@pytest.mark.slow
 def test_files(made):
     folder, output = made
     names = {path.name for path in folder.iterdir()}

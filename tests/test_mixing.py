@@ -72,7 +72,7 @@ def slowly(elements: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
 
 @each_group
 @each_setting
-@pytest.mark.parametrize("cut", [1 << 18, 7])
+@pytest.mark.parametrize("cut", [1 << 18, pytest.param(7, marks=pytest.mark.slow)])
 def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
     monkeypatch: pytest.MonkeyPatch, q: int, shuffler: str, clear: bool, cut: int
 ) -> None:

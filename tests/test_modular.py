@@ -97,7 +97,14 @@ def test_taking_off_and_finishing_is_subtracting(q: int) -> None:
 
 
 @each_order
-@pytest.mark.parametrize("size", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
+@pytest.mark.parametrize(
+    "size",
+    [
+        BLOCK,
+        BLOCK + 1,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (BLOCK - 1, 2 * BLOCK + 3)),
+    ],
+)
 def test_arithmetic_equals_python_integers_across_block_boundaries(q: int, size: int) -> None:
     if q > 2**64:
         size //= 16  # no blocks in the arithmetic on Python integers

@@ -108,7 +108,9 @@ def test_unbiased_and_within_the_predicted_error(shuffler: str, clear_share: boo
     assert errors.var() > protocol.mse * 0.4
 
 
-@pytest.mark.parametrize("min_honest", [100, pytest.param(60, marks=pytest.mark.slow), 7])
+@pytest.mark.parametrize(
+    "min_honest", [100, *(pytest.param(few, marks=pytest.mark.slow) for few in (60, 7))]
+)
 def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
     """2,000 runs at 90 %: fewer than 1,700 hits have probability below 1e-9."""
     n, runs = 100, 2000

@@ -216,6 +216,7 @@ def crooked(messages):
     return total + 0.3 * np.prod(messages[:, :, -1], axis=1)[:, None]
 
 
+@pytest.mark.slow
 def test_proposition_2_4():
     """Any unbiased analyzer: the target is within Err / n in mean square, up to the dummies."""
     protocol, trials, samples = SplitSum(4, 3, 2, 200, RATE, spread=150), 20, 60

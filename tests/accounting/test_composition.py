@@ -46,7 +46,9 @@ THREE = [*TWO, ResponseBlanket(3, 4, Fraction(3, 4))]
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
-@pytest.mark.parametrize("blankets", [TWO[:1], TWO, THREE], ids=len)
+@pytest.mark.parametrize(
+    "blankets", [TWO[:1], TWO, pytest.param(THREE, marks=pytest.mark.slow)], ids=len
+)
 def test_it_is_hardly_above_the_true_divergence_of_the_product(epsilon, blankets):
     exact = product_divergence(epsilon, blankets)
     found = composed_divergence(epsilon, blankets, delta=exact, cells=300)
@@ -69,6 +71,7 @@ def test_of_one_message_it_is_the_divergence_itself():
         assert found <= single * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_it_agrees_with_another_library():
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     blankets = [ResponseBlanket(40, 3, Fraction(1, 3)), ResponseBlanket(60, 2, Fraction(1, 4))]
@@ -88,6 +91,7 @@ def test_it_agrees_with_another_library():
         assert ours >= theirs * 0.99
 
 
+@pytest.mark.slow
 def test_small_deltas_keep_their_precision():
     # far below what a Fourier transform of masses that add up to 1 can tell from 0
     one = ResponseBlanket(10**6, 3, Fraction(1, 500))

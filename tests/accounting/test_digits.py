@@ -37,7 +37,7 @@ def test_the_single_message_row(n, epsilon, most):
 @pytest.mark.parametrize(
     ("n", "epsilon", "messages", "printed"),
     [
-        (10**4, 1.0, 2, 121.8),
+        pytest.param(10**4, 1.0, 2, 121.8, marks=pytest.mark.slow),
         pytest.param(10**4, 0.5, 2, 353.5, marks=pytest.mark.slow),
         pytest.param(10**5, 1.0, 2, 234.9, marks=pytest.mark.slow),
         pytest.param(10**4, 0.5, 3, 354.8, marks=pytest.mark.slow),

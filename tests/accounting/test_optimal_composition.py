@@ -168,6 +168,7 @@ def test_the_largest_budget_is_enough_and_no_larger_one(
         assert optimal_delta(epsilon, copies, local * (1 + 3e-7), d0) > delta
 
 
+@pytest.mark.slow
 def test_the_budgets_of_afnntz24_are_enough_unless_epsilon_is_large() -> None:
     """Algorithm 3: eps0 = eps / (2 sqrt(2 d ln(2/delta))), delta0 = delta / (4 d), 2 d of them."""
     for d in (1, 8, 1024, 10**5):

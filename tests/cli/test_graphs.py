@@ -435,7 +435,7 @@ def interrupted_program(*arguments, after):
 
 
 @POSIX
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_program_is_interrupted(workers):
     """However long it takes to start here: until something was sampled."""
     endless = ("--users", "200", "--messages", "3", "--trials", "10^9", "--workers", str(workers))

@@ -370,7 +370,15 @@ def test_ways_to_write_integers(run, text, value):
     assert (result["users"], result["modulus"]) == (value, str(value))
 
 
-@pytest.mark.parametrize("modulus", ["2^1000000", "1" + "0" * 5000, "10^4400", "2^1000-1"])
+@pytest.mark.parametrize(
+    "modulus",
+    [
+        pytest.param("2^1000000", marks=pytest.mark.slow),
+        "1" + "0" * 5000,
+        pytest.param("10^4400", marks=pytest.mark.slow),
+        "2^1000-1",
+    ],
+)
 def test_large_moduli(run, modulus):
     options = ("--users", "1000", "--modulus", modulus, "--sigma", "80")
     assert "Messages of each of 1,000 users" in run("messages", *options).out
@@ -435,6 +443,7 @@ def _words(path):
     return re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plots")
 def test_plot_of_a_private_sum(run, tmp_path):
     path = tmp_path / "x.svg"

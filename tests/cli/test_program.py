@@ -141,7 +141,7 @@ class TestHelp:
         assert run(*COUNT, "--json", "--json").out == run(*COUNT, "--json").out
 
 
-RUN = ("sum", "messages", "compare", "compare-vectors", "graphs", "demo", "help")
+RUN = ("sum", "secure-sum", "messages", "compare", "compare-vectors", "graphs", "demo", "help")
 """The commands of which examples run; those of parties need parties."""
 EXAMPLES = [
     pytest.param(

@@ -346,6 +346,7 @@ SERIES: dict[str, Callable[[Fraction, Fraction, int, int], mpfr]] = {
 }
 
 
+@pytest.mark.slow
 def test_short_noise_is_the_hypergeometric_function_rounded_up() -> None:
     check_short_noise(short_noise_epsilon)
 

@@ -254,6 +254,7 @@ def test_small_and_unbounded_settings(n: int, m: int, clear: bool) -> None:
         assert found.verdict[-1] == "Seen up to C = 1, the most there can be."
 
 
+@pytest.mark.slow
 def test_few_samples_of_a_rare_event_do_not_contradict() -> None:
     """False alarms: 200 seeds of small samples, none below 1e-9."""
     for seed in range(200):

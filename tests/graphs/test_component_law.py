@@ -266,7 +266,7 @@ def test_floats_are_as_close_to_the_rationals_as_promised(
 @pytest.mark.parametrize(
     ("shuffler", "clear", "m"),
     [
-        ("single", False, 3),
+        pytest.param("single", False, 3, marks=pytest.mark.slow),
         pytest.param("parallel", True, 10, marks=pytest.mark.slow),
         *(pytest.param(*setting, 5, marks=pytest.mark.slow) for setting in SETTINGS),
     ],

@@ -615,6 +615,7 @@ def peak(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_tally_does_not_keep_its_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many graphs in about the same memory; an array of counts takes four times it."""
     monkeypatch.setattr(sampling, "_SLOTS_IN_BATCH", 10_000)
