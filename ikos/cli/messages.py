@@ -18,7 +18,7 @@ from ikos.cli.messages_report import Asked, Floor, Row, as_json, as_text
 from ikos.cli.options import FIGURE, option
 from ikos.cli.output import power_text, print_json, print_text, progress, warn
 from ikos.cli.proofs import unproved
-from ikos.cli.types import NAME, SIGMA, Decimal, Honest, Whole
+from ikos.cli.types import SIGMA, Decimal, Honest, Whole
 
 if TYPE_CHECKING:
     from ikos import MessageCount
@@ -74,7 +74,7 @@ SEES_ALL = "whoever controls a single shuffler sees everything"
 )
 @option(
     "--analysis",
-    type=NAME["analysis"],
+    default=None,
     shown="all",
     help="Only one analysis: exact, balle2020, ghazi2020 or ishai2006.",
 )

@@ -82,6 +82,11 @@ _SHARED: dict[str, dict[str, Any]] = {
         "shown": "chosen",
         "help": "Order of the group of the shares, e.g. 2^32.",
     },
+    "--analysis": {
+        "type": NAME["analysis"],
+        "default": "exact",
+        "help": "Whose theorem: exact, balle2020, ghazi2020 or ishai2006; see 'ikos messages'.",
+    },
     "--shuffler": {
         "type": NAME["shuffler"],
         "default": "parallel",
@@ -100,6 +105,11 @@ _SHARED: dict[str, dict[str, Any]] = {
         "type": Whole(),
         "shown": "secure randomness",
         "help": "Draw the same each time; any number.",
+    },
+    "--threads": {
+        "type": Whole(low=1, high=1024),
+        "shown": "all cores",
+        "help": "Threads to work on; the result does not depend on it.",
     },
     "--workers": {"type": Whole(low=1, high=MAX_WORKERS)},
     "--scheduler": {

@@ -24,7 +24,8 @@ from ikos.cli.output import complain, discard_output, print_text, say
 __all__ = ["COMMANDS", "commands", "execute"]
 
 COMMANDS = (
-    "sum", "messages", "compare", "compare-vectors", "graphs", "demo", "task", "serve", "submit",
+    "sum", "secure-sum", "messages", "compare", "compare-vectors", "graphs", "demo", "task",
+    "serve", "submit",
 )  # fmt: skip
 """Each a module of this package with a click command called ``command``."""
 

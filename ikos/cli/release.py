@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ikos import PrivateSum, SumResult
+    from ikos import MessageCount, PrivateSum, SumResult
     from ikos.summation.everybody import Engine
     from ikos.tables import Column
 
-__all__ = ["Reading", "Release", "release"]
+__all__ = ["MAX_MESSAGES", "Reading", "Release", "drained", "release", "ways", "which"]
 
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
@@ -148,7 +148,7 @@ class Rule:
                 first = int(np.argmax(outside))
                 raise ValueError(
                     f"{where}: row {before + first + 1} has {values[first]:.15g} in "
-                    f"{_which(self.column)}, outside [{self.lower:.10g}, {self.upper:.10g}]; "
+                    f"{which(self.column)}, outside [{self.lower:.10g}, {self.upper:.10g}]; "
                     "give public bounds that hold every value, or --on-out-of-range clamp"
                 )
             inside = np.clip(values, self.lower, self.upper)
@@ -156,7 +156,7 @@ class Rule:
             first = int(np.argmax(broken))
             raise ValueError(
                 f"{where}: row {before + first + 1} has {inside[first]:.15g} in "
-                f"{_which(self.column)}, which is no integer as --integers says"
+                f"{which(self.column)}, which is no integer as --integers says"
             )
         return inside
 
@@ -208,7 +208,7 @@ class Release:
             ("sum", *_with_interval(result.estimate, sum_ends)),
             ("mean", *_with_interval(result.mean(), mean_ends)),
         ]
-        lines = [bold(f"Private sum and mean of {_which(self.column)}"), *aligned(rows)]
+        lines = [bold(f"Private sum and mean of {which(self.column)}"), *aligned(rows)]
         lowest, highest = result.users * result.lower, result.users * result.upper
         if not lowest <= result.estimate <= highest:
             lines += wrapped(
@@ -292,19 +292,13 @@ class Release:
 
     def _sent_lines(self) -> list[str]:
         count, cost = self.protocol.messages, self.result.cost
-        kinds = []
-        if count.shuffled:
-            parallel = self.protocol.secure_sum.shuffler == "parallel" and count.shuffled > 1
-            through = "each through a shuffler of its own" if parallel else "through one shuffler"
-            kinds.append(f"{count.shuffled} shuffled, {through}")
-        if count.clear:
-            kinds.append("1 clear")
+        kinds = ways(count, self.protocol.secure_sum.shuffler)
         return [
             bold("What was sent (here, in a simulation of all parties)"),
             *wrapped(
                 f"{cost.messages_per_user} message{'s' * (count.total > 1)} of "
                 f"{cost.bits_per_message} bits per user "
-                f"({-(-cost.bits_per_user // 8):,} bytes): {', and '.join(kinds)}. "
+                f"({-(-cost.bits_per_user // 8):,} bytes): {kinds}. "
                 f"{cost.messages:,} messages in all, numbers modulo "
                 f"{power_text(self.result.modulus)}; "
                 + (
@@ -463,7 +457,7 @@ def release(
     if by_workers and show_true:
         for _ in blocks():  # the workers say nothing of the truth
             pass
-    values: Any = _drained(held) if held else table.seen(rule) if by_workers else blocks()
+    values: Any = drained(held) if held else table.seen(rule) if by_workers else blocks()
     with progress("adding up shares") as report:
         result = protocol.run(values, threads=threads, cluster=cluster, progress=report)
     truth = reading.truth if show_true else None
@@ -472,13 +466,26 @@ def release(
     return made
 
 
-def _drained(held: deque[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+def ways(count: MessageCount, shuffler: str) -> str:
+    """Return how many messages of each user go which way."""
+    kinds = []
+    if count.shuffled:
+        parallel = shuffler == "parallel" and count.shuffled > 1
+        through = "each through a shuffler of its own" if parallel else "through one shuffler"
+        kinds.append(f"{count.shuffled} shuffled, {through}")
+    if count.clear:
+        kinds.append("1 clear")
+    return ", and ".join(kinds)
+
+
+def drained(held: deque[NDArray[Any]]) -> Iterator[NDArray[Any]]:
     """Yield blocks, each forgotten when it is."""
     while held:
         yield held.popleft()
 
 
-def _which(column: str) -> str:
+def which(column: str) -> str:
+    """Return a column as it is called."""
     return f"column {column}" if column.isdigit() else f"column {column!r}"
 
 

@@ -14,7 +14,7 @@ from ikos.cli.cluster import connected
 from ikos.cli.errors import Command, leave_interrupts
 from ikos.cli.options import JSON, check_bounds, check_column, option
 from ikos.cli.output import print_json, print_text, warn
-from ikos.cli.types import NAME, TABLE, WHOLE, Whole
+from ikos.cli.types import TABLE, WHOLE
 
 __all__ = ["command"]
 
@@ -66,20 +66,10 @@ SECTIONS = {
     shown="chosen",
     help="Messages of each user, even so few that they prove nothing.",
 )
-@option(
-    "--analysis",
-    type=NAME["analysis"],
-    default="exact",
-    help="Whose theorem: exact, balle2020, ghazi2020 or ishai2006; see 'ikos messages'.",
-)
+@option("--analysis")
 @option("--shuffler")
 @option("--clear-share/--no-clear-share")
-@option(
-    "--threads",
-    type=Whole(low=1, high=1024),
-    shown="all cores",
-    help="Threads to work on; the result does not depend on it.",
-)
+@option("--threads")
 @option(
     "--workers",
     help="Work in so many processes of Dask on this machine instead. Needs the extra 'cluster'.",
