@@ -29,6 +29,7 @@ __all__ = [
     "printable",
     "quote",
     "rational",
+    "real",
     "unmasked",
     "up",
 ]
@@ -149,6 +150,34 @@ def array(name: str, x: object) -> NDArray[Any]:
         if "inhomogeneous" not in str(error):
             raise
         raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+
+
+def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
+    """Return ``x`` as an array of real numbers; TypeError names the first that is none.
+
+    ``first`` is the index of the first of them, for error messages.
+    """
+    given = array(name, x)
+    if given.dtype.kind in "iuf":
+        return given
+    got = f"{name} must hold real numbers, got an array of {given.dtype}"
+    if given.dtype.kind == "b":
+        raise TypeError(f"{got}; use {name}.astype(float)")
+    # what the entries were before they became an array, in which a text makes texts of numbers
+    entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
+    for index, value in np.ndenumerate(entries):
+        if not _is_real(value):
+            place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
+            kind = "" if value is None else f"the {type(value).__name__} "
+            raise TypeError(f"{got}: {name}{place and f'[{place}]'} is {kind}{quote(value)}")
+    raise TypeError(f"{got}; use {name}.astype(float)")
+
+
+def _is_real(value: object) -> bool:
+    """Whether an entry would be one of an array of real numbers."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64
+    return isinstance(value, (float, np.integer, np.floating))
 
 
 def enough(name: str, users: int, min_honest: int, n: int) -> None:

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, number
+from ikos._validation import number, real
 
 __all__ = ["MAX_BOUND", "MAX_INTEGER", "Bounds", "whole"]
 
@@ -110,10 +110,7 @@ class Bounds:
         ValueError
             If one is outside the bounds (NaN is), masked, or the shape is another.
         """
-        given = array("x", x)
-        if given.dtype.kind not in "iuf":
-            hint = "; use x.astype(float)" if given.dtype.kind == "b" else ""
-            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")
+        given = real("x", x, first)
         if given.ndim != 1:
             raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
         values = given.astype(np.float64, copy=copy)

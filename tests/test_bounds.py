@@ -100,6 +100,13 @@ def test_values_are_a_copy() -> None:
         ([Fraction(1, 2)], TypeError, "real numbers, got an array of object"),
         ([2**70], TypeError, "real numbers, got an array of object"),
         (np.ma.masked_array([0.5], [True]), ValueError, "masked"),
+        ([0.5, 1, None], TypeError, r"got an array of object: x\[2\] is None$"),
+        ([0.5, "1"], TypeError, r"got an array of <U32: x\[1\] is the str '1'$"),
+        ([0.5, True, None], TypeError, r"object: x\[1\] is the bool True$"),
+        ([0.5, Fraction(1, 2)], TypeError, r"object: x\[1\] is the Fraction 0.5$"),
+        ([1, -(2**63) - 1], TypeError, r"x\[1\] is the int -9223372036854775809$"),
+        (None, TypeError, "object: x is None$"),
+        (np.array([0.5, 1], dtype=object), TypeError, r"of object; use x.astype\(float\)$"),
     ],
     ids=str,
 )
@@ -175,6 +182,11 @@ def test_whole_values_are_returned_and_the_first_other_is_named(x: list[int], ha
     broken = np.array([*x, half + 0.5, half + 0.25])
     with pytest.raises(ValueError, match=rf"x\[{len(x)}\] must be an integer .*got {half + 0.5}$"):
         whole(broken)
+
+
+def test_what_is_no_number_in_a_block_is_named_by_its_place_among_all() -> None:
+    with pytest.raises(TypeError, match=r"x\[101\] is None$"):
+        Bounds(0, 1).values([0.5, None], first=100)
 
 
 def test_ragged_values_are_refused_by_name() -> None:

@@ -79,6 +79,24 @@ class TestCsv:
         path = write(f"a{delimiter}b\n1{delimiter}2\n3{delimiter}4\n\n")
         assert read_column(path, "b", delimiter=delimiter).tolist() == [2, 4]
 
+    @pytest.mark.parametrize(("given", "mark"), [(",", ";"), (",", "\t"), (",", "|"), (";", ",")])
+    def test_another_delimiter_is_suggested(self, write, given, mark):
+        path = write(f"a{mark}b\n1{mark}2\n")
+        asked = f"are the columns separated by {mark!r}?"
+        begins = f"delimiter must be what stands between the columns, got {given!r}: "
+        for column in ("a", "b", "zzz"):  # and not the name that has them all
+            message = refusal(path, column, delimiter=given)
+            assert message.startswith(begins)
+            assert message.endswith(f"no column {column!r}, but {f'a{mark}b'!r} alone; {asked}")
+        assert refusal(path, 2, header=False, delimiter=given).endswith(asked)
+        if mark != ",":  # 1,2 has a decimal comma
+            cell = refusal(write(f"1{mark}2\n"), 1, header=False, delimiter=given)
+            assert asked in cell
+
+    def test_a_column_alone_may_have_marks_in_its_name(self, write):
+        assert read_column(write("a;b\n1\n"), "a;b").tolist() == [1]
+        assert "did you mean 'age'?" in refusal(write("age\n1\n"), "agee")
+
     @pytest.mark.parametrize("delimiter", ["", ",,", "1", ".", "-", "e", "\n", '"', "\0"])
     def test_impossible_delimiters(self, write, delimiter):
         assert "delimiter" in refusal(write("a\n1\n"), delimiter=delimiter)

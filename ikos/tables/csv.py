@@ -126,6 +126,7 @@ class _Csv:
         self.file = file
         self.where = where
         self.size = size
+        self.delimiter = delimiter
         self.bytes_done = 0
         self.progress = progress
         self.width = 0  # of every row; that of the first where there is no header
@@ -188,7 +189,7 @@ class _Csv:
         """Read the first row for its width alone; return whether there is one."""
         first = self.rows(1)
         if first and first[0]:
-            self.set_width(len(first[0]))
+            self.set_width(first[0])
         return bool(first)
 
     def begin(self, column: str | int, header: bool) -> None:
@@ -204,13 +205,29 @@ class _Csv:
             raise ValueError(f"{self.where} is empty")
         names = [cell.strip() for cell in top[0]]
         self.width = len(names)
-        self.index = position(self.where, names, str(column).strip(), _advice(names))
+        name = str(column).strip()
+        if self.width == 1 and name != names[0]:
+            self.refuse_delimiter(names[0], f"no column {quote(name)}, but {quote(names[0])} alone")
+        self.index = position(self.where, names, name, _advice(names))
         self.name = f"column {quote(names[self.index])}"
 
-    def set_width(self, width: int) -> None:
+    def refuse_delimiter(self, cell: str, what: str) -> None:
+        """Refuse a table of one column if it looks as if it had more, with another delimiter."""
+        marks = [mark for mark in ";\t|," if mark in cell]
+        if marks:
+            raise ValueError(
+                f"delimiter must be what stands between the columns, got {self.delimiter!r}: "
+                f"{self.where} has {what}; are the columns separated by {marks[0]!r}?"
+            )
+
+    def set_width(self, first: Sequence[str]) -> None:
         """Take the first row's width for that of all rows, where there is no header."""
-        self.width = width
+        self.width = width = len(first)
         if self.index >= width:
+            if width == 1:
+                self.refuse_delimiter(
+                    first[0], f"one column, whose first cell is {quote(first[0])}"
+                )
             raise ValueError(
                 f"{self.where} has no column {self.index + 1}: "
                 f"it has {width} column{'s' * (width > 1)}"
@@ -233,7 +250,7 @@ class _Csv:
                 blank = self.reader.line_num - (len(block) - trailing) + 1
                 del block[trailing:]
             if not self.width and block[0]:
-                self.set_width(len(block[0]))
+                self.set_width(block[0])
             yield self.convert(block)
             self.row += len(block)
 
@@ -275,6 +292,8 @@ class _Csv:
             advice = ""
             if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", cell):
                 advice = " (write a decimal point, not a comma)"
+            elif self.width == 1 and (marks := [mark for mark in ";\t|" if mark in cell]):
+                advice = f" (are the columns separated by {marks[0]!r}?)"
             elif self.row == 1 and not re.search(r"[0-9]", cell):
                 advice = " (is the first line a header?)" if self.line == 1 else ""
             self.refuse(f"has {quote(cell)} in {self.name}, not a finite decimal number{advice}")
@@ -307,9 +326,6 @@ def _csv_advice(message: str) -> str:
 
 def _advice(names: Sequence[str]) -> str:
     """Return what may be wrong with a header that has not the column."""
-    if len(names) == 1:
-        marks = [mark for mark in (";", "\t", "|", ",") if mark in names[0]]
-        return f"; are the columns separated by {marks[0]!r}?" if marks else ""
     if all(_NUMBER.fullmatch(name) for name in names):
         return "; is the first line a row rather than a header?"
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,10 @@ class Categories(Domain):
     """
 
     sizes: Sequence[int]
+
+    _made_by: ClassVar[str] = (
+        "; each answer is a 1 among zeros (one-hot): ikos.vectors.histograms takes labels"
+    )
 
     def __post_init__(self) -> None:
         # a set has no order, and forgets sizes that are equal

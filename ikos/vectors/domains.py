@@ -6,13 +6,14 @@ Every protocol says which domain it is for, and its guarantee is for vectors of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number
+from ikos._validation import array, integer, number, quote, real
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.modular import blocks
 
@@ -39,6 +40,9 @@ class Domain(ABC):
 
     dimension: int
 
+    _made_by: ClassVar[str] = ""
+    """What makes such vectors, for those who give something else."""
+
     @property
     @abstractmethod
     def diameter(self) -> float:
@@ -63,14 +67,14 @@ class Domain(ABC):
         ValueError
             If one is outside the domain (NaN is), masked, or the shape is another.
         """
-        given = array("x", x)
-        if given.dtype.kind not in "iuf":
-            hint = "; use x.astype(float)" if given.dtype.kind == "b" else ""
-            raise TypeError(f"x must hold real numbers, got an array of {given.dtype}{hint}")
+        try:
+            given = real("x", x)
+        except TypeError as error:
+            raise TypeError(f"{error}{self._made_by}") from None
         if given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(
                 f"x must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{given.shape}"
+                f"{given.shape}{self._made_by}"
             )
         for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
             self._check(given[part].astype(np.float64), part.start)
@@ -115,6 +119,14 @@ class Box(Domain):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", _dimension(self.dimension))
+        for name in ("lower", "upper"):
+            value: object = getattr(self, name)
+            if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
+                raise TypeError(
+                    f"{name} must be one number for all coordinates, got {type(value).__name__} "
+                    f"{quote(value)}; for columns with bounds of their own there are "
+                    "ikos.vectors.means and variances, or scale each to [0, 1]"
+                )
         bounds = Bounds(self.lower, self.upper)
         object.__setattr__(self, "lower", bounds.lower)
         object.__setattr__(self, "upper", bounds.upper)

@@ -64,6 +64,31 @@ def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
         domain.vectors(np.ma.masked_array(np.zeros((2, 3)), np.eye(2, 3)))
 
 
+def test_what_is_no_number_is_named() -> None:
+    with pytest.raises(TypeError, match=r"got an array of object: x\[1, 0\] is None$"):
+        Box(2).vectors([[0, 1], [None, 0]])
+
+
+def test_bounds_of_each_column_are_referred_to_what_takes_them() -> None:
+    for bounds in ([120, 10000], (120, 10000), np.array([120, 10000])):
+        with pytest.raises(TypeError, match=r"^upper must be one number .*ikos\.vectors\.means"):
+            Box(2, 0, bounds)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^lower must be one number .*, got list \[0, 0\]; for"):
+        Box(2, [0, 0], 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^lower must be an int, a Fraction or a float, got str"):
+        Box(2, "0", 1)  # type: ignore[arg-type]
+
+
+def test_labels_are_referred_to_what_takes_them() -> None:
+    takes = r"\(one-hot\): ikos\.vectors\.histograms takes labels$"
+    with pytest.raises(ValueError, match=r"got shape \(3,\); .*" + takes):
+        Categories([7]).vectors([1, 2, 3])
+    with pytest.raises(TypeError, match="x must hold real numbers.*" + takes):
+        Categories([7]).vectors(["red", "green"])
+    with pytest.raises(ValueError, match=r"got shape \(3,\)$"):
+        Box(7).vectors([1, 2, 3])
+
+
 def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
     users = (1 << 20) + 5
     x = np.zeros((users, 3), dtype=np.float32)
