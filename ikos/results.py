@@ -25,10 +25,24 @@ __all__ = [
     "at_most",
     "footer",
     "percent",
+    "present",
 ]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
 """A condition of every guarantee."""
+
+
+def present(least: int, n: int) -> str:
+    """Return the condition that so many of n users are honest and present.
+
+    Examples
+    --------
+    >>> present(900, 1000)
+    'while at least 900 of 1,000 users are honest and present'
+    """
+    verb = "is" if least == 1 else "are"
+    return f"while at least {least:,} of {n:,} users {verb} honest and present"
+
 
 _SEEDED = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ikos
 from ikos.counts import MessageCount
-from ikos.protocols import comparison
+from ikos.protocols import CorrelatedNoise, comparison
 from ikos.results import Guarantee, footer
 from ikos.vectors import Ball, PrivateVectorSum, histograms, means, variances
 
@@ -78,3 +78,10 @@ def test_what_is_printed_of_a_count_holds(sigma: float, delta: float) -> None:
     assert float(str(secure).split("sigma = ")[1].split()[0]) <= sigma
     private = MessageCount(3, 1, sigma, "exact", "a theorem", delta, 0.5)
     assert float(str(private).split("delta = ")[1].split(",")[0]) >= delta
+
+
+def test_one_honest_user_is_spoken_of_as_one() -> None:
+    for protocol, options in ((PrivateVectorSum, {"domain": Ball(2)}), (CorrelatedNoise, {})):
+        for least, said in ((1, "1 of 50 users is honest"), (40, "40 of 50 users are honest")):
+            found = protocol(50, epsilon=1, delta=1e-3, min_honest=least, **options).guarantee
+            assert f"while at least {said} and present" in found.conditions

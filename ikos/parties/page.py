@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ikos.modular import Zq
 from ikos.parties import collection
-from ikos.parties.task import Task, on_loopback
+from ikos.parties.task import Task, on_loopback, values_in_words
 from ikos.results import Interval
 
 __all__ = ["task_page", "tasks_page"]
@@ -274,10 +274,9 @@ def _told(task: Task, party: int, told: object, now: datetime) -> tuple[str, str
 
 
 def _description(task: Task) -> list[str]:
-    steps = f"{task.precision:,} step{'s' * (task.precision != 1)}"
     addresses = (task.analyzer, *task.shufflers)
     pairs = [
-        ("Values", f"{_values(task)}, in {steps}"),
+        ("Values", values_in_words(task)),
         ("Clients", f"at most {task.users:,}"),
         ("Complete reports (n_min)", f"at least {task.min_reports:,}, or nothing is released"),
         ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),

@@ -23,7 +23,7 @@ from ikos.modular import Zq
 from ikos.results import Guarantee
 from ikos.summation.private_sum import PrivateSum
 
-__all__ = ["VERSION", "Task", "decoded", "encoded", "moment", "on_loopback"]
+__all__ = ["VERSION", "Task", "decoded", "encoded", "moment", "on_loopback", "values_in_words"]
 
 VERSION = "ikos-parties-1"
 NONCE_BYTES = 16
@@ -439,14 +439,21 @@ class Task:
                 *(f"            {condition}" for condition in protocol.guarantee.conditions),
                 f"clients     at most {self.users:,}; nothing is released for fewer than "
                 f"{self.min_reports:,}, of whom {self.corrupt_clients:,} may be dishonest",
-                f"values      {'integers' if self.integers else 'numbers'} from {self.lower:g} to "
-                f"{self.upper:g}, in {self.precision:,} steps",
+                f"values      {values_in_words(self)}",
                 f"modulus     {self.modulus}, {Zq(self.modulus).bits} bits: the noisy sum has room",
                 f"messages    {self.columns} to a shuffler each, 1 in the clear to the analyzer",
                 f"error       {protocol.mse**0.5:.4g} (sum of all, root mean square, at most)",
                 f"open        {self.opens:{_SHOWN}} to {self.closes:{_SHOWN}} UTC",
             )
         )
+
+
+def values_in_words(task: Task) -> str:
+    """Return what the values are, and to what they are rounded."""
+    bounds = f"from {task.lower:g} to {task.upper:g}"
+    if task.integers:
+        return f"integers {bounds}"
+    return f"numbers {bounds}, rounded to {task.precision:,} step{'s' * (task.precision != 1)}"
 
 
 _COUNTS = (

@@ -105,13 +105,14 @@ class ShuffledBits(BitProtocol):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
         honest = "all" if self.min_honest == self.n else f"at least {self.min_honest}"
+        verb = "is" if self.min_honest == 1 else "are"
         return Guarantee(
             up(self.epsilon),
             up(self.delta),
             self._THEOREMS[self.accountant],
             (
                 "the shuffler is honest",
-                f"{honest} of the {self.n} users are honest and present",
+                f"{honest} of the {self.n} users {verb} honest and present",
                 ONE_REPORT,
                 "the number of users is public; answers are pseudorandom (AES-256)",
             ),

@@ -29,7 +29,7 @@ from ikos.protocols.error_laws import ErrorLaw, Noisy
 from ikos.protocols.flooding import Kind, counted_column, counted_view, padded, sent_together
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee, present
 from ikos.shuffling import View, release
 
 __all__ = ["FLOODINGS", "CorrelatedNoise"]
@@ -181,7 +181,7 @@ class CorrelatedNoise(Baseline):
             up(self.delta),
             f"GKMPS21, discrete Laplace and zero-sum floods; {how}",
             (
-                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                present(self.min_honest, self.n),
                 "while the shuffler does not collude with the analyzer",
                 "who sends how many messages is not seen",
                 ONE_REPORT,

@@ -25,7 +25,7 @@ from ikos.protocols.error_laws import chernoff
 from ikos.protocols.interface import budget
 from ikos.protocols.secure_noise import NoiseOverSecureSum, hiding
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
+from ikos.results import Guarantee, present
 from ikos.summation import SecureSum
 from ikos.summation.private_sum import checked_modulus, checked_precision
 
@@ -218,7 +218,7 @@ class SparseNoise(NoiseOverSecureSum):
             f"SCRCS11, noise of random users, delta {self.noise_delta:.3g}; "
             f"{self.messages.theorem}",
             (
-                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                present(self.min_honest, self.n),
                 *self._conditions,
             )
             if delta < 1

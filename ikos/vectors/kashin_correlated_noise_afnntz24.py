@@ -41,7 +41,7 @@ from ikos.encoding import encode
 from ikos.protocols.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED
 from ikos.protocols.flooding import Kind, counted_column, counted_view, padded, sent_together
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, present
 from ikos.shuffling import View, release
 from ikos.vectors.coefficients_afnntz24 import (
     MAX_MADE,
@@ -300,7 +300,7 @@ class KashinCorrelatedNoise(CoefficientSums):
             f"AFNNTZ24, Algorithm 3; GKMPS21, {how}; {sampled}KOV15, Theorem 3.3, "
             f"{self.coefficients:,} coefficients",
             (
-                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                present(self.min_honest, self.n),
                 "while the shuffler does not collude with the analyzer",
                 "who sends how many messages is not seen",
                 reports(self.releases),

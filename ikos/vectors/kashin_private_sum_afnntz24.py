@@ -29,7 +29,7 @@ from ikos.encoding import decode, encode
 from ikos.modular import Zq
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, present
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.vectors.coefficients_afnntz24 import (
@@ -212,7 +212,7 @@ class KashinPrivateSum(CoefficientSums):
             f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
             f"BBGN20, Lemma 5.2, with {self.messages.theorem}",
             (
-                f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+                present(self.min_honest, self.n),
                 "while no shuffler colludes with the analyzer",
                 reports(self.releases),
                 "the number of users is public; noise and shares are pseudorandom (AES-256)",

@@ -21,7 +21,7 @@ from ikos.counts.vectors import SEPARATE
 from ikos.encoding import decode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, present
 from ikos.shuffling import View
 from ikos.summation.secure_sum import digest
 from ikos.vectors.domains import Domain
@@ -302,7 +302,7 @@ class PrivateVectorSum(VectorBaseline):
                 f"while at most {corrupt} of the shufflers of each sum collude with the analyzer"
             )
         conditions: tuple[str, ...] = (
-            f"while at least {self.min_honest:,} of {self.n:,} users are honest and present",
+            present(self.min_honest, self.n),
             shufflers,
             reports(self.releases),
             "the number of users is public; shares are pseudorandom (AES-256)",

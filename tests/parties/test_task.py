@@ -286,3 +286,10 @@ def test_explanation_names_what_was_chosen():
     said = task.explain()
     for part in (task.name, "at most 1,000", "5 to a shuffler", str(task.modulus), "2030-01-01"):
         assert part in said
+
+
+def test_explanation_says_to_what_values_are_rounded():
+    assert "values      numbers from 0 to 1, rounded to 250 steps\n" in new(precision=250).explain()
+    assert "values      numbers from 0 to 1, rounded to 1 step\n" in new(precision=1).explain()
+    assert "values      integers from 0 to 1\n" in new(integers=True).explain()
+    assert "values      integers from -3 to 9\n" in new(integers=True, lower=-3, upper=9).explain()
