@@ -192,6 +192,7 @@ def _state(task: Task, state: str, release: Mapping[str, Any], now: datetime) ->
 def _result(task: Task, result: Mapping[str, Any]) -> list[str]:
     error = float(result["standard_error"])
     users = int(result["users"])
+    estimate = _figure(float(result["estimate"]), error, whole=task.integers)
     low, high = result["sum_low"], result["sum_high"]
     pairs = [
         (
@@ -205,7 +206,7 @@ def _result(task: Task, result: Mapping[str, Any]) -> list[str]:
     bounds = f"{users:,} values from {task.lower:g} to {task.upper:g}"
     return [
         "<h2>Result</h2>",
-        f'<p class="estimate">{escape(_figure(float(result["estimate"]), error))}</p>',
+        f'<p class="estimate">{escape(estimate)}</p>',
         f'<p class="quiet">Estimate of the sum of {escape(bounds)}.</p>',
         _pairs("How far off it can be.", pairs),
     ]
@@ -375,10 +376,10 @@ def _span(seconds: float) -> str:
     return " ".join(parts[:2]) or "less than a second"
 
 
-def _figure(value: float, error: float) -> str:
-    """Return a number to two digits of its error."""
+def _figure(value: float, error: float, *, whole: bool = False) -> str:
+    """Return a number to two digits of its error; of a ``whole`` one no decimals."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return f"{value:,.10g}"
-    decimals = 1 - math.floor(math.log10(error))
+    decimals = 0 if whole and value.is_integer() else 1 - math.floor(math.log10(error))
     text = f"{value:,.{min(max(decimals, 0), 17)}f}"
     return text if len(text) <= 30 else f"{value:.10g}"

@@ -15,6 +15,7 @@ from parties_tasks import small_task
 
 from ikos.parties.analyzer import result_json
 from ikos.parties.page import task_page, tasks_page
+from ikos.results import Interval
 from ikos.testing import DeterministicRandom
 
 HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
@@ -197,7 +198,9 @@ def test_a_release_that_stopped():
 def test_released(result):
     page = read(status("released", complete=4, result=result), all_tell("sent"))
     assert "Released." in page.text
-    assert f"{result['estimate']:.1f}" in page.text
+    assert result["standard_error"] < 10  # so that a sum of numbers would have a decimal
+    assert f"Result {result['estimate']:.0f} Estimate of the sum" in " ".join(page.text.split())
+    assert str(Interval(result["sum_low"], result["sum_high"])) in page.text
     assert "Estimate of the sum of 4 values from 0 to 1." in page.text
     assert "95 % interval of the sum" in page.text
     assert "batch sent and deleted" in page.text
