@@ -24,9 +24,10 @@ from ikos.cli.compare_report import (
     no_protocol,
 )
 from ikos.cli.errors import Command, problem, unwritten
+from ikos.cli.names import PROTOCOLS
 from ikos.cli.options import FIGURE, check_bounds, check_column, option
 from ikos.cli.output import print_json, print_text, progress, warn
-from ikos.cli.types import TABLE, Honest, Key, Whole
+from ikos.cli.types import TABLE, Honest, Name, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,13 +67,6 @@ NOT_PRIVATE = (
 )
 
 
-def keys() -> list[str]:
-    """Return what the protocols are called."""
-    from ikos.protocols import CONTENDERS
-
-    return [contender.key for contender in CONTENDERS]
-
-
 @click.command(
     "compare",
     cls=Command,
@@ -90,7 +84,7 @@ def keys() -> list[str]:
 @option("--delta", shown="1/users^2")
 @option("--lower", shown="0 without --data")
 @option("--upper", shown="1 without --data")
-@option("--protocol", "protocols", type=Key(keys))
+@option("--protocol", "protocols", type=Name(*PROTOCOLS, listed=False))
 @option(
     "--data",
     "file",

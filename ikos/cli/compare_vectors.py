@@ -14,9 +14,10 @@ import click
 from ikos.cli.budget import usual_delta, weak
 from ikos.cli.compare_report import Asked, Line, as_json, as_text, counted, no_protocol
 from ikos.cli.errors import Command, unwritten
+from ikos.cli.names import VECTOR_PROTOCOLS
 from ikos.cli.options import FIGURE, option
 from ikos.cli.output import print_json, print_text, progress, warn
-from ikos.cli.types import BOUND, Honest, Key, Name, Whole
+from ikos.cli.types import BOUND, Honest, Name, Whole
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain, VectorRow
@@ -53,13 +54,6 @@ LEGEND = (
 )
 
 
-def keys() -> list[str]:
-    """Return what the protocols are called."""
-    from ikos.vectors import VECTOR_CONTENDERS
-
-    return [contender.key for contender in VECTOR_CONTENDERS]
-
-
 def _sizes(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[int, ...] | None:
@@ -85,7 +79,12 @@ def _sizes(
 @option("--min-honest")
 @option("--epsilon", required=True)
 @option("--delta", shown="1/users^2")
-@option("--protocol", "protocols", type=Key(keys), shown="all for the domain")
+@option(
+    "--protocol",
+    "protocols",
+    type=Name(*VECTOR_PROTOCOLS, listed=False),
+    shown="all for the domain",
+)
 @option(
     "--domain",
     required=True,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ikos.cli import end_at_once
 from ikos.cli.output import Quiet, print_text
@@ -102,6 +103,13 @@ class _Mistakes(click.Command):
         """Return the help, with `unbroken` texts as they were."""
         return super().get_help(ctx).replace("\N{NO-BREAK SPACE}", " ").replace(_HYPHEN, "-")
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return what a shell may put there, options without their defaults."""
+        found = super().shell_complete(ctx, incomplete)
+        for item in found:
+            item.help = item.help and item.help.partition("  [default:")[0]
+        return found
+
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return the option, which prints as results are printed: whole, or with one line."""
         option = super().get_help_option(ctx)
@@ -191,7 +199,8 @@ class Group(_Mistakes, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command, or say which there are."""
-        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+        known = args[0].startswith("-") or self.get_command(ctx, args[0]) is not None
+        if not known and not ctx.resilient_parsing:
             names = ", ".join(self.list_commands(ctx))
             raise click.UsageError(
                 f"there is no command {clipped(args[0])}; the commands are {names}", ctx
@@ -200,15 +209,20 @@ class Group(_Mistakes, click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the commands do, each summary whole."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        names = self.list_commands(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, command.get_short_help_str(limit=1000))
-                    for name, command in found
-                    if command is not None
-                ]
-            )
+            formatter.write_dl([(name, self._summary(ctx, name)) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return what a shell may put there, with summaries that are whole."""
+        found = super().shell_complete(ctx, incomplete)
+        for item in found:
+            item.help = self._summary(ctx, item.value) or item.help
+        return found
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        return "" if command is None else command.get_short_help_str(limit=1000)
 
 
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"
@@ -251,7 +265,7 @@ def problem(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         # not what failed, which an error does not say: reading, writing, or finding it
         names = [clipped(str(name), 300) for name in (error.filename, error.filename2) if name]
-        reason = error.strerror.lower()
+        reason = error.strerror[0].lower() + error.strerror[1:]
         return f"{' and '.join(names)}: {reason}" if names else reason
     if isinstance(error, OverflowError):
         return "a number is too large or too small to compute with"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ikos.cli.errors import clipped, unbroken
+from ikos.cli.names import MAX_WORKERS
 from ikos.cli.types import (
     BOUND,
     CONFIDENCE,
@@ -25,13 +26,10 @@ from ikos.cli.types import (
     Whole,
 )
 
-__all__ = ["FIGURE", "JSON", "MAX_WORKERS", "check_bounds", "check_column", "option"]
+__all__ = ["FIGURE", "JSON", "check_bounds", "check_column", "option"]
 
 FIGURE = "Also plot {}, to a file .png, .svg or .pdf. Needs the extra 'plot'."
 JSON = ("--json", "as_json")
-
-MAX_WORKERS = 1024
-"""That of `ikos.cluster`, which takes longer to be imported than all that is here."""
 
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": {"help": "How many users there are, e.g. 1000 or 10^6."},

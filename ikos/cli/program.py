@@ -103,7 +103,10 @@ def _of_words(
 def _complete_words(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    found, context = _of_words(ctx, ctx.params.get(str(param.name)) or ())
+    try:
+        found, context = _of_words(ctx, ctx.params.get(str(param.name)) or ())
+    except click.UsageError:
+        return []
     return found.shell_complete(context, incomplete) if isinstance(found, click.Group) else []
 
 

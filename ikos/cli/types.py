@@ -9,7 +9,6 @@ import errno
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ikos.cli.errors import clipped
+from ikos.cli.names import ANALYSES, SHUFFLERS
 from ikos.cli.output import MAX_EXACT
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ __all__ = [
     "Base",
     "Decimal",
     "Honest",
-    "Key",
     "Name",
     "Whole",
 ]
@@ -267,8 +266,7 @@ class Name(Base):
     Parameters
     ----------
     names : str
-        Which there are. They are written here once more, because the modules that define them
-        take long to be imported; a test compares them.
+        Which there are.
     listed : bool, optional
         Whether the help shows them instead of ``NAME``.
     """
@@ -348,39 +346,6 @@ class Named(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Key(Base):
-    """The name of a protocol, looked up when it is needed.
-
-    Parameters
-    ----------
-    keys : callable
-        Returns all names.
-    """
-
-    name = "name"
-
-    def __init__(self, keys: Callable[[], Sequence[str]]) -> None:
-        self.keys = keys
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name."""
-        if ctx is not None and ctx.resilient_parsing:  # quickly, for a shell that completes
-            return str(value)
-        keys = self.keys()
-        if value not in keys:
-            self.fail(f"{clipped(str(value))} is not one of {', '.join(keys)}", param, ctx)
-        return str(value)
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Return the names that begin so."""
-        return [CompletionItem(key) for key in self.keys() if key.startswith(incomplete)]
-
-
 class PlotFile(Base):
     """The name of a figure's file, which says its format."""
 
@@ -435,8 +400,8 @@ FOLDER = Named("folder")
 HONEST = Honest()
 MODULUS = Whole(low=2)
 NAME = {
-    "analysis": Name("exact", "balle2020", "ghazi2020", "ishai2006", listed=False),
-    "shuffler": Name("parallel", "single"),
+    "analysis": Name(*ANALYSES, listed=False),
+    "shuffler": Name(*SHUFFLERS),
 }
 PLOT = PlotFile()
 SECONDS = Decimal(low="0", high="1000000")

@@ -1,44 +1,22 @@
-"""The program: help, version, the demo, exit statuses, pipes, terminals, interruption."""
+"""The program: its help, its examples, the demo, and how numbers and progress are shown."""
 
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
 import pytest
+from command_lines import BOUNDS, COUNT, EVERY, PATHS, POSIX, PROGRAM
 
 import ikos
-from ikos import PrivateSum
 from ikos.cli import COMMANDS, commands, output
 from ikos.cli.program import SETTINGS
 from ikos.datasets import load_anes96
-
-SCRIPT = Path(sys.executable).with_name("ikos")
-PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos.cli"]
-BOUNDS = ("--column", "a", "--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
-COUNT = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
-POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, signals and terminals of POSIX")
-
-
-def paths(command=commands, *words):
-    """Yield every command, as the words that name it, and what it is."""
-    yield words, command
-    if isinstance(command, click.Group):
-        context = click.Context(command, **SETTINGS)
-        for name in command.list_commands(context):
-            yield from paths(command.get_command(context, name), *words, name)
-
-
-PATHS = [(" ".join(("ikos", *words)), words, command) for words, command in paths()]
-EVERY = pytest.mark.parametrize(("name", "words", "command"), PATHS, ids=[one[0] for one in PATHS])
 
 
 def examples(text):
@@ -52,6 +30,7 @@ class TestHelp:
     def test_every_command(self, run, name, words, command):
         text = run(*words, "--help").out
         assert text.startswith(f"Usage: {name} ")
+        assert text.isascii()
         assert max(map(len, text.splitlines())) <= 80
         assert run(*words, "-h").out == text
         assert run("help", *words).out == text
@@ -233,132 +212,6 @@ class TestOutput:
         assert output.integer_text(10**5000) == "1" + "0" * 5000
 
 
-def program(*arguments, **options):
-    return subprocess.run(
-        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options
-    )
-
-
-class TestProgram:
-    def test_success(self):
-        done = program(*COUNT)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "\x1b" not in done.stdout
-
-    def test_mistake(self):
-        done = program("sum", "nothing.csv", "--column", "a")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == "ikos sum: error: missing option '--lower'\n"
-
-    def test_as_a_module(self):
-        done = subprocess.run(
-            [sys.executable, "-m", "ikos.cli", "--version"], capture_output=True, text=True
-        )
-        assert (done.returncode, done.stdout) == (0, f"ikos {ikos.__version__}\n")
-
-    def test_narrow_encodings(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text("café\n" + "1\n" * 30, encoding="utf-8")
-        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-        done = program("sum", path, "--column", "café", *BOUNDS[2:], env=environment)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert r"column 'caf\xe9'" in done.stdout
-
-    @POSIX
-    def test_broken_pipe(self):
-        for arguments in (COUNT, ["--help"]):
-            reader, writer = os.pipe()
-            os.close(reader)
-            with os.fdopen(writer, "wb") as closed:
-                done = subprocess.run([*PROGRAM, *arguments], stdout=closed, stderr=subprocess.PIPE)
-            assert done.stderr == b""
-            assert done.returncode != 0
-
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-    @pytest.mark.parametrize("arguments", [COUNT, ["--help"]], ids=["messages", "--help"])
-    def test_full_disk(self, arguments):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run(
-                [*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True
-            )
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        assert "error: cannot write the output: no space left on device" in done.stderr
-
-    @POSIX
-    def test_closed_output(self):
-        line = shlex.join([*PROGRAM, *COUNT]) + " >&-"
-        done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        assert "standard output is closed" in done.stderr
-
-    @POSIX
-    def test_interrupted(self, tmp_path):
-        """Ctrl-C while a file is read: here a pipe that nobody writes to."""
-        pipe = tmp_path / "pipe.csv"
-        os.mkfifo(pipe)
-        process = subprocess.Popen(
-            [*PROGRAM, "sum", str(pipe), *BOUNDS],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        writer = os.open(pipe, os.O_WRONLY)  # returns once the program has opened the pipe
-        time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        os.close(writer)
-        said = "ikos sum: interrupted before any row was read; nothing was released\n"
-        assert (process.returncode, out, err) == (130, "", said)
-
-
-def test_interrupted_run(run, people, monkeypatch):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PrivateSum, "run", interrupt)
-    bounds = ("--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
-    assert run("sum", people, "--column", "age", *bounds, status=130).err == (
-        "ikos sum: interrupted after reading all 1,000 rows; nothing was released\n"
-    )
-
-
-@POSIX
-class TestTerminal:
-    @pytest.fixture
-    def on_terminal(self):
-        """Run the program on a terminal of 80 columns and return what it showed."""
-        pty = pytest.importorskip("pty")
-
-        def on_terminal(*arguments, **environment):
-            ours, theirs = pty.openpty()
-            process = subprocess.Popen(
-                [*PROGRAM, *map(str, arguments)],
-                stdout=theirs, stderr=theirs, stdin=theirs,
-                env={**os.environ, "TERM": "xterm", **environment},
-            )  # fmt: skip
-            os.close(theirs)
-            shown = b""
-            while True:
-                try:
-                    part = os.read(ours, 1 << 16)
-                except OSError:  # the other end is closed
-                    break
-                if not part:
-                    break
-                shown += part
-            os.close(ours)
-            assert process.wait(60) == 0
-            return shown.decode()
-
-        return on_terminal
-
-    def test_styles(self, on_terminal, monkeypatch):
-        monkeypatch.delenv("NO_COLOR", raising=False)
-        assert "\x1b[1m" in on_terminal(*COUNT)
-        assert "\x1b" not in on_terminal(*COUNT, NO_COLOR="1")
-        assert "\x1b" not in on_terminal(*COUNT, TERM="dumb")
-
-
 class TestProgress:
     class Terminal:
         """A standard error that says that it is a terminal."""
@@ -390,6 +243,12 @@ class TestProgress:
             assert "reading" in terminal.text
             report(4, 4)
         assert "100%" in terminal.text
+
+    def test_nothing_on_a_terminal_that_cannot_move_back(self, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", self.Terminal())
+        monkeypatch.setenv("TERM", "dumb")
+        with output.progress("reading") as report:
+            assert report is None
 
     def test_elsewhere_nothing(self, capsys):
         with output.progress("reading") as report:

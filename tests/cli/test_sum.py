@@ -235,6 +235,11 @@ def test_settings(run, people):
     assert "at most 1 of the shufflers collude" in honest
 
 
+def test_honest_users_are_a_number_or_a_share(run, people):
+    for text, users in (("80%", 800), ("0.9995", 1000), ("500", 500)):
+        assert run("sum", people, *AGE, "--min-honest", text, "--json").json["min_honest"] == users
+
+
 @pytest.mark.parametrize(
     ("options", "warning"),
     [

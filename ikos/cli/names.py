@@ -1,0 +1,37 @@
+"""Names that the help and a shell that completes words need at once.
+
+The library defines them in modules that take longer to be imported than anybody waits for a help.
+They are written here once more, and a test compares them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ANALYSES", "MAX_WORKERS", "PROTOCOLS", "SHUFFLERS", "VECTOR_PROTOCOLS"]
+
+ANALYSES = ("exact", "balle2020", "ghazi2020", "ishai2006")
+"""Those of `ikos.counts`."""
+
+SHUFFLERS = ("parallel", "single")
+"""Those of `ikos.counts`."""
+
+PROTOCOLS = (
+    "central-laplace", "central-discrete",
+    "private-sum", "private-sum-bbgn20", "designated-noise", "sparse-noise",
+    "sparse-noise-scrcs11", "correlated-noise", "privacy-blanket", "recursive-2-paper",
+    "recursive-3-paper", "recursive-2", "recursive-3", "recursive-4", "binary-response",
+    "unary-encoding", "sample-threshold",
+    "local-response", "local-laplace",
+)  # fmt: skip
+"""The keys of `ikos.protocols.CONTENDERS`."""
+
+VECTOR_PROTOCOLS = (
+    "central-gaussian",
+    "private-vector-sum", "kashin-private-sum", "kashin-correlated-noise",
+    "kashin-sampled-noise", "sampled-coordinates", "one-coordinate", "single-message-grid",
+    "collision", "privkv", "pckv-grr", "pckv-ue",
+    "local-collision", "local-privkv",
+)  # fmt: skip
+"""The keys of `ikos.vectors.VECTOR_CONTENDERS`."""
+
+MAX_WORKERS = 1024
+"""That of `ikos.cluster.processes`."""

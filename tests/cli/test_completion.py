@@ -1,0 +1,174 @@
+"""Words that a shell completes: which, how quickly, and in bash, zsh and fish."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+from click.shell_completion import BashComplete, get_completion_class
+from command_lines import POSIX, PROGRAM, program
+
+from ikos.cli import COMMANDS, commands
+from ikos.cli.names import PROTOCOLS
+
+SLOW = (
+    "cryptography", "dask", "distributed", "gmpy2", "httpx", "matplotlib", "networkx", "numpy",
+    "pyarrow", "scipy", "starlette", "uvicorn",
+)  # fmt: skip
+"""What takes longer to be imported than anybody waits for a word."""
+
+
+def completed(line):
+    """Return what completes the last word of a line, empty after a blank."""
+    words = shlex.split(line)[1:] + [""] * line.endswith(" ")
+    complete = BashComplete(commands, {}, "ikos", "_IKOS_COMPLETE")
+    return complete.get_completions(words[:-1], words[-1])
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("ikos ", [*COMMANDS, "help"]),
+            ("ikos su", ["sum", "submit"]),
+            ("ikos --v", ["--version"]),
+            ("ikos task ", ["new", "status", "close", "release"]),
+            ("ikos serve a", ["analyzer"]),
+            ("ikos help ", [*COMMANDS, "help"]),
+            ("ikos help task r", ["release"]),
+            ("ikos help sum ", []),
+            ("ikos help bogus ", []),
+            ("ikos sum --sh", ["--shuffler", "--show-true"]),
+            ("ikos sum --no-", ["--no-header", "--no-clear-share"]),
+            ("ikos sum --on-out-of-range ", ["reject", "clamp"]),
+            ("ikos sum t.csv --shuffler s", ["single"]),
+            ("ikos messages --analysis b", ["balle2020"]),
+            ("ikos graphs --backend=n", ["networkx"]),
+            ("ikos compare --protocol ", list(PROTOCOLS)),
+            ("ikos compare --protocol private-sum --protocol local-l", ["local-laplace"]),
+            ("ikos compare-vectors --domain b", ["box", "ball"]),
+            ("ikos sum --epsilon x --delimiter ;; --threads -1 --show", ["--show-true"]),
+            ("ikos sum --threads 1 --th", []),
+            ("ikos sum --epsilon ", []),
+        ],
+    )
+    def test_of_the_program(self, line, words):
+        got = [item.value for item in completed(line) if item.type == "plain"]
+        assert got == words
+
+    def test_in_silence_beside_mistakes(self, capsys):
+        for line in ("ikos bogus ", "ikos task bogus ", "ikos help sum bogus ", "ikos sum --bo 1 "):
+            completed(line)
+            captured = capsys.readouterr()
+            assert (captured.out, captured.err) == ("", "")
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "ikos sum ", "ikos sum peo", "ikos compare --data ", "ikos messages --plot ",
+            "ikos task new --output ", "ikos task status ", "ikos task release --ca ",
+            "ikos serve shuffler ", "ikos serve shuffler a ", "ikos serve analyzer --config ",
+            "ikos submit ", "ikos submit --ca ",
+        ],
+    )  # fmt: skip
+    def test_of_files_by_the_shell(self, line):
+        assert [item.type for item in completed(line)] == ["file"]
+
+    def test_explanations_are_whole(self):
+        for line in ("ikos ", "ikos task ", "ikos sum --", "ikos task new --"):
+            for item in completed(line):
+                assert item.help
+                assert "..." not in item.help
+                assert "[default" not in item.help
+                assert item.help.isascii()
+
+
+def test_nothing_slow_is_imported():
+    """But for what the package itself imports."""
+    lines = [
+        "ikos ", "ikos su", "ikos help ta", "ikos sum t.csv --delimiter ; --sh",
+        "ikos sum --analysis ", "ikos compare --protocol p", "ikos task new --", "ikos graphs --",
+        "ikos compare --protocol private-sum --plot x.png --mi", "ikos messages --plot ",
+        "ikos serve analyzer x --", "ikos compare-vectors --",
+    ]  # fmt: skip
+    script = f"""
+import shlex, sys
+import ikos
+before = set(sys.modules)
+from click.shell_completion import BashComplete
+from ikos.cli import commands
+complete = BashComplete(commands, {{}}, "ikos", "_IKOS_COMPLETE")
+for line in {lines}:
+    words = shlex.split(line)[1:] + [""] * line.endswith(" ")
+    assert complete.get_completions(words[:-1], words[-1]), line
+print(*(set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {name.partition(".")[0] for name in done.stdout.split()}.isdisjoint(SLOW)
+
+
+@POSIX
+class TestShells:
+    """The scripts, as they are, in the shells that there are."""
+
+    @staticmethod
+    def in_shell(shell, script, *options):
+        found = shutil.which(shell)
+        if found is None:
+            pytest.skip(f"there is no {shell} here")
+        if len(PROGRAM) > 1:
+            pytest.skip("the program is not installed")
+        path = os.pathsep.join([os.path.dirname(PROGRAM[0]), os.environ["PATH"]])
+        done = subprocess.run(
+            [found, *options, "-c", script],
+            env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.stderr == ""
+        return done.stdout
+
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [(["su"], "sum submit"), (["sum", "--on-out-of-range", ""], "reject clamp"),
+         (["help", "task", "n"], "new"), (["help", "bogus", ""], "")],
+        ids=str,
+    )  # fmt: skip
+    def test_bash(self, words, expected):
+        line = shlex.join(["ikos", *words])
+        script = f"""
+            eval "$(_IKOS_COMPLETE=bash_source ikos)"
+            complete -p ikos > /dev/null || exit 1
+            COMP_WORDS=({line}); COMP_CWORD={len(words)}
+            _ikos_completion ikos
+            echo ${{COMPREPLY[@]}}
+        """
+        assert self.in_shell("bash", script, "--norc").split() == expected.split()
+
+    def test_fish(self):
+        script = """
+            _IKOS_COMPLETE=fish_source ikos | source
+            complete -C 'ikos sum --on-out-of-range '
+        """
+        assert sorted(self.in_shell("fish", script, "--no-config").split()) == ["clamp", "reject"]
+
+    def test_zsh(self):
+        """The script is read and defines the completion; keys are pressed by nobody here."""
+        script = """
+            compdef() { print "$1 $2"; }
+            eval "$(_IKOS_COMPLETE=zsh_source ikos)"
+            whence -w _ikos_completion
+        """
+        printed = self.in_shell("zsh", script, "-f")
+        assert printed.splitlines() == ["_ikos_completion ikos", "_ikos_completion: function"]
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_scripts_are_for_the_program(self, shell):
+        assert get_completion_class(shell) is not None
+        done = program(env={**os.environ, "_IKOS_COMPLETE": f"{shell}_source"})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "_IKOS_COMPLETE" in done.stdout
+        assert "_ikos_completion" in done.stdout

@@ -1,0 +1,248 @@
+"""How the program ends, as a process: exit statuses, streams that fail, Ctrl-C, terminals."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_lines import BOUNDS, COUNT, POSIX, PROGRAM, program
+
+import ikos
+from ikos import PrivateSum
+
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+GRAPHS = ("graphs", "--users", "10", "--messages", "2", "--trials", "10", "--planted", "0")
+VECTORS = ("compare-vectors", "--users", "100", "--epsilon", "1", "--domain", "ball",
+           "--dimension", "3")  # fmt: skip
+TASK = ("task", "new", "--users", "100", "--min-honest", "90", "--lower", "0", "--upper", "1",
+        "--epsilon", "1", "--delta", "1e-3")  # fmt: skip
+
+PRINTED = pytest.mark.parametrize(
+    "words",
+    [COUNT, ("demo", "--json"), ("--help",), ("--version",), ("task",), ("help", "sum"),
+     ("serve", "shuffler", "-h")],
+    ids=" ".join,
+)  # fmt: skip
+"""All ways in which something is printed."""
+
+
+class TestStatus:
+    def test_done(self):
+        done = program(*COUNT)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "\x1b" not in done.stdout
+
+    def test_mistake(self):
+        done = program("sum", "nothing.csv", "--column", "a")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "ikos sum: error: missing option '--lower'\n"
+
+    def test_as_a_module(self):
+        done = subprocess.run(
+            [sys.executable, "-m", "ikos.cli", "--version"], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, f"ikos {ikos.__version__}\n")
+
+
+class TestStreams:
+    def test_narrow_encodings(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("café\n" + "1\n" * 30, encoding="utf-8")
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = program("sum", path, "--column", "café", *BOUNDS[2:], env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert r"column 'caf\xe9'" in done.stdout
+
+    @POSIX
+    @pytest.mark.parametrize(
+        "words",
+        [("sum", "-"), ("compare", "--data", "-", "--runs", "1", "--protocol", "central-laplace")],
+        ids=["sum", "compare"],
+    )
+    def test_tables_from_standard_input(self, words):
+        done = program(*words, *BOUNDS, "--json", input="a\n" + "1\n" * 30)
+        assert done.returncode == 0, done.stderr
+        assert '"users": 30' in done.stdout
+
+    @POSIX
+    @PRINTED
+    def test_broken_pipe(self, words):
+        """As other programs: in silence, with the status of one that SIGPIPE ends."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "wb") as closed:
+            done = program(*words, stdout=closed)
+        assert (done.returncode, done.stderr) == (141, "")
+
+    @FULL
+    @PRINTED
+    def test_full_disk(self, words):
+        with open("/dev/full", "wb") as full:
+            done = program(*words, stdout=full)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "error: cannot write the output: no space left on device" in done.stderr
+
+    @POSIX
+    @PRINTED
+    def test_closed_output(self, words):
+        line = shlex.join([*PROGRAM, *words]) + " >&-"
+        done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "error: cannot write the output: standard output is closed" in done.stderr
+
+    @FULL
+    def test_nobody_reads_the_errors(self):
+        """What matters is the status, and the result."""
+        weak = ("messages", "--users", "9", "--epsilon", "20", "--delta", "1e-3")
+        for closing in ("2>/dev/full", "2>&-"):
+            for words, status in ((("bogus",), 2), (weak, 0)):
+                line = f"{shlex.join([*PROGRAM, *words])} {closing}"
+                done = subprocess.run(["sh", "-c", line], stdout=subprocess.PIPE, text=True)
+                assert done.returncode == status
+                assert bool(done.stdout) == (status == 0)
+
+
+INTERRUPTER = """
+import os, signal, sys
+
+class Interrupter:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == os.environ["INTERRUPTED_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter)
+"""
+
+
+@POSIX
+class TestInterrupted:
+    @pytest.fixture
+    def interrupted(self, tmp_path):
+        """Run a command to which Ctrl-C comes as it begins to import a module."""
+        site = tmp_path / "site"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text(INTERRUPTER)
+        path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+
+        def interrupted(module, *words, **options):
+            environment = {**os.environ, "PYTHONPATH": path, "INTERRUPTED_AT": module}
+            return program(*words, env=environment, cwd=tmp_path, **options)
+
+        return interrupted
+
+    @pytest.mark.parametrize(
+        ("module", "words"),
+        [
+            ("click", COUNT),
+            ("ikos.cli.program", ("--version",)),
+            ("ikos.cli.messages", COUNT),
+            ("ikos.cli.graphs_report", GRAPHS),
+            ("ikos.cli.release", ("sum", "t.csv", *BOUNDS)),
+            ("ikos.cli.release", ("demo",)),
+            ("ikos.tables", ("compare", "--data", "t.csv", *BOUNDS)),
+            ("ikos.vectors", VECTORS),
+            ("ikos.parties.task", (*TASK, "--dry-run")),
+            ("ikos.parties.remote", ("task", "status", "folder")),
+        ],
+        ids=lambda value: value if isinstance(value, str) else value[0],
+    )
+    def test_while_it_is_imported(self, interrupted, module, words):
+        done = interrupted(module, *words)
+        said = "ikos: error: interrupted\n"
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
+
+    def test_in_the_background_of_a_shell(self, interrupted):
+        """Where Ctrl-C is ignored it stays so."""
+
+        def ignoring():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        done = interrupted("click", *COUNT, preexec_fn=ignoring)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == program(*COUNT).stdout
+
+    def test_while_a_file_is_read(self, tmp_path):
+        """Ctrl-C while a file is read: here a pipe that nobody writes to."""
+        pipe = tmp_path / "pipe.csv"
+        os.mkfifo(pipe)
+        process = subprocess.Popen(
+            [*PROGRAM, "sum", str(pipe), *BOUNDS],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        writer = os.open(pipe, os.O_WRONLY)  # returns once the program has opened the pipe
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        os.close(writer)
+        said = "ikos sum: interrupted before any row was read; nothing was released\n"
+        assert (process.returncode, out, err) == (130, "", said)
+
+
+def test_interrupted_run(run, people, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateSum, "run", interrupt)
+    bounds = ("--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
+    assert run("sum", people, "--column", "age", *bounds, status=130).err == (
+        "ikos sum: interrupted after reading all 1,000 rows; nothing was released\n"
+    )
+
+
+@POSIX
+class TestTerminal:
+    @pytest.fixture
+    def on_terminal(self):
+        """Run the program on a terminal of 80 columns and return what it showed."""
+        pty = pytest.importorskip("pty")
+
+        def on_terminal(*arguments, status=0, **environment):
+            ours, theirs = pty.openpty()
+            process = subprocess.Popen(
+                [*PROGRAM, *map(str, arguments)],
+                stdout=theirs, stderr=theirs, stdin=theirs,
+                env={**os.environ, "TERM": "xterm", **environment},
+            )  # fmt: skip
+            os.close(theirs)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(ours, 1 << 16)
+                except OSError:  # the other end is closed
+                    break
+                if not part:
+                    break
+                shown += part
+            os.close(ours)
+            assert process.wait(60) == status
+            return shown.decode()
+
+        return on_terminal
+
+    @pytest.mark.parametrize(
+        ("words", "status", "style"),
+        [
+            (COUNT, 0, "\x1b[1mMessages of each"),
+            (("bogus",), 2, "ikos: \x1b[31m\x1b[1merror\x1b[0m: there is no command"),
+            (("messages", "--users", "9", "--epsilon", "20", "--delta", "1e-3"), 0,
+             "ikos messages: \x1b[33m\x1b[1mwarning\x1b[0m: epsilon = 20"),
+        ],
+        ids=["heading", "error", "warning"],
+    )  # fmt: skip
+    def test_styles(self, on_terminal, monkeypatch, words, status, style):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        assert style in on_terminal(*words, status=status)
+        assert style in on_terminal(*words, status=status, NO_COLOR="")
+        assert "\x1b" not in on_terminal(*words, status=status, NO_COLOR="1")
+        assert "\x1b" not in on_terminal(*words, status=status, TERM="dumb")
+        piped = program(*words)
+        assert "\x1b" not in piped.stdout + piped.stderr
