@@ -35,7 +35,8 @@ napoleon_google_docstring = False
 napoleon_use_param = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
-add_module_names = False
+add_module_names = True  # what stands before a name is where to import it from
+toc_object_entries = False  # the contents beside a page show its sections, which names would hide
 
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
 # that share a line, the law of the noise), and internals that docstrings name.
