@@ -380,7 +380,8 @@ class TestGuarantee:
         protocol = SecureSum(1000, 2**32)
         text = str(protocol)
         assert text.startswith("secure sum of 1,000 users modulo 4294967296, parallel shufflers\n")
-        assert f"\nguarantee {protocol.guarantee}\n" in text
+        assert f"\nguarantee {protocol.guarantee.statement}\n" in text
+        assert f"\n          by {protocol.guarantee.theorem}\n" in text
         assert all(f"\n          {line}\n" in text for line in protocol.guarantee.conditions)
         assert "\n          no differential privacy: the sum is exact\n" in text
         assert text.endswith(f"\nsent      {protocol.cost()}")

@@ -18,7 +18,7 @@ from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost
+from ikos.results import Cost, Printed
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation.everybody import Engine, Values, add_up, gathered
@@ -35,7 +35,7 @@ def digest(parameters: dict[str, object]) -> str:
 
 
 @dataclass(frozen=True)
-class SecureGuarantee:
+class SecureGuarantee(Printed):
     """What a secure sum guarantees: all but the sum is hidden. It is no differential privacy.
 
     Attributes
@@ -72,13 +72,17 @@ class SecureGuarantee:
             return "0"
         return f"2^-{math.floor(100 * self.sigma) / 100:.2f}"
 
-    def __str__(self) -> str:
+    @property
+    def statement(self) -> str:
+        """What is guaranteed, in words."""
         if not self.proved:
             return "nothing is proved: too few messages"
         return (
-            "views of any two inputs with the same sum are within total variation "
-            f"{self.distance} ({self.theorem})"
+            f"views of any two inputs with the same sum are within total variation {self.distance}"
         )
+
+    def __str__(self) -> str:
+        return f"{self.statement} ({self.theorem})" if self.proved else self.statement
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -143,7 +147,8 @@ class SecureSum:
     499500
     >>> print(protocol)
     secure sum of 1,000 users modulo 4294967296, parallel shufflers
-    guarantee views of any two inputs with the same sum are within total variation ...
+    guarantee views of any two inputs with the same sum are within total variation 2^-84.15
+              by ...
     """
 
     n: int
@@ -480,12 +485,16 @@ class SecureSum:
 
     def __str__(self) -> str:
         guarantee = self.guarantee
-        lines = (*guarantee.conditions, "no differential privacy: the sum is exact")
+        lines = (
+            *([f"by {guarantee.theorem}"] if guarantee.proved else []),
+            *guarantee.conditions,
+            "no differential privacy: the sum is exact",
+        )
         return "\n".join(
             (
                 f"secure sum of {self.n:,} user{'s' * (self.n > 1)} modulo {quote(self.q)}, "
                 f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}",
-                f"guarantee {guarantee}",
+                f"guarantee {guarantee.statement}",
                 *(f"          {line}" for line in lines),
                 f"sent      {self.cost()}",
             )
