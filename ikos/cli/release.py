@@ -472,7 +472,7 @@ def ways(count: MessageCount, shuffler: str) -> str:
     if count.shuffled:
         parallel = shuffler == "parallel" and count.shuffled > 1
         through = "each through a shuffler of its own" if parallel else "through one shuffler"
-        kinds.append(f"{count.shuffled} shuffled, {through}")
+        kinds.append(f"{count.shuffled:,} shuffled, {through}")
     if count.clear:
         kinds.append("1 clear")
     return ", and ".join(kinds)
