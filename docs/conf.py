@@ -18,7 +18,7 @@ author = "the ikos developers"
 release = version = ikos.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # so that a link can name a heading of another page
 html_math_renderer = "mathml"  # needs no script and no network
 source_suffix = {".md": "markdown"}
@@ -56,6 +56,8 @@ html_title = f"ikos {release}"
 html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
+
+man_pages = [("cli", "ikos", "sum private numbers in the shuffle model", author, 1)]
 
 try:
     cli = importlib.import_module("ikos.cli")

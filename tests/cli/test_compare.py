@@ -351,8 +351,8 @@ def test_the_example_of_the_documentation(run):
     text = DOCS.read_text(encoding="utf-8")
     section = text.partition("## Comparing protocols")[2].partition("\n## ")[0]
     found = re.findall(
-        r"```console\n\$ (ikos compare [^\n]*)\n```\n+```text\n(.*?)```", section, re.S
+        r"```console\n\$ (ikos compare [^$`]*)\n```\n+```text\n(.*?)```", section, re.S
     )
     assert found
     for line, expected in found:
-        assert run(*shlex.split(line)[1:]).out.startswith(expected)
+        assert run(*shlex.split(line.replace("\\\n", ""))[1:]).out.startswith(expected)
