@@ -19,29 +19,29 @@ is trusted to add the noise.
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from ikos import counts, noise, statistics
-from ikos.counts import MessageCount, message_count, private_message_count, security_level
-from ikos.results import Guarantee, SumResult
-from ikos.shuffling import View
-from ikos.summation import PrivateSum, SecureSum
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ikos import (
         accounting,
         attacks,
         cluster,
+        counts,
         datasets,
         graphs,
+        noise,
         parties,
         plots,
         protocols,
+        statistics,
         tables,
         testing,
         vectors,
     )
+    from ikos.counts import MessageCount, message_count, private_message_count, security_level
+    from ikos.results import Guarantee, SumResult
+    from ikos.shuffling import View
+    from ikos.summation import PrivateSum, SecureSum
 
 __version__ = "0.1.0"
 
@@ -73,16 +73,30 @@ __all__ = [
 ]
 
 
-_LATER = (
-    "accounting", "attacks", "cluster", "datasets", "graphs", "parties", "plots", "protocols",
-    "tables", "testing", "vectors",
-)  # fmt: skip
-"""Modules that are imported when they are first used: few programs need all of them."""
+_NAMES = {
+    "Guarantee": "results",
+    "MessageCount": "counts",
+    "PrivateSum": "summation",
+    "SecureSum": "summation",
+    "SumResult": "results",
+    "View": "shuffling",
+    "message_count": "counts",
+    "private_message_count": "counts",
+    "security_level": "counts",
+}
+"""Where names are from that are imported when they are first used.
+
+So are modules. Few programs need all of them, and the command line answers at once.
+"""
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a module of `_LATER`."""
-    if name in _LATER:
+def __getattr__(name: str) -> Any:
+    """Import a name, or a module."""
+    if name in _NAMES:
+        found = getattr(importlib.import_module(f"ikos.{_NAMES[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in __all__:
         return importlib.import_module(f"ikos.{name}")
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
