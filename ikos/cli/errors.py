@@ -296,6 +296,9 @@ def in_options(message: str) -> str:
     )
     message = re.sub(r"""\b(analysis|shuffler)=["'](\w+)["']""", r"--\1 \2", message)
     message = message.replace("integers=True", "--integers")
+    message = message.replace(
+        "give certificate and private_key", "give --certificate and --private-key"
+    )
     message = message.replace("--shuffler single, --no", "--shuffler single --no")
     return re.sub(r"\bor give precision=", "or give --precision", message)
 

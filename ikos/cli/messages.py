@@ -316,7 +316,7 @@ def _plot(
         "honest": Fraction(asked.honest, asked.users),
         "corrupt": asked.corrupt,
     }
-    with progress("Plotting") as shown:
+    with progress("plotting") as shown:
         options["progress"] = shown
         if asked.sigma is not None:
             users = grid(low, high, 30, also=[asked.users])

@@ -41,7 +41,7 @@ from ikos.cli.output import (
     warn,
     wrapped,
 )
-from ikos.cli.types import CORRUPT, FOLDER, SECONDS, WHOLE, Decimal, Honest
+from ikos.cli.types import CORRUPT, FOLDER, SECONDS, WHOLE, Decimal, Honest, Whole
 
 if TYPE_CHECKING:
     from ikos.parties.remote import RemoteAnalyzer
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "SECONDS", "ca_option", "command", "result_lines"]
 
 HOURS = Decimal(above="0", high="1000000")
+GROUP = Whole(low=2, high=1 << 4096)
 
 
 FOLLOW_SECONDS = "600"
@@ -137,7 +138,7 @@ SECTIONS = {
 )
 @option("--corrupt-shufflers", help="How many shufflers may collude with the analyzer.")
 @option("--precision")
-@option("--modulus")
+@option("--modulus", type=GROUP)
 @click.option(
     "--shuffler",
     "shufflers",

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from ikos.cli.errors import clipped
 from ikos.cli.names import ANALYSES, SHUFFLERS
-from ikos.cli.output import MAX_EXACT
+from ikos.cli.output import MAX_EXACT, power_text
 
 if TYPE_CHECKING:
     Base = click.ParamType[Any]
@@ -168,7 +168,8 @@ class Whole(Base):
         if result < self.low:
             _refuse(f"at least {self.low}", text, param, ctx)
         if self.high is not None and result > self.high:
-            _refuse(f"at most {self.high}", text, param, ctx)
+            most = power_text(self.high) if self.high > 1 << 64 else self.high
+            _refuse(f"at most {most}", text, param, ctx)
         return result
 
 

@@ -73,9 +73,11 @@ class TestProblem:
             ("n * m must be at most 9, got 12", "--users * --messages must be at most 9, got 12"),
             ("clear_share=False, or give precision=", "--no-clear-share, or give --precision"),
             ("analysis='exact' covers this", "--analysis exact covers this"),
+            ("host must be x: give certificate and private_key",
+             "--host must be x: give --certificate and --private-key"),
             ("the number n must be at least 1", "the number n must be at least 1"),
         ],
-    )
+    )  # fmt: skip
     def test_parameters_are_options(self, message, said):
         assert errors.in_options(message) == said
 
@@ -115,8 +117,9 @@ class TestNonsense:
             (("serve", "shuffler", "x", "--ca", ""), "--ca must be the name of a file, got ''"),
             (("messages", "--users", "9", "--min-honest", "1" * 5000),
              "--min-honest must be at most 9007199254740992, got 1111"),
+            (("task", "new", "--modulus", "2^4097"), "--modulus must be at most 2^4096, got 2^"),
         ],
-        ids=["output", "folder", "ca", "min-honest"],
+        ids=["output", "folder", "ca", "min-honest", "modulus"],
     )  # fmt: skip
     def test_refused(self, run, words, said):
         assert f": error: {said}" in run(*words, status=2).err

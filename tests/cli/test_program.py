@@ -69,11 +69,12 @@ class TestHelp:
             for option in command.params:
                 if not isinstance(option, click.Option):
                     continue
-                kind = option.make_metavar(click.Context(command, **SETTINGS)), option.is_flag
+                shown, _ = option.get_help_record(click.Context(command, **SETTINGS))
+                kind = shown.split(" ")[1:], option.is_flag
                 for word in option.opts:
                     # of tasks it is an address, as there is one for each
                     if (name, word) != ("ikos task new", "--shuffler"):
-                        kinds.setdefault(word, {}).setdefault(kind, []).append(name)
+                        kinds.setdefault(word, {}).setdefault(str(kind), []).append(name)
         assert [(word, found) for word, found in kinds.items() if len(found) > 1] == []
 
     def test_all(self, run):
