@@ -282,6 +282,13 @@ def _account(
     error = result["estimate"] - truth
     size = result["standard_error"]
     return [
+        *wrapped(
+            f"How many of {CLIENTS:,} people would vote for Bob Dole (1) rather than Bill Clinton "
+            "(0)? The answers are those of the American National Election Study of 1996.",
+            "",
+            "",
+        ),
+        "",
         bold("The task"),
         *(line for text in task.explain().splitlines() for line in wrapped(text, "  ", " " * 14)),
         "",

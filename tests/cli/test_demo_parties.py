@@ -61,11 +61,12 @@ def test_the_account(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
     rows = re.findall(r"^  (analyzer|shuffler \d) +(\d+) +([\d,]+) +([\d,]+)$", text, re.MULTILINE)
     assert [int(reports) for _, reports, *_ in rows] == [101, 101, 101, 100, 100, 100]
+    assert flat.startswith("How many of 100 people would vote for Bob Dole (1) rather than Bill ")
     assert "100 of 101 reports are complete" in flat
     truth = int(np.resize(load_anes96("vote"), 100).sum())
     assert f"allow to be shown: {truth}." in flat
     estimate = int(re.search(r"^  sum +(\d+) ", text, re.MULTILINE)[1])
-    assert re.search(r"^  sum +\d+  95 % interval \[-?\d+, \d+\]$", text, re.MULTILINE)
+    assert re.search(r"^  sum +\d+  95 % interval \[-?[\d.]+, [\d.]+\]$", text, re.MULTILINE)
     assert abs(estimate - truth) <= 5  # of a standard error of a hundredth
     assert left(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
