@@ -2,11 +2,13 @@
 
     python -m analysis.large_sums
     python -m analysis.large_sums --users 1e7 --threads 1 --threads 2 --repeats 5
+    python -m analysis.large_sums --users 1e7 --threads 1 --workers 2
 
 runs each sum in a fresh process, over values in a memory map, and prints the shortest of several
 runs; beside them, what two processes at once, on one thread each, do of the work of one. With
-``--output`` it also writes ``large-sums.md`` and ``.csv``. The times are this machine's of this
-moment, so that no two runs write the same bytes.
+``--workers`` it also runs each sum on so many workers of Dask, on values in memory, and says how
+long these take to start. With ``--output`` it also writes ``large-sums.md`` and ``.csv``. The times
+are this machine's of this moment, so that no two runs write the same bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from ikos.cli.types import WHOLE
 from ikos.results import at_least
 from ikos.work import cores
 
-__all__ = ["KINDS", "Measured", "command", "measured", "protocol"]
+__all__ = ["KINDS", "Measured", "bytes_of_process", "command", "measured", "on_workers", "protocol"]
 
 KINDS = {
     "secure": "secure, q = 2^64, 8 messages",
@@ -94,7 +96,7 @@ class Measured:
     at_once: float
 
 
-def _status(name: str) -> int:
+def bytes_of_process(name: str) -> int:
     """Return a number of bytes that Linux has about this process."""
     with open("/proc/self/status") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith(name + ":"))
@@ -104,13 +106,13 @@ def _serve(kind: str, users: int, values: Path, pipe: Connection) -> None:
     """Answer each number of threads with what a sum took."""
     sums, x = protocol(kind, users), np.load(values, mmap_mode="r")
     assert float(x[::512].min()) >= 0  # its pages are this process's before memory is measured
-    before = _status("VmRSS")
+    before = bytes_of_process("VmRSS")
     pipe.send(sums.messages.shuffled)
     while threads := pipe.recv():
         wall, core = time.perf_counter(), time.process_time()
         sums.run(x, threads=threads)
         took = time.perf_counter() - wall, time.process_time() - core
-        pipe.send((*took, _status("VmHWM") - before))
+        pipe.send((*took, bytes_of_process("VmHWM") - before))
     pipe.close()
 
 
@@ -199,6 +201,33 @@ def _two(kind: str, users: int, values: Path, repeats: int) -> float:
         return 2 * alone / min(_runs([one, two], 1) for _ in range(repeats))
 
 
+def on_workers(kind: str, users: int, workers: int, repeats: int) -> tuple[float, float]:
+    """Return how long workers of Dask take to start, and the shortest of their sums.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    users, workers : int
+        How many.
+    repeats : int
+        Sums, of which the first, in new processes, may be slow.
+    """
+    from ikos.cluster import Cluster
+
+    sums = protocol(kind, users)
+    with tempfile.TemporaryDirectory(prefix="ikos-") as folder:
+        x = np.load(_file(Path(folder), kind, users))
+    start = time.perf_counter()
+    with Cluster(workers=workers) as cluster:
+        started, times = time.perf_counter() - start, []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            sums.run(x, cluster=cluster)
+            times.append(time.perf_counter() - start)
+    return started, min(times)
+
+
 def _check_room(users: int, threads: int) -> None:
     """Refuse what does not fit on the disk or in the memory there is."""
     folder = tempfile.gettempdir()
@@ -236,6 +265,14 @@ def _table(rows: Sequence[Measured]) -> str:
     return markdown([*header, "speed-up", "two processes"], body)
 
 
+def _workers_table(found: Sequence[tuple[str, int, int, float, float]]) -> str:
+    rows = [
+        (KINDS[kind], plain_number(n), str(workers), f"{at_least(a, 2)} s", f"{at_least(b, 2)} s")
+        for kind, n, workers, a, b in found
+    ]
+    return markdown(["sum", "n", "workers of Dask", "their start", "wall time"], rows)
+
+
 PROGRAM = "python -m analysis.large_sums"
 
 EXAMPLES = """\b
@@ -255,6 +292,9 @@ Examples
 )
 @click.option("--repeats", type=click.IntRange(min=1), default=3, help="Runs of each sum [3].")
 @click.option(
+    "--workers", type=click.IntRange(1, 1024), help="Of Dask, to run each sum on as well."
+)
+@click.option(
     "--output",
     type=Folder(file_okay=False, path_type=Path),
     help="A folder to write into as well; made where it is missing.",
@@ -265,6 +305,7 @@ def command(
     users: tuple[int, ...],
     threads: tuple[int, ...],
     repeats: int,
+    workers: int | None,
     output: Path | None,
     quick: bool,
 ) -> None:
@@ -283,14 +324,22 @@ def command(
             protocol(which, size)  # refuses what it must before anything is measured
     _check_room(sizes[-1], max(counts))
     rows: list[Measured] = []
-    with steps("measuring", len(kinds) * len(sizes) * len(counts)) as step:
+    elsewhere: list[tuple[str, int, int, float, float]] = []
+    runs = 1 if quick else repeats
+    with steps("measuring", len(kinds) * len(sizes) * (len(counts) + bool(workers))) as step:
         for which in kinds:
             for size in sizes:
-                for row in measured(which, size, counts, 1 if quick else repeats):
+                for row in measured(which, size, counts, runs):
                     rows.append(row)
+                    step()
+                if workers:
+                    took = on_workers(which, size, workers, runs)
+                    elsewhere.append((which, size, workers, *took))
                     step()
     intro = f"Measured on {machine()}.\n"
     text = f"{intro}\n{_table(rows)}"
+    if elsewhere:
+        text += f"\n{_workers_table(elsewhere)}"
     print_text(text.splitlines())
     if output is not None:
         names: list[Any] = [field.name for field in fields(Measured)]
