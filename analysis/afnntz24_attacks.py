@@ -38,7 +38,7 @@ from ikos.accounting.bounds_afnntz24 import (
     poisoning_floor,
     token_bits,
 )
-from ikos.attacks.poisoning_afnntz24 import CoefficientSum, flooded, poison
+from ikos.attacks.poisoning_afnntz24 import CoefficientSum, Poisoned, flooded, poison
 from ikos.attacks.reconstruction_afnntz24 import (
     Reconstruction,
     SplitSum,
@@ -61,6 +61,7 @@ __all__ = [
     "command",
     "dishonest",
     "floors",
+    "poisoned",
     "poisonings",
     "reconstructions",
     "split_protocol",
@@ -172,6 +173,14 @@ def _attacked(d: int, seed: int) -> Iterator[_Attacked]:
         )
 
 
+def poisoned(case: _Attacked, shufflers: int, seed: int) -> Poisoned:
+    """Attack one sum of coefficients that so many shufflers share."""
+    many = case.coefficients.shape[1]
+    protocol = CoefficientSum(many, case.bound, STEPS, shufflers, inverse=case.inverse)
+    rng = DeterministicRandom(10**6 * seed + shufflers)
+    return poison(protocol, case.coefficients, case.malicious, rng=rng)
+
+
 def poisonings(d: int, seed: int, step: Callable[[], None]) -> list[PoisonCurve]:
     """Attack sums of coordinates and of Kashin's coefficients with 1 to D shufflers."""
     curves = []
@@ -180,9 +189,7 @@ def poisonings(d: int, seed: int, step: Callable[[], None]) -> list[PoisonCurve]
         shufflers = [1 << e for e in range(0, many.bit_length(), 1)]
         measured, limits = [], []
         for s in shufflers:
-            protocol = CoefficientSum(many, case.bound, STEPS, s, inverse=case.inverse)
-            rng = DeterministicRandom(10**6 * seed + s)
-            found = poison(protocol, case.coefficients, case.malicious, rng=rng)
+            found = poisoned(case, s, seed)
             measured.append(found.attacked)
             limits.append(found.limit)
             step()

@@ -3,7 +3,7 @@
     python -m analysis.afnntz24_rates --output DIR
 
 writes into DIR ``afnntz24-errors``, ``afnntz24-messages`` and ``afnntz24-kashin``, each as
-``.svg``, ``.png`` and ``.csv``. By
+``.svg``, ``.png`` and ``.csv``, and ``afnntz24-rates.md``, the errors of Algorithms 3 and 4. By
 Theorem 2.6 the mean squared error of a sum of vectors of norm 1 is of the order d / epsilon^2, with
 min(n epsilon^2, d) messages from each user (end of Section 2.2). Vectors are normal ones of norm 1,
 half of them around one direction.
@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from analysis.output import (
     csv_text,
     filled,
+    markdown,
     output_option,
+    plain_number,
     quick_option,
     save_figure,
     seed_option,
@@ -260,6 +262,24 @@ def _table(found: Sequence[Point]) -> str:
     return csv_text(columns, rows)
 
 
+def measured_table(found: Iterable[Point]) -> str:
+    """Return what the first protocol's errors are, as a table in Markdown."""
+    first = next(iter(PROTOCOLS))
+    rows = [
+        (
+            point.panel,
+            plain_number(point.setting[0]),
+            f"{point.setting[1]}",
+            f"{point.setting[2]:g}",
+            f"{point.mse:,.0f}",
+            f"{point.squares.mean():,.0f}",
+        )
+        for point in found
+        if point.name == first
+    ]
+    return markdown(["varied", "n", "d", "ε", "bound", "measured"], rows)
+
+
 PROGRAM = "python -m analysis.afnntz24_rates"
 
 EXAMPLES = """\b
@@ -297,6 +317,7 @@ def command(output: Path, seed: int, quick: bool) -> None:
                 found.append(one)
                 step()
         write_text(output / "afnntz24-errors.csv", _table(found))
+        write_text(output / "afnntz24-rates.md", measured_table(found))
         save_figure(output, "afnntz24-errors", error_figure(found, runs))
         counted = list(points(messages, 0, seed))
         write_text(output / "afnntz24-messages.csv", _table(counted))

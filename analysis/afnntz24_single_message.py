@@ -38,7 +38,7 @@ from ikos.plots.drawing import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SingleMessageGrid
 
-__all__ = ["DIMENSIONS", "command", "error_figure", "measured", "points", "slope"]
+__all__ = ["DIMENSIONS", "command", "error_figure", "measured", "points", "settings", "slope"]
 
 DELTA = 1e-10
 DIMENSIONS = (1, 2, 3, 4, 5, 6)
@@ -120,6 +120,13 @@ def points(
             )
             step()
     return found
+
+
+def settings(*, quick: bool) -> tuple[list[int], list[float], int, int]:
+    """Return users, epsilons, runs, and the most users with whom there are runs."""
+    if quick:
+        return [10**4, 10**5], [0.5, 1.0], 3, 10**5
+    return [round(10 ** (e / 2)) for e in range(8, 19)], [0.05, 0.1, 0.2, 0.5, 1.0], 30, 10**6
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
@@ -213,9 +220,7 @@ def command(output: Path, seed: int, quick: bool) -> None:
     Takes about five minutes. Each file is written whole, or not at all when
     interrupted.
     """
-    users = [10**4, 10**5] if quick else [round(10 ** (e / 2)) for e in range(8, 19)]
-    epsilons = [0.5, 1.0] if quick else [0.05, 0.1, 0.2, 0.5, 1.0]
-    runs, most = (3, 10**5) if quick else (30, 10**6)
+    users, epsilons, runs, most = settings(quick=quick)
     with filled(output):
         with steps("running", len(DIMENSIONS) * (len(users) + len(epsilons))) as step:
             found = points(users, epsilons, runs, most, seed, step)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pages import page, prose, rows
 
 pytest.importorskip("matplotlib")
 
@@ -74,6 +75,50 @@ def test_attacks_quick(tmp_path):
         assert math.sqrt(float(row["measured"])) <= reach
     for name in ("afnntz24-reconstruction.png", "afnntz24-poisoning.png"):
         assert (tmp_path / name).stat().st_size > 10_000
+
+
+# What the documentation shows
+
+
+@pytest.mark.slow
+def test_the_documentations_slopes_are_the_programs(monkeypatch):
+    """Three of the six dimensions, each of which takes a quarter of a minute."""
+    module = program("afnntz24_single_message")
+    monkeypatch.setattr(module, "DIMENSIONS", (1, 3, 6))
+    found = module.points(*module.settings(quick=False), 1, lambda: None)
+    ((head, body),) = rows(module._slopes(found)).items()
+    shown = rows(page("vectors.md"))[head]
+    assert [row[0] for row in shown] == list("123456")
+    assert [row for row in shown if row[0] in "136"] == body
+
+
+def test_the_documentations_poisoning_is_the_programs():
+    module = program("afnntz24_attacks")
+    shown = next(body for head, body in rows(page("vectors.md")).items() if "ten users" in head)
+    made = []
+    for case in module._attacked(512, 1):
+        if not case.name.startswith("Kashin"):
+            continue
+        for s in (1, 16, 256, 1024):
+            found = module.poisoned(case, s, 1)
+            made.append((found.attacked, found.limit))
+    cells = [tuple(f"{x:,.0f}" if x > 10 else f"{x:.1f}" for x in pair) for pair in made]
+    assert shown == [(f"{s:,}", *cells[i], *cells[i + 4]) for i, s in enumerate((1, 16, 256, 1024))]
+
+
+def test_the_documentations_dishonest_users_are_the_programs():
+    (grid, kashin) = program("afnntz24_attacks").dishonest(1)
+    text = prose(page("vectors.md"))
+    assert f"that was {kashin[1]:,} messages;" in text
+    assert f"moved the estimate by {kashin[2]:,.0f}, where" in text
+    assert f"with the same users moves by at most {grid[3]:.1f}." in text
+
+
+def test_the_documentations_floors_are_the_programs():
+    rows = {(n, d): rest for n, d, *rest in program("afnntz24_attacks").floors()}
+    moved = [f"{rows[10**8, d][2]:.0f}" for d in (10**6,)]
+    assert f"12.5 for d = 10^4, and {moved[0]} for d = 10^6" in prose(page("vectors.md"))
+    assert all(f"{rows[n, 10**4][2]:.1f}" in ("12.4", "12.5") for n in (10**4, 10**6, 10**8))
 
 
 def test_slopes():

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pages import page, prose, rows
 
 pytest.importorskip("matplotlib")
 
@@ -40,8 +41,8 @@ def test_quick(module, tmp_path):
     result = CliRunner().invoke(module.command, ["--quick", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output
     names = {f"afnntz24-{name}" for name in ("errors", "messages", "kashin")}
-    assert {path.stem for path in tmp_path.iterdir()} == names
-    assert len(list(tmp_path.iterdir())) == 9
+    assert {path.stem for path in tmp_path.iterdir()} == names | {"afnntz24-rates"}
+    assert len(list(tmp_path.iterdir())) == 10
     rows = table(tmp_path / "afnntz24-errors.csv")
     assert {row["protocol"] for row in rows} == set(module.PROTOCOLS)
     for row in rows:
@@ -78,3 +79,39 @@ def test_data_have_norm_1(module):
     x = module.data(50, 7, 3)
     assert np.allclose(np.linalg.norm(x, axis=1), 1)
     assert np.linalg.norm(x.sum(axis=0)) > math.sqrt(50)
+
+
+# What the documentation shows
+
+
+def shown():
+    """Return the rows of the documentation's table, by what varies."""
+    (body,) = rows(page("figures/afnntz24-rates.md")).values()
+    return {panel: [row for row in body if row[0] == panel] for panel in ("d", "n", "ε")}
+
+
+def test_the_documentations_exponents_are_those_of_its_table(module):
+    assert "```{include} figures/afnntz24-rates.md\n```" in page("vectors.md")
+    exponents = []
+    for place, (panel, body) in enumerate(shown().items()):
+        n, d, epsilon = (
+            [float(row[i].replace("10^", "1e").replace(",", "")) for row in body] for i in (1, 2, 3)
+        )
+        assert list(zip(n, d, epsilon, strict=True)) == list(module.ERRORS[panel])
+        errors = [float(row[-1].replace(",", "")) for row in body]
+        exponents.append(module.slope((d, n, epsilon)[place], errors))
+    first, second, third = (f"{value:.2f}".replace("-", "−") for value in exponents)
+    assert f"as d^{first}, n^{second} and ε^{third}, where" in prose(page("vectors.md"))
+
+
+@pytest.mark.slow
+def test_the_documentations_errors_are_the_programs(module, monkeypatch):
+    """Those that take seconds: all of epsilon, some of d and n."""
+    first = next(iter(module.PROTOCOLS))
+    monkeypatch.setattr(module, "PROTOCOLS", {first: module.PROTOCOLS[first]})
+    table = shown()
+    for panel, most in (("ε", 5), ("n", 2), ("d", 3)):
+        some = module.ERRORS[panel][:most]
+        text = module.measured_table(module.points({panel: some}, 20, 1))
+        (body,) = rows(text).values()
+        assert body == table[panel][:most]

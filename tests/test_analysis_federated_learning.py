@@ -13,6 +13,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from click.testing import CliRunner
+from pages import page, rows
 
 from analysis import federated_learning as module
 from analysis.federated_learning import (
@@ -119,3 +120,44 @@ def test_files(tmp_path: Path) -> None:
     ]
     assert [errors[name] for name in order] == sorted(errors[name] for name in order)
     assert (tmp_path / "federated-learning.md").read_text().count("\n") == len(CONTENDERS) + 2
+
+
+TRAINED = (
+    "no privacy",
+    "central Gaussian",
+    "private vector sum",
+    "sampled coordinates",
+    "one sampled coordinate",
+    "collision, ternary",
+    "single-message grid",
+)
+"""Those that train in seconds; the other two take ten for each of three trainings."""
+
+
+@pytest.mark.slow
+def test_the_documentations_table_is_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((head, shown),) = rows(page("figures/federated-learning.md")).items()
+    assert [row[0] for row in shown] == list(CONTENDERS)
+    made = []
+
+    def untrained(*_: object) -> list[float]:
+        return [0.0] * ROUNDS
+
+    for name in CONTENDERS:
+        if name not in TRAINED:
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "train", untrained)
+                made.append(table(name, patch, head)[:-1])
+        else:
+            made.append(table(name, monkeypatch, head))
+    assert [row if row[0] in TRAINED else row[:-1] for row in shown] == made
+
+
+def table(name: str, patch: pytest.MonkeyPatch, head: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the row of one protocol, whose random numbers depend on its place."""
+    number = list(CONTENDERS).index(name)
+    alone = dict.fromkeys(map(str, range(number)), CONTENDERS["single-message grid"])
+    with patch.context() as inner:
+        inner.setattr(module, "CONTENDERS", {**alone, name: CONTENDERS[name]})
+        found = list(module.measure(task(), (SHOWN,), ROUNDS, 3, 1))[-1:]
+    return rows(module._table(found, task().users))[head][0]

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pages import assert_drawn, page, prose
+from pages import rows as table_rows
 from scipy import stats
 from vectors.key_value_laws import collision_law
 
@@ -180,6 +182,51 @@ def test_the_same_seed_gives_the_same_files(program, made, tmp_path):
     assert result.exit_code == 0
     for path in made[0].iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+# What the documentation shows
+
+
+@pytest.mark.slow
+def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, tmp_path):
+    """The whole program, three quarters of a minute."""
+    made = CliRunner().invoke(program.command, ["--output", str(tmp_path)])
+    assert made.exit_code == 0, made.output
+    assert_drawn("wlqdly21-figures-1-2", tmp_path)
+    computed = table_rows((tmp_path / "wlqdly21.md").read_text(encoding="utf-8"))
+    text = page("vectors.md")
+    shown = {head: body for head, body in table_rows(text).items() if "PCKV-GRR" in head}
+    assert [len(body) for body in shown.values()] == [4, 4]
+    for head, body in shown.items():
+        assert set(body) <= set(computed[head])
+
+    def said(part):
+        assert part in prose(text)
+
+    margins = next(body for head, body in computed.items() if "PrivKV TVE" in head)[-1][4:]
+    tve, mae = margins[:6:2], margins[1:6:2]
+    said("smaller by {} (PrivKV), {} (PCKV-GRR) and {} (PCKV-UE)".format(*tve))
+    said("its MAE by {}, {} and {}.".format(*mae))
+    laws = next(body for head, body in computed.items() if "TVE, 4 d" in head)
+    ends = [(min(column), max(column)) for column in list(zip(*laws, strict=True))[2:]]
+    each = [f"{float(low):.1f} to {float(high):.1f}" for low, high in ends]
+    said(f"With four times the dimension TVE grows by {each[0]} at budgets from 1 on")
+    said(f"MAE does not grow ({each[2]})")
+    said(f"before the projection grows by {each[4]}.")
+    said(f"With a tenth of the users TVE grows by {each[1]}, MAE by {each[3]}.")
+    with (tmp_path / "wlqdly21-errors.csv").open(newline="") as file:
+        points = list(csv.DictReader(file))
+    found = {}
+    for row in points:
+        where = row["figures"], row["s"], float(row["epsilon"])
+        found.setdefault(where, {})[row["mechanism"]] = float(row["tve"]), float(row["mae"])
+    for (_, _, epsilon), errors in found.items():
+        ours, guess = errors["Collision"], errors.pop(program.GUESS)
+        others = [errors[name] for name in ("PrivKV", "PCKV-GRR", "PCKV-UE")]
+        assert epsilon < 0.01 or all(
+            a < b for one in others for a, b in zip(ours, one, strict=True)
+        )
+        assert all(a < b for one in errors.values() for a, b in zip(guess, one, strict=True))
 
 
 # The figures' code
