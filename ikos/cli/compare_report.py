@@ -244,7 +244,8 @@ def as_text(
     """Return the lines of the text."""
     text = [bold(line) for line in wrapped(asked.title, "", "")]
     if asked.honest < asked.users:
-        text += wrapped(f"while at least {power_text(asked.honest)} users are honest and present")
+        verb = "user is" if asked.honest == 1 else "users are"
+        text += wrapped(f"while at least {power_text(asked.honest)} {verb} honest and present")
     possible = [line for line in lines if line.row.protocol is not None]
     notes = _notes(possible)
     if possible:

@@ -146,6 +146,22 @@ class Command(_Mistakes):
         self.sections = dict(sections or {})
         self.needs = tuple(needs)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments; all that are missing are named at once."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            found = self.make_parser(ctx).parse_args(args=given)[0]
+            missing = [
+                param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+                for param in self.params
+                if param.required and not isinstance(found.get(str(param.name)), str | tuple | list)
+            ]
+            if len(missing) < 2:
+                raise
+            raise click.UsageError(f"missing {', '.join(missing)}", ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what the library refuses as a usage error."""
         try:

@@ -194,7 +194,7 @@ def _heading(check: ComponentCheck) -> str:
     return (
         f"The number of components C of {trials:,} random share graph{'s' * (trials > 1)}: "
         f"{check.n:,} user{'s' * (check.n > 1)}, {graph.m:,} message{'s' * (graph.m > 1)} of each "
-        f"through {shufflers}, {'a' if graph.clear_share else 'no'} clear share"
+        f"through {shufflers}, and {'one' if graph.clear_share else 'none'} in the clear"
     )
 
 

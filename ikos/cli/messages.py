@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ import click
 
 from ikos.cli.budget import weak
 from ikos.cli.errors import Command, in_options, unwritten
-from ikos.cli.messages_report import Asked, Floor, Row, as_json, as_text
-from ikos.cli.options import FIGURE, option
+from ikos.cli.messages_report import Asked, Floor, Row, Values, as_json, as_text
+from ikos.cli.options import FIGURE, check_bounds, option
 from ikos.cli.output import power_text, print_json, print_text, progress, warn
 from ikos.cli.proofs import unproved
 from ikos.cli.types import SIGMA, Decimal, Honest, Whole
@@ -64,6 +64,9 @@ SEES_ALL = "whoever controls a single shuffler sees everything"
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
 @option("--epsilon")
 @option("--delta")
+@option("--lower", shown="0")
+@option("--upper", shown="1")
+@option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
 @option("--precision")
 @option(
     "--reserve",
@@ -98,6 +101,9 @@ def command(
     sigma: Fraction | None,
     epsilon: Fraction | None,
     delta: Fraction | None,
+    lower: float | None,
+    upper: float | None,
+    integers: bool,
     precision: int | None,
     reserve: Fraction | None,
     min_honest: int | Fraction | None,
@@ -120,7 +126,8 @@ def command(
     """
     from ikos.counts import ANALYSES, SHUFFLERS
 
-    _check(sigma, modulus, epsilon, delta, precision, reserve)
+    values = {"lower": lower, "upper": upper, "integers": integers or None}
+    _check(sigma, modulus, epsilon, delta, {**values, "precision": precision, "reserve": reserve})
     honest = Honest.of(min_honest, users)
     if corrupt_shufflers and shuffler == "single":
         raise click.UsageError(
@@ -130,7 +137,10 @@ def command(
     if plot is not None:
         import ikos.plots.drawing  # noqa: F401  (says at once whether it can be done)
     if sigma is None:
-        asked = _private(users, honest, modulus, epsilon, delta, reserve, precision)
+        low, high = 0.0 if lower is None else lower, 1.0 if upper is None else upper
+        check_bounds(low, high)
+        held = Values(low, high, integers)
+        asked = _private(users, honest, modulus, epsilon, delta, reserve, precision, held)
     else:
         assert modulus is not None
         asked = Asked(users, honest, modulus, sigma, None, None, None, None)
@@ -163,8 +173,7 @@ def _check(
     modulus: int | None,
     epsilon: Fraction | None,
     delta: Fraction | None,
-    precision: int | None,
-    reserve: Fraction | None,
+    private: Mapping[str, object],
 ) -> None:
     """Refuse options that do not go together."""
     if sigma is None and epsilon is None and delta is None:
@@ -172,8 +181,7 @@ def _check(
             "give --modulus and --sigma for a secure sum, --epsilon and --delta for a private one"
         )
     if sigma is not None:
-        private = {"epsilon": epsilon, "delta": delta, "precision": precision, "reserve": reserve}
-        for name, value in private.items():
+        for name, value in {"epsilon": epsilon, "delta": delta, **private}.items():
             if value is not None:
                 raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
         if modulus is None:
@@ -191,6 +199,7 @@ def _private(
     delta: Fraction | None,
     reserve: Fraction | None,
     precision: int | None,
+    values: Values,
 ) -> Asked:
     """Return what is asked for a private sum, with the parameters that it chooses."""
     from ikos import PrivateSum
@@ -208,9 +217,10 @@ def _private(
         messages=5,
         min_honest=honest,
         reserve=spare,
+        **asdict(values),
     )
     return Asked(
-        users, honest, chosen.modulus, None, epsilon, delta, spare, precision=chosen.precision
+        users, honest, chosen.modulus, None, epsilon, delta, spare, chosen.precision, values
     )
 
 
@@ -241,6 +251,7 @@ def _ask(
         min_honest=asked.honest,
         corrupt_shufflers=asked.corrupt,
         reserve=asked.reserve,
+        **asdict(asked.values),
         **setting,
     )
     return protocol.messages, math.sqrt(protocol.mse)
@@ -324,6 +335,8 @@ def _plot(
         else:
             assert asked.epsilon is not None
             assert asked.delta is not None
+            if asked.values.integers:
+                precision = asked.precision
             options |= {"precision": precision, "modulus": modulus, "reserve": asked.reserve}
             users = grid(low, high, 12, also=[asked.users])
             curves = private_curves(users, asked.epsilon, asked.delta, **options)

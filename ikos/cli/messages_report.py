@@ -7,7 +7,8 @@ The JSON object that ``--json`` prints; all keys are always there:
   digits, because it can exceed 2^53.
 - ``sigma``: the level asked for, or null; ``epsilon``, ``delta``, ``reserve``: the privacy asked
   for and the largest part of epsilon that hiding may take, or null.
-- ``precision``: of the private sum of values in [0, 1]; null for a secure sum.
+- ``precision``: of the private sum; ``lower``, ``upper``: the bounds of its values; null for a
+  secure sum; ``integers`` (boolean): whether they are, so that nothing is rounded.
 - ``bits_per_message``.
 - ``rows``: a list of objects, one for each analysis in each setting; of an analysis the fewest
   messages first and what is not covered last. They have
@@ -23,7 +24,7 @@ The JSON object that ``--json`` prints; all keys are always there:
   - ``sigma``: proved; null where ``unlimited`` (boolean: of a single user there is nothing to
     hide);
   - for a private sum ``delta`` (proved), ``noise_epsilon`` (what is left of epsilon for the noise)
-    and ``standard_error`` (of the sum of values in [0, 1], at most); else null.
+    and ``standard_error`` (of the sum, at most, in the units of the values); else null.
 
 - ``floor``: for a secure sum of two or more users a list of objects, one for each setting, with
   ``shuffler``, ``clear_share``, ``shuffled``, ``clear`` and ``total``: no analysis can ever prove
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from ikos import MessageCount
 
 
-__all__ = ["Asked", "Floor", "Row", "as_json", "as_text"]
+__all__ = ["Asked", "Floor", "Row", "Values", "as_json", "as_text"]
 
 ASSUMES = {
     "exact": "this library, by the collision identity: no conditions.",
@@ -80,6 +81,18 @@ ASSUMES = {
 
 
 @dataclass(frozen=True)
+class Values:
+    """What is known of the values before they are: their bounds, and whether they are integers."""
+
+    lower: float
+    upper: float
+    integers: bool
+
+
+UNIT = Values(0.0, 1.0, integers=False)
+
+
+@dataclass(frozen=True)
 class Asked:
     """What the options say, with the parameters of a private sum filled in."""
 
@@ -91,6 +104,7 @@ class Asked:
     delta: Fraction | None
     reserve: Fraction | None
     precision: int | None
+    values: Values = UNIT
     corrupt: int = 0
 
     @property
@@ -113,6 +127,10 @@ class Row:
     error: float | None
     reason: str | None
     unproved: str | None = None
+
+
+DEFAULT = ("exact", "parallel", True)
+"""The analysis and the setting that protocols have unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +203,9 @@ def as_json(
         "delta": _number(asked.delta),
         "reserve": _number(asked.reserve),
         "precision": asked.precision,
+        "lower": None if asked.sigma is not None else asked.values.lower,
+        "upper": None if asked.sigma is not None else asked.values.upper,
+        "integers": asked.values.integers,
         "bits_per_message": asked.bits,
         "rows": [described(row) for row in rows],
         "floor": floor
@@ -211,12 +232,13 @@ def as_text(
     lines = [bold(line) for line in wrapped(_heading(asked), "", "")]
     error = max((row.error for row in covered if row.error is not None), default=None)
     if error is not None:
+        from ikos.results import at_least
+
+        scale = "; both scale with the width of the bounds" * (asked.values == UNIT)
         lines += wrapped(
-            f"Values in [0, 1] are rounded to {asked.precision:,} "
-            f"step{'s' * (asked.precision != 1)} and added modulo {power_text(asked.q)}. "
-            f"Whichever row is chosen, the sum will be off by at most {error:,.4g} (root mean "
-            f"square), the mean by {error / asked.users:.3g}; both scale with the width of the "
-            "bounds."
+            f"{_encoded(asked)} and added modulo {power_text(asked.q)}. Whichever row is chosen, "
+            f"the sum will be off by at most {at_least(error, 4)} (root mean square), the mean by "
+            f"{at_least(error / asked.users, 3)}{scale}."
         )
     lines += ["", *_table(covered, asked), ""]
     if floor is not None:
@@ -230,6 +252,15 @@ def as_text(
     if plot is not None:
         lines += ["", f"Plotted in {click.format_filename(plot)}"]
     return lines
+
+
+def _encoded(asked: Asked) -> str:
+    """Return what becomes of the values."""
+    values, steps = asked.values, asked.precision
+    bounds = f"[{values.lower:.10g}, {values.upper:.10g}]"
+    if values.integers:
+        return f"Integers in {bounds} are taken as they are"
+    return f"Values in {bounds} are rounded to {steps:,} step{'s' * (steps != 1)}"
 
 
 def _heading(asked: Asked) -> str:
@@ -296,6 +327,13 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
     reasons = dict.fromkeys(row.unproved for row in covered if row.unproved)
     for reason in reasons:
         lines += wrapped(f"! {reason}; for comparison", "  ", "    ")
+    for row in covered:
+        if (row.analysis, row.shuffler, row.clear_share) == DEFAULT and row.count is not None:
+            kind = "secure-sum and SecureSum" if asked.sigma is not None else "sum and PrivateSum"
+            lines += wrapped(
+                f"Unless told otherwise ikos {kind} use parallel shufflers and a clear share: "
+                f"{row.count.shuffled:,} + 1 messages here."
+            )
     return lines
 
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos._validation import printable
 from ikos.cli.errors import Command, Interrupted
-from ikos.cli.output import on_terminal, print_json, print_text, progress, wrapped
+from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, wrapped
 from ikos.cli.task import FOLDER, SECONDS, ca_option
 from ikos.cli.types import DELTA, EPSILON, Decimal
 

@@ -571,6 +571,7 @@ def result_lines(task: Task, found: dict[str, Any], indent: str = "") -> list[st
     figures = [result.get(name) for name in ("estimate", "sum_low", "sum_high")]
     finite = [one for one in figures if isinstance(one, float) and math.isfinite(one)]
     if task.integers and len(finite) == len(figures) and finite[0].is_integer():
-        estimate, low, high = int(finite[0]), math.floor(finite[1]), math.ceil(finite[2])
-        first = f"sum       {estimate}  95 % interval [{low}, {high}]"
+        from ikos.results import Interval
+
+        first = f"sum       {int(finite[0])}  95 % interval {Interval(finite[1], finite[2])}"
     return [line for text in (first, *others) for line in wrapped(text, indent, indent + " " * 10)]

@@ -51,6 +51,7 @@ __all__ = [
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _DIGITS = re.compile(r"[0-9]+")
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _POWER = re.compile(r"([0-9]{1,30})(?:\^|\*\*)([0-9]{1,99})(?:([+-])([0-9]{1,30}))?")
 _SCIENTIFIC = re.compile(r"([0-9]{1,30})(?:\.([0-9]{0,30}))?[eE]\+?([0-9]{1,99})")
 MAX_BITS = 1 << 22
@@ -178,6 +179,8 @@ def _whole(text: str) -> int | None:
 
     Raises OverflowError for one of more than `MAX_BITS` bits, without computing it.
     """
+    if _GROUPED.fullmatch(text):  # as results are printed
+        text = text.replace(",", "")
     if _DIGITS.fullmatch(text):
         if len(text) <= 4000:
             return int(text)

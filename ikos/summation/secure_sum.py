@@ -18,7 +18,7 @@ from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Printed
+from ikos.results import Cost, Printed, present
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation.everybody import Engine, Values, add_up, gathered
@@ -244,7 +244,7 @@ class SecureSum:
             )
         else:
             shufflers = "while no shuffler colludes with the analyzer"
-        honest = f"while at least {self.min_honest:,} of {self.n:,} users are honest and present"
+        honest = present(self.min_honest, self.n)
         return honest, shufflers
 
     @property

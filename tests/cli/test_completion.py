@@ -88,7 +88,6 @@ class TestWords:
 
 
 def test_nothing_slow_is_imported():
-    """But for what the package itself imports."""
     lines = [
         "ikos ", "ikos su", "ikos help ta", "ikos sum t.csv --delimiter ; --sh",
         "ikos sum --analysis ", "ikos compare --protocol p", "ikos task new --", "ikos graphs --",
@@ -97,7 +96,6 @@ def test_nothing_slow_is_imported():
     ]  # fmt: skip
     script = f"""
 import shlex, sys
-import ikos
 before = set(sys.modules)
 from click.shell_completion import BashComplete
 from ikos.cli import commands

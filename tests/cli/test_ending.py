@@ -41,7 +41,7 @@ class TestStatus:
     def test_mistake(self):
         done = program("sum", "nothing.csv", "--column", "a")
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == "ikos sum: error: missing option '--lower'\n"
+        assert done.stderr == "ikos sum: error: missing --lower, --upper, --epsilon, --delta\n"
 
     def test_as_a_module(self):
         done = subprocess.run(

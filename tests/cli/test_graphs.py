@@ -268,11 +268,11 @@ def test_intervals_are_rounded_outwards(low, high, text):
 
 def test_models(run):
     parallel = run("graphs", *SMALL).out
-    assert "3 messages of each through parallel shufflers, a clear share" in " ".join(
+    assert "3 messages of each through parallel shufflers, and one in the clear" in " ".join(
         parallel.split()
     )
     single = run("graphs", *SMALL, "--shuffler", "single", "--no-clear-share").out
-    assert "through a single shuffler, no clear share" in " ".join(single.split())
+    assert "through a single shuffler, and none in the clear" in " ".join(single.split())
 
 
 def test_the_lemma_has_a_largest_modulus(run):
@@ -593,8 +593,8 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "missing option '--users'"),
-        (SMALL[:2], "missing option '--messages'"),
+        ((), "missing --users, --messages, --trials"),
+        (SMALL[:2], "missing --messages, --trials"),
         (SMALL[:4], "missing option '--trials'"),
         ((*SMALL, "--users", "0"), "--users must be at least 1, got 0"),
         ((*SMALL, "--messages", "0"), "--messages must be at least 1, got 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import re
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from command_lines import once
 
-from ikos import PrivateSum, message_count
+from ikos import PrivateSum, SecureSum, message_count
 from ikos.cli import messages_report
 from ikos.counts import ANALYSES, least
 from ikos.counts.floor import counting_floor
@@ -25,7 +26,8 @@ SETTINGS = [(shuffler, clear) for shuffler in ("parallel", "single") for clear i
 
 TOP = {
     "command", "version", "users", "min_honest", "corrupt_shufflers", "modulus", "sigma", "epsilon",
-    "delta", "reserve", "precision", "bits_per_message", "rows", "floor", "plot", "warnings",
+    "delta", "reserve", "precision", "lower", "upper", "integers", "bits_per_message", "rows",
+    "floor", "plot", "warnings",
 }  # fmt: skip
 ROW = {
     "analysis", "assumes", "shuffler", "clear_share", "covered", "proved", "best", "shuffled",
@@ -55,6 +57,41 @@ def test_every_analysis_in_every_setting_the_exact_one_first(run):
     assert list(dict.fromkeys(name for name, *_ in found)) == list(ANALYSES)
     assert ANALYSES[0] == "exact"
     assert set(messages_report.ASSUMES) == set(ANALYSES)
+
+
+def test_values_of_other_bounds_and_integers(run, refused):
+    """Errors are in their units, and of integers nothing is rounded."""
+    bounds = {"lower": -2, "upper": 5}
+    options = ("--users", "300", "--epsilon", "1", "--delta", "1e-6", "--lower", "-2", "--upper",
+               "5", "--analysis", "exact", "--json")  # fmt: skip
+    for whole in (False, True):
+        protocol = PrivateSum(300, 1, Fraction("1e-6"), **bounds, integers=whole)
+        found = run("messages", *options, *["--integers"] * whole).json
+        assert (found["lower"], found["upper"], found["integers"]) == (-2, 5, whole)
+        assert (found["precision"], found["modulus"]) == (protocol.precision, str(protocol.modulus))
+        (row,) = (row for row in found["rows"] if row["shuffler"] == "parallel" and row["clear"])
+        assert row["total"] == protocol.messages.total
+        assert row["standard_error"] == math.sqrt(protocol.mse)
+    text = " ".join(run("messages", *options[:-1], "--integers").out.split())
+    assert "Integers in [-2, 5] are taken as they are and added modulo" in text
+    assert "scale with the width" not in text
+    for name, value in (("--lower", ["-1"]), ("--upper", ["3"]), ("--integers", [])):
+        said = refused("messages", *SECURE, name, *value)
+        assert said == f"{name} is for a private sum, --sigma for a secure one"
+    assert "--upper must be greater than --lower" in refused("messages", *PRIVATE, "--lower", "1")
+    said = refused("messages", *PRIVATE, "--integers", "--upper", "1.5")
+    assert "--upper must be an integer" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol"),
+    [(SECURE, SecureSum(10**6, 2**64)), (PRIVATE, PrivateSum(10**6, 1, Fraction("1e-12")))],
+)
+def test_what_is_used_by_default_is_said(run, options, protocol):
+    text = " ".join(run("messages", *options).out.split())
+    assert f"share: {protocol.messages.shuffled} + 1 messages here." in text
+    assert "Unless told otherwise" in text
+    assert "Unless told" not in run("messages", *options, "--shuffler", "single").out
 
 
 def test_numbers_are_the_librarys_secure_sum(run):
@@ -361,7 +398,8 @@ def test_narrowed(run):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1000000", 10**6), ("10^6", 10**6), ("10**6", 10**6), ("1e6", 10**6), ("1.5e3", 1500),
+    [("1000000", 10**6), ("1,000,000", 10**6), ("10^6", 10**6), ("10**6", 10**6), ("1e6", 10**6),
+     ("1.5e3", 1500),
      ("2^10-1", 1023), ("2^10+7", 1031), ("1.50E+3", 1500), ("007", 7)],
 )  # fmt: skip
 def test_ways_to_write_integers(run, text, value):

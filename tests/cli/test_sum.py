@@ -564,3 +564,10 @@ def test_what_is_being_printed_is_printed_as_a_whole(people):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Private sum and mean")
+
+
+def test_all_that_is_missing_is_named_at_once(refused):
+    assert refused("sum", "people.csv") == (
+        "missing --column, --lower, --upper, --epsilon, --delta"
+    )
+    assert refused("sum").startswith("missing TABLE, --column, --lower")
