@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pages import page, prose
 
 from ikos.accounting import DigitParameters, response_delta, response_gamma
 from ikos.accounting.composition import composed_divergence
@@ -389,3 +390,15 @@ def test_the_documentations_robustness_is_the_programs(tmp_path):
     errors = [float(row["mse"]) for row in rows]
     assert errors == sorted(errors)
     check_shown(tmp_path, "scalar-robustness.md", "missing-blankets.md")
+
+
+@pytest.mark.slow
+def test_the_documentations_messages_of_correlated_noise_are_the_calculators():
+    counts = [
+        CorrelatedNoise(n, 1, delta or n**-2.0).cost().messages_per_user
+        for delta in (None, 1e-8)
+        for n in (10**6, 10**8, 10**9)
+    ]
+    said = "on average {:.1f} of each user for n = 10^6, {:.1f} for 10^8 and {:.1f} for 10^9; "
+    said += "at δ = 1e-8, {:.1f}, {:.1f} and {:.1f} (`cost()`)"
+    assert said.format(*counts) in prose(page("baselines.md"))
