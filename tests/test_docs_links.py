@@ -113,6 +113,16 @@ def broken(page: Path, target: str) -> str:
     return ""
 
 
+FIGURE = re.compile(r"^```\{figure\} figures/(\S+)\n(?::target: _images/(\S+)\n)?", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent == DOCS], ids=label)
+def test_figures_lead_to_themselves(page: Path) -> None:
+    """A click shows what is too small in a narrow window: the built site keeps images there."""
+    for shown, target in FIGURE.findall(text_of(page)):
+        assert target == shown
+
+
 @pytest.mark.parametrize("page", PAGES, ids=label)
 def test_links_lead_somewhere(page: Path) -> None:
     wrong = [f"{target}: {why}" for target in targets(page) if (why := broken(page, target))]
