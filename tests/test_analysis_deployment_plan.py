@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from pages import page, rows
 
 from ikos import PrivateSum, SecureSum
 
@@ -241,3 +242,22 @@ def test_what_is_refused(refused, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("here")
     assert "output" in refused("--quick", "--output", blocked)
+
+
+# What the documentation shows
+
+
+def test_the_documentations_parameters_are_those_of_the_sums():
+    (body,) = (
+        body for head, body in rows(page("figures/deployment-plan.md")).items() if head[1] == "p"
+    )
+    assert [row[0] for row in body] == [f"10^{e}" for e in range(6, 11)]
+    for e, row in enumerate(body, 6):
+        protocol = PrivateSum(10**e, 1, 1e-12)
+        bits = protocol.modulus.bit_length() - 1
+        assert row[1:5] == (
+            f"{protocol.precision:,}",
+            f"2^{bits}",
+            f"{protocol.messages.shuffled} + 1",
+            f"{48 + -(-bits // 8)} B",
+        )

@@ -7,12 +7,14 @@ from files, so that no input is counted with it.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import page, prose
 
 from ikos.summation.mixing import LONGEST
 
@@ -57,6 +59,13 @@ def truth(n: int) -> int:
     return FACTOR * (n * (n - 1) // 2) % 2**64
 
 
+def said(words: str) -> float:
+    """Return a number of the documentation's page."""
+    found = re.search(words, prose(page("scale.md")))
+    assert found is not None
+    return float(found[1])
+
+
 SUM = f"""
 n, m, threads = map(int, sys.argv[1:4])
 protocol = ikos.SecureSum(n, 2**64, messages=m)
@@ -70,6 +79,7 @@ def test_a_hundred_million_users_within_eight_gibibytes():
     found = child(SUM, 10**8, 8, 2)
     assert found["z"] == truth(10**8)
     assert found["peak"] < 8 << 30
+    assert found["peak"] / 1e9 == pytest.approx(said("q = 2^64 took (.*?) GB on two"), abs=0.1)
 
 
 @pytest.mark.slow
@@ -102,6 +112,7 @@ print(json.dumps(dict(z=z, base=base, peak=peak(), pieces=pieces)))
     # The last row, and twice a range: as it is found, and in one piece to be sorted.
     bound = 8 * n + 2 * 8 * LONGEST + SLACK
     assert found["peak"] - found["base"] < bound < 8 * n * m
+    assert found["peak"] / 1e9 == pytest.approx(said("messages, took (.*?) GB on one"), abs=0.1)
 
 
 # A private sum of a folder
