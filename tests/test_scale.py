@@ -79,7 +79,7 @@ def test_a_hundred_million_users_within_eight_gibibytes():
     found = child(SUM, 10**8, 8, 2)
     assert found["z"] == truth(10**8)
     assert found["peak"] < 8 << 30
-    assert found["peak"] / 1e9 == pytest.approx(said("q = 2^64 took (.*?) GB on two"), abs=0.1)
+    assert found["peak"] / 1e9 == pytest.approx(said(r"q = 2\^64 took (.*?) GB on two"), abs=0.1)
 
 
 @pytest.mark.slow
