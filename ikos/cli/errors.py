@@ -227,16 +227,16 @@ class Group(_Mistakes, click.Group):
         """Write what the commands do, each summary whole."""
         names = self.list_commands(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self._summary(ctx, name)) for name in names])
+            formatter.write_dl([(name, self.summary(ctx, name)) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return what a shell may put there, with summaries that are whole."""
-        found = super().shell_complete(ctx, incomplete)
-        for item in found:
-            item.help = self._summary(ctx, item.value) or item.help
-        return found
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=self.summary(ctx, name)) for name in names] + options
 
-    def _summary(self, ctx: click.Context, name: str) -> str:
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Return what a command does."""
         command = self.get_command(ctx, name)
         return "" if command is None else command.get_short_help_str(limit=1000)
 

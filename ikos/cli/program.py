@@ -23,10 +23,21 @@ from ikos.cli.output import complain, discard_output, print_text, say
 
 __all__ = ["COMMANDS", "commands", "execute"]
 
-COMMANDS = (
-    "sum", "secure-sum", "messages", "compare", "compare-vectors", "graphs", "demo", "task",
-    "serve", "submit",
-)  # fmt: skip
+SUMMARIES = {
+    "sum": "Release the private sum and mean of a column of TABLE.",
+    "secure-sum": "Sum a column of TABLE, exactly and securely.",
+    "messages": "Print how many messages each user must send.",
+    "compare": "Compare all protocols for a private sum.",
+    "compare-vectors": "Compare all protocols for a private sum of vectors.",
+    "graphs": "Sample share graphs and check the bounds of their components.",
+    "demo": "Run a private sum on real data that comes with the package.",
+    "task": "Make, watch and end sums of parties that do not trust each other.",
+    "serve": "Run a party of one task or several, until Ctrl-C or SIGTERM.",
+    "submit": "Send a client's report of its value to all parties of a task.",
+}
+"""What each command does: once more, so that none is imported to be listed. A test compares."""
+
+COMMANDS = tuple(SUMMARIES)
 """Each a module of this package with a click command called ``command``."""
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
@@ -60,6 +71,10 @@ class Commands(Group):
         module = importlib.import_module(f"ikos.cli.{name.replace('-', '_')}")
         command: click.Command = module.command
         return command
+
+    def summary(self, ctx: click.Context, name: str) -> str:
+        """Return what a command does."""
+        return SUMMARIES.get(name) or super().summary(ctx, name)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

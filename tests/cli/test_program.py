@@ -15,7 +15,7 @@ from command_lines import BOUNDS, COUNT, EVERY, PATHS, POSIX, PROGRAM
 
 import ikos
 from ikos.cli import COMMANDS, commands, output
-from ikos.cli.program import SETTINGS
+from ikos.cli.program import SETTINGS, SUMMARIES
 from ikos.datasets import load_anes96
 
 
@@ -54,6 +54,12 @@ class TestHelp:
             monkeypatch.setenv("COLUMNS", width)
             text = run(*words, "--help").out
             assert "..." not in text.partition("Commands:")[2]
+
+    def test_summaries_are_those_of_the_commands(self):
+        context = click.Context(commands, **SETTINGS)
+        for name, summary in SUMMARIES.items():
+            command = commands.get_command(context, name)
+            assert command.get_short_help_str(limit=1000) == summary
 
     @EVERY
     def test_options_are_explained_by_sentences(self, name, words, command):
