@@ -34,10 +34,7 @@ def main() -> NoReturn:
 
 
 def end_at_once(*_: object) -> NoReturn:
-    """End the program at Ctrl-C, while it is still being imported and nothing has begun.
-
-    An exception in the middle of an import shows a traceback, or is taken for something else.
-    """
+    """End the program at Ctrl-C, while nothing has begun: no command that could say more."""
     with suppress(OSError):
         os.write(2, b"ikos: error: interrupted\n")
     os._exit(130)

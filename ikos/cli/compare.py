@@ -67,13 +67,7 @@ NOT_PRIVATE = (
 )
 
 
-@click.command(
-    "compare",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
-    needs=("ikos.protocols", "ikos.tables", "ikos.testing"),
-)
+@click.command("compare", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @option(
     "--users",
     type=Whole(low=1, high=MOST_USERS),

@@ -68,13 +68,7 @@ def _sizes(
     return tuple(int(part) for part in parts)
 
 
-@click.command(
-    "compare-vectors",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
-    needs=("ikos.vectors",),
-)
+@click.command("compare-vectors", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @option("--users", required=True, type=Whole(low=1, high=MOST_USERS))
 @option("--min-honest")
 @option("--epsilon", required=True)

@@ -30,12 +30,7 @@ Examples
 """
 
 
-@click.command(
-    "demo",
-    cls=Command,
-    epilog=EXAMPLES,
-    needs=("ikos.summation", "ikos.tables", "ikos.work", "ikos.cli.release"),
-)
+@click.command("demo", cls=Command, epilog=EXAMPLES)
 @option(*JSON)
 def command(as_json: bool) -> None:
     """Run a private sum on real data that comes with the package.

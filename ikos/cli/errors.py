@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -131,20 +130,16 @@ class Command(_Mistakes):
     ----------
     sections : mapping, optional
         Headings of the help, each by the name of the first option under it.
-    needs : sequence of str, optional
-        Modules to be imported before it is called. Until then Ctrl-C ends the program at once.
     """
 
     def __init__(
         self,
         *arguments: Any,
         sections: Mapping[str, str] | None = None,
-        needs: Sequence[str] = (),
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self.sections = dict(sections or {})
-        self.needs = tuple(needs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the arguments; all that are missing are named at once."""
@@ -165,8 +160,6 @@ class Command(_Mistakes):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what the library refuses as a usage error."""
         try:
-            for module in self.needs:
-                importlib.import_module(module)
             _take_interrupts()
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -60,13 +60,7 @@ FAILED = 1
 INTERRUPTED = 130
 
 
-@click.command(
-    "graphs",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
-    needs=("ikos.graphs", "ikos.testing", "ikos.cli.graphs_report"),
-)
+@click.command("graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @option("--users", required=True, type=Whole(low=1))
 @option(
     "--messages", required=True, type=Whole(low=1), help="Shuffled messages of each user, e.g. 4."

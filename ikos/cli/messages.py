@@ -46,13 +46,7 @@ RESERVE = Fraction(1, 100)
 SEES_ALL = "whoever controls a single shuffler sees everything"
 
 
-@click.command(
-    "messages",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
-    needs=("ikos.summation", "ikos.counts.floor"),
-)
+@click.command("messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @option("--users", required=True, type=Whole(low=1, high=1 << 53))
 @option("--min-honest")
 @option("--corrupt-shufflers")

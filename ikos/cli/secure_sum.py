@@ -51,19 +51,7 @@ MAX_SIZE = (1 << 53) - 1
 WHOLE_BOUND = Decimal(low=str(-MAX_SIZE), high=str(MAX_SIZE))
 
 
-@click.command(
-    "secure-sum",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
-    needs=(
-        "ikos.summation",
-        "ikos.tables",
-        "ikos.work",
-        "ikos.cli.release",
-        "ikos.cli.secure_sum_report",
-    ),
-)
+@click.command("secure-sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("file", type=TABLE, metavar="TABLE")
 @option("--column", required=True)
 @option("--no-header")

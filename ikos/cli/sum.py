@@ -39,13 +39,7 @@ SECTIONS = {
 }
 
 
-@click.command(
-    "sum",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
-    needs=("ikos.summation", "ikos.tables", "ikos.work", "ikos.cli.release"),
-)
+@click.command("sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("file", type=TABLE, metavar="TABLE")
 @option("--column", required=True)
 @option("--no-header")

@@ -97,8 +97,6 @@ def command() -> None:
 
 ca_option = option("--ca")
 
-ASKING = ("ikos.parties.remote", "ikos.parties.seats", "ikos.parties.task")
-
 SECTIONS = {
     "users": "Clients and their values",
     "epsilon": "Privacy",
@@ -109,13 +107,7 @@ SECTIONS = {
 }
 
 
-@command.command(
-    "new",
-    cls=Command,
-    epilog=NEW_EXAMPLES,
-    sections=SECTIONS,
-    needs=("ikos.parties.envelopes", "ikos.parties.seats", "ikos.parties.task"),
-)
+@command.command("new", cls=Command, epilog=NEW_EXAMPLES, sections=SECTIONS)
 @option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
 @option("--lower", required=True)
 @option("--upper", required=True)
@@ -371,7 +363,7 @@ Exit status
 """
 
 
-@command.command("status", cls=Command, epilog=STATUS_EXAMPLES, needs=ASKING)
+@command.command("status", cls=Command, epilog=STATUS_EXAMPLES)
 @click.argument("folder", type=FOLDER)
 @ca_option
 @option(*JSON)
@@ -388,7 +380,7 @@ def status(folder: Path, ca: Path | None, as_json: bool) -> None:
     _print(task, found, as_json=as_json)
 
 
-@command.command("close", cls=Command, epilog=CLOSE_EXAMPLES, needs=ASKING)
+@command.command("close", cls=Command, epilog=CLOSE_EXAMPLES)
 @click.argument("folder", type=FOLDER)
 @ca_option
 @option(*JSON)
@@ -411,7 +403,7 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
     _print(operator.task, found, as_json=as_json)
 
 
-@command.command("release", cls=Command, epilog=RELEASE_EXAMPLES, needs=ASKING)
+@command.command("release", cls=Command, epilog=RELEASE_EXAMPLES)
 @click.argument("folder", type=FOLDER)
 @option(
     "--wait",

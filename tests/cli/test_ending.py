@@ -155,7 +155,7 @@ class TestInterrupted:
             ("ikos.tables", ("compare", "--data", "t.csv", *BOUNDS)),
             ("ikos.vectors", VECTORS),
             ("ikos.parties.task", (*TASK, "--dry-run")),
-            ("ikos.parties.remote", ("task", "status", "folder")),
+            ("ikos.parties.seats", ("task", "status", "folder")),
         ],
         ids=lambda value: value if isinstance(value, str) else value[0],
     )
