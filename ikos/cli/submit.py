@@ -32,6 +32,7 @@ NUMBER = Decimal(low="-1e100", high="1e100")
 STDIN = "-"
 TOKEN = "token"
 REPORTS = "reports"
+CLIENTS = "clients"
 MADE = "made by an earlier call"
 STANDS = f"{MADE}: its value stands, and this one was not used"
 _LONGEST = 1000
@@ -59,8 +60,8 @@ Examples
 )
 @click.option(
     "--store",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
+    type=FOLDER,
+    metavar="FOLDER",
     help="The folder where reports are kept before they are sent [reports, beside the task].",
 )
 @click.option(
@@ -125,8 +126,8 @@ def command(
         for text in task.explain().splitlines():
             click.echo("\n".join(wrapped(text, "", " " * 12)), err=True)
     beside = folder if folder.is_dir() else folder.parent
-    # one place for both, so that a client which was tried alone has no second report among many
-    store = beside / REPORTS if store is None else store
+    if store is None:
+        store = _place(beside, task)
     options = {"patience": float(wait), "ca": ca, **limits}
     try:
         if values is None:
@@ -150,6 +151,20 @@ def command(
     elif result["again"]:
         lines += wrapped(f"Of reports {MADE} the values stand, whatever the table has now.", "", "")
     print_text([*lines, *wrapped(f"The task promises {task.protocol.guarantee}.", "", "  ")])
+
+
+def _place(beside: Path, task: Task) -> Path:
+    """Return the folder of reports, so that a client which was tried alone has no second one.
+
+    It is the same for one client and for many, and for both copies of a task that are made with
+    it: the one beside the folder ``clients`` and the one in there.
+    """
+    from ikos.parties.seats import TASK, read_task
+
+    inner = beside / CLIENTS
+    if (inner / TASK).is_file() and read_task(inner).id == task.id:
+        return inner / REPORTS
+    return beside / REPORTS
 
 
 def _promised(task: Task) -> dict[str, Any]:

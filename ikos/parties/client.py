@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import random
 import threading
 import time
@@ -161,7 +162,8 @@ class Client:
         _whole("secret", secret)
         self.task = task
         self._secret = secret
-        self._store = None if store is None else KeptReports(Path(store), task)
+        self._store = None if store is None else KeptReports(store, task)
+        self._process = os.getpid()
         self._ca = ca
         self._report: Report | None = None
         self._making = threading.Lock()  # of threads that submit at once, one makes the report
@@ -212,6 +214,8 @@ class Client:
 
     def _made(self, value: float) -> tuple[Report, bool]:
         """Return the report, and whether it was there; it is on disk when this returns."""
+        if self._store is None and os.getpid() != self._process:
+            raise RuntimeError("a Client without a store cannot be used in a forked process")
         if self._report is None:
             kept = None if self._store is None else self._store.of(self._secret)
             if kept is None:
@@ -424,7 +428,7 @@ def submit_many(
         _whole(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    kept = None if store is None else KeptReports(Path(store), task)
+    kept = None if store is None else KeptReports(store, task)
     waiting = _waiting(task, secrets, checked, kept)
     before = len(secrets) - len(waiting)
     given_up = threading.Event()
@@ -467,7 +471,7 @@ def _waiting(
 ) -> list[tuple[int, Report]]:
     """Return the rows that were not sent yet, with their reports: those begun before, and new."""
     rows = [k for k, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
-    begun = {k: kept.of(secrets[k]) for k in rows} if kept is not None else {}
+    begun = {k: kept.of(secrets[k]) for k in rows} if kept is not None else {}  # before any is sent
     new = [k for k in rows if begun.get(k) is None]
     made = dict(zip(new, Report.make_many(task, values[new]), strict=True)) if new else {}
     return [(k, begun.get(k) or made[k]) for k in rows]

@@ -7,6 +7,7 @@ first, under a name that only its secret and the task determine.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import os
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from ikos.parties.task import Task
 __all__ = ["KeptReports"]
 
 _LABEL = b"ikos-parties 1 kept"
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
+"""What file systems say that cannot."""
 
 
 class KeptReports:
@@ -29,8 +33,9 @@ class KeptReports:
 
     Parameters
     ----------
-    path : Path
-        The folder. It is made when the first report is.
+    path : Path or str
+        The folder. It is made when the first report is. A relative one is that of now, wherever
+        the program goes.
     task : Task
         The task. Reports of other tasks may be in the same folder.
 
@@ -41,24 +46,36 @@ class KeptReports:
         report, or cannot be written.
     """
 
-    def __init__(self, path: Path, task: Task) -> None:
-        self._path = path
+    def __init__(self, path: Path | str, task: Task) -> None:
+        if path == "":  # a variable that is not set, and no wish for the current folder
+            raise ValueError("store must name a folder, got ''")
+        self._path = Path(path).absolute()
         self._task = task
         with _refused(f"a folder, got {str(path)!r}"):
-            if path.exists() and not path.is_dir():
+            if self._path.exists() and not self._path.is_dir():
                 raise NotADirectoryError(None, "it is a file")
 
     def _place(self, secret: bytes, kind: str) -> Path:
         name = hmac.digest(secret, _LABEL + self._task.id, "sha256")[:16].hex()
         return self._path / f"{name}.{kind}"
 
+    def _exists(self, secret: bytes, kind: str) -> bool:
+        with _refused(f"a folder that can be read, got {str(self._path)!r}"):
+            return self._place(secret, kind).exists()
+
     def has(self, secret: bytes) -> bool:
         """Whether a client's report was begun."""
-        return self._place(secret, "json").exists()
+        return self._exists(secret, "json") or self.is_sent(secret)
 
     def of(self, secret: bytes) -> Report | None:
-        """Return a client's report; None if none was begun."""
-        return _read(self._place(secret, "json"), self._task)
+        """Return a client's report, on disk when this returns; None if none was begun."""
+        place = self._place(secret, "json")
+        found = _read(place, self._task)
+        if found is not None:
+            _sync(self._path)  # whoever kept it may have ended before it was on disk
+        elif self.is_sent(secret):
+            raise ValueError(f"store must keep what was sent, and {str(place)!r} is gone")
+        return found
 
     def add(self, secret: bytes, made: Report) -> Report | None:
         """Keep a client's report, on disk when this returns.
@@ -76,18 +93,20 @@ class KeptReports:
             If another program was faster, its report, which is the one to be sent.
         """
         with _refused(f"a folder that can be written, got {str(self._path)!r}"):
-            self._path.mkdir(mode=0o700, exist_ok=True)
+            if not self._path.exists():
+                self._path.mkdir(mode=0o700, exist_ok=True)
+                _sync(self._path.parent)
         place = self._place(secret, "json")
-        if _write(place, made.to_json(self._task)):
+        if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
             return None
-        found = _read(place, self._task)
+        found = self.of(secret)
         if found is None:  # a link to nowhere, or gone again: what is made would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
         return found
 
     def is_sent(self, secret: bytes) -> bool:
         """Whether all parties have a client's report."""
-        return self._place(secret, "sent").exists()
+        return self._exists(secret, "sent")
 
     def mark_sent(self, secret: bytes) -> None:
         """Remember that all parties have a client's report."""
@@ -117,16 +136,31 @@ def _write(path: Path, text: str) -> bool:
                 os.link(part, path)  # which replaces nothing, unlike a renaming
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno in _NO_LINKS:
+                    raise OSError(error.errno, "its file system has no hard links") from None
+                raise
         finally:
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
-        with contextlib.suppress(OSError, AttributeError):  # folders have no sync everywhere
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+    _sync(path.parent)
     return True
+
+
+def _sync(path: Path) -> None:
+    """Put the names in a folder on disk, where a system can."""
+    with _refused(f"a folder that can be written, got {str(path)!r}"):
+        try:
+            folder = os.open(path, os.O_RDONLY)
+        except PermissionError:  # as folders are to be opened on Windows
+            return
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            if error.errno not in _NO_SYNC:  # what may not be on disk must not be sent
+                raise
+        finally:
+            os.close(folder)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -79,7 +80,19 @@ class Report:
     def to_json(self, task: Task) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        return json.dumps({"task": task.name, "id": encoded(self.id), "parts": parts})
+        return json.dumps(
+            {
+                "task": task.name,
+                "id": encoded(self.id),
+                "parts": parts,
+                "digest": self._digest.hex(),
+            }
+        )
+
+    @property
+    def _digest(self) -> bytes:
+        """Tell whether a file was damaged: the same parts under another id would count twice."""
+        return hashlib.sha256(b"".join((self.id, *self.parts))).digest()
 
     @classmethod
     def from_json(cls, text: str, task: Task) -> Report:
@@ -88,7 +101,7 @@ class Report:
         try:
             found = json.loads(text)
             named, parts = found["task"], list(found["parts"])
-            number = found["id"]
+            number, digest = found["id"], found["digest"]
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError(refused) from None
         if named != task.name or len(parts) != task.messages:
@@ -97,7 +110,10 @@ class Report:
         read = (
             decoded("a part", part, length) for part, length in zip(parts, lengths, strict=True)
         )
-        return cls(decoded("id", number, ID_BYTES), tuple(read))
+        report = cls(decoded("id", number, ID_BYTES), tuple(read))
+        if report._digest.hex() != digest:
+            raise ValueError(refused)
+        return report
 
     def __repr__(self) -> str:
         return f"<Report of {len(self.parts)} parts>"

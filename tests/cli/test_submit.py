@@ -298,6 +298,21 @@ class TestMany:
         assert place.read_bytes() == kept
         assert parties.office.reports() == 25
 
+    def test_both_copies_of_a_task_have_one_place(self, run, small, wired, table):
+        """The one for everybody and the one of the clients, as folders and as files."""
+        parties = wired(small)
+        secret = small.parent / "secret"
+        secret.write_text((small / "clients" / "tokens.txt").read_text().split()[0])
+        alone = ("--value", "1", "--token", secret, "--json")
+        stores = {
+            run("submit", place, *alone).json["store"]
+            for place in (small, small / "task.json", small / "clients",
+                          small / "clients" / "task.json")
+        }  # fmt: skip
+        assert stores == {str(small / "clients" / "reports")}
+        run("submit", small / "clients", "--values", table, "--column", "visits")
+        assert parties.office.reports() == 25
+
     def test_a_secret_that_is_spent(self, run, refused, small, client, wired, table):
         """That of the first client, by a report that is kept elsewhere."""
         wired(small)

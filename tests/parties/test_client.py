@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import math
 import os
 import pickle
@@ -166,7 +167,7 @@ def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, 
     usual = os.open
 
     def crash(*arguments, **_):
-        if place.endswith("open") and arguments[1] != os.O_RDONLY:  # the folder's alone
+        if place.endswith("open") and arguments[0] != store:  # the folder's alone
             return usual(*arguments)
         raise CrashError
 
@@ -252,6 +253,7 @@ def damages():
         "longer": text + text,
         "another task": Report.make(other, 1).to_json(other),
         "an id": text[:number] + "!" + text[number + 1 :],
+        "another id": text[:number] + ("A" if text[number] != "A" else "B") + text[number + 1 :],
         "no parts": '{"task": "x", "id": "y", "parts": 3}',
         "brackets": "[" * 100_000,
         "no text": "\xff\x00\xfe" * 100,
@@ -299,6 +301,101 @@ def test_a_report_that_is_gone_again_is_not_made_twice(tmp_path, parties, quiet)
     place.symlink_to(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="store must have files that stay, got"):
         Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+
+
+def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties, quiet):
+    store = tmp_path / "reports"
+    Client(TASK, SECRET, store=store).submit(1)
+    place_of(store).unlink()
+    asked = len(parties.asked)
+    with pytest.raises(ValueError, match=r"store must keep what was sent, and .* is gone"):
+        Client(TASK, SECRET, store=store).submit(1)
+    with pytest.raises(ValueError, match="is gone"):
+        KeptReports(store, TASK).add(SECRET, Report.make(TASK, 1))
+    assert Client(TASK, SECRET, store=store).begun
+    assert submit_many(TASK, [SECRET], [0], store=store) == 1
+    assert len(parties.asked) == asked
+    assert not list(store.glob("*.json"))
+
+
+def test_a_store_is_where_it_was_when_it_was_named(tmp_path, parties, quiet, monkeypatch):
+    """Whatever the current folder is then."""
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    client = Client(TASK, SECRET, store="reports")
+    monkeypatch.chdir(tmp_path / "other")
+    client.submit(1)
+    assert Client(TASK, SECRET, store=tmp_path / "reports").submit(0).again
+    assert not list((tmp_path / "other").iterdir())
+    with pytest.raises(ValueError, match="store must name a folder, got ''"):
+        Client(TASK, SECRET, store="")
+
+
+def test_nothing_is_sent_that_is_not_on_disk(tmp_path, parties, quiet, monkeypatch):
+    """Names as well: of the folder that was made, and of the file in it."""
+    store, synced, names = tmp_path / "reports", [], {}
+    usual_open, usual_sync = os.open, os.fsync
+
+    def opened(path, *rest, **more):
+        number = usual_open(path, *rest, **more)
+        names[number] = path
+        return number
+
+    def sync(number):
+        synced.append(names.get(number))
+        usual_sync(number)
+
+    monkeypatch.setattr("ikos.parties.kept.os.open", opened)
+    monkeypatch.setattr("ikos.parties.kept.os.fsync", sync)
+    before = []
+    parties.before = lambda *_: before.append(list(synced))
+    Client(TASK, SECRET, store=store).submit(1)
+    assert before[0][0] == tmp_path
+    assert before[0][-1] == store
+    synced.clear()
+    before.clear()
+    Client(TASK, SECRET, store=store).submit(1)  # of an earlier program, which may have ended
+    assert before[0] == [store]
+
+
+@pytest.mark.parametrize("call", ["fsync", "link"])
+def test_a_disk_that_fails(tmp_path, parties, quiet, monkeypatch, call):
+    def fails(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ikos.parties.kept.os.{call}", fails)
+        with pytest.raises(ValueError, match=r"can be written, got '.*': input/output error$"):
+            Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
+    assert not parties.asked
+
+
+def test_a_file_system_without_links_or_syncs(tmp_path, parties, quiet, monkeypatch):
+    def cannot(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ikos.parties.kept.os.link", cannot)
+        with pytest.raises(ValueError, match=r"its file system has no hard links$"):
+            Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
+    assert not parties.asked
+    usual = os.fsync
+
+    def of_files(number):
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            cannot()
+        usual(number)
+
+    monkeypatch.setattr("ikos.parties.kept.os.fsync", of_files)
+    assert not Client(TASK, SECRET, store=tmp_path / "reports").submit(1).again
+
+
+def test_a_client_without_a_store_is_for_one_process(parties, quiet, monkeypatch):
+    client = Client(TASK, SECRET)
+    monkeypatch.setattr("ikos.parties.client.os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked"):
+        client.submit(1)
     assert not parties.asked
 
 
