@@ -175,7 +175,6 @@ def test_what_is_given_away_bounds_every_t(
         assert group.at(zeros + more - taken, ones + taken) <= bound * (1 + 1e-9) + 1e-60
 
 
-@pytest.mark.slow
 @given(st.integers(1, 3000), st.integers(1, 4), st.floats(0.01, 4), st.floats(1e-12, 0.5))
 def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
     n: int, bits: int, epsilon: float, delta: float
