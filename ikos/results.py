@@ -24,6 +24,7 @@ __all__ = [
     "at_least",
     "at_most",
     "footer",
+    "hundredths",
     "percent",
     "present",
 ]
@@ -47,27 +48,48 @@ def present(least: int, n: int) -> str:
 _SEEDED = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
 
 
-def at_least(value: float, digits: int) -> str:
-    """Return a budget to so many significant digits, rounded up: what is printed must hold.
+def at_least(value: float | Fraction, digits: int) -> str:
+    """Return a number to so many significant digits, rounded up: what is printed must hold.
 
-    Read as a double, the text is at least the value.
+    The text is at least the value: of a float, if it is read as a double; of a fraction, as it is.
 
     Examples
     --------
-    >>> at_least(1e-8, 3), at_least(1.0000001e-8, 3)
-    ('1e-08', '1.01e-08')
+    >>> at_least(1e-8, 3), at_least(1.0000001e-8, 3), at_least(Fraction(1e-8), 3)
+    ('1e-08', '1.01e-08', '1.01e-08')
     """
-    if float(text := f"{value:.{digits}g}") == value:
-        return text
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value))
-    return f"{float(rounded):.{digits}g}"
+    return _directed(value, digits, ROUND_CEILING)
 
 
 def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to so many significant digits, rounded down: what is printed must hold."""
+    """Return a number to so many significant digits, rounded down: what is printed must hold.
+
+    The text is at most the value, read as `at_least` is.
+    """
+    return _directed(value, digits, ROUND_FLOOR)
+
+
+def _directed(value: float | Fraction, digits: int, rounding: str) -> str:
+    if isinstance(value, float):
+        text = f"{value:.{digits}g}"
+        if float(text) == value or not math.isfinite(value):
+            return text
     above, below = map(Decimal, value.as_integer_ratio())
-    rounded = Context(prec=digits, rounding=ROUND_FLOOR).divide(above, below)
+    rounded = Context(prec=digits, rounding=rounding).divide(above, below)
     return f"{float(rounded):.{digits}g}"
+
+
+def hundredths(value: float) -> Decimal:
+    """Return a level to two decimals, rounded down: what is printed must hold.
+
+    Examples
+    --------
+    >>> print(hundredths(80.129), hundredths(0.16999999999999998))
+    80.12 0.16
+    """
+    if math.isinf(value):
+        return Decimal(value)
+    return Decimal(value).quantize(Decimal("0.01"), ROUND_FLOOR, _WIDE)
 
 
 def percent(confidence: float) -> str:
@@ -94,7 +116,15 @@ class Printed:
 
 
 class Interval(NamedTuple):
-    """A closed interval; printed with its ends rounded outwards, to a hundredth of its width."""
+    """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
+
+    Read as doubles, the ends that are printed hold the interval, also if its width is 0.
+
+    Examples
+    --------
+    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 5.0), Interval(1e9 / 3, 1e9 / 3))
+    [0.123, 0.235] [5, 5] [333333333.3333333, 333333333.3333333]
+    """
 
     low: float
     high: float
@@ -102,7 +132,9 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         width = self.high - self.low
         if not 0 < width < math.inf:
-            return f"[{self.low:.10g}, {self.high:.10g}]"
+            if self.low == self.high:
+                return f"[{_whole(self.low)}, {_whole(self.high)}]"
+            return f"[{at_most(self.low, 10)}, {at_least(self.high, 10)}]"
         step = Decimal(10) ** (math.floor(math.log10(width)) - 2)
         low = Decimal(self.low).quantize(step, ROUND_FLOOR, _WIDE)
         high = Decimal(self.high).quantize(step, ROUND_CEILING, _WIDE)
@@ -110,6 +142,12 @@ class Interval(NamedTuple):
 
 
 _WIDE = Context(prec=700)
+
+
+def _whole(value: float) -> str:
+    """Return a double, and no other: to ten digits where these are enough."""
+    text = f"{value:.10g}"
+    return text if float(text) == value else repr(float(value))
 
 
 def _plain(value: Decimal) -> str:
@@ -283,7 +321,7 @@ class Estimate(Printed, ABC):
             (
                 f"sum       {self.estimate:.8g}  {of_sum}",
                 f"mean      {self.mean():.8g}  {of_mean}",
-                f"error     {self.standard_error:.4g} (sum, root mean square, at most)",
+                f"error     {at_least(self.standard_error, 4)} (sum, root mean square, at most)",
                 *footer(self.guarantee, str(self.cost)),
             )
         )
@@ -352,8 +390,9 @@ class SumResult(Estimate):
         level = number("confidence", confidence, above=0, below=1)
         miss = float(1 - level - Fraction(self.wrap_probability))
         if miss <= 0:
+            wrapped = at_least(self.wrap_probability, 3)
             raise ValueError(
-                f"confidence must be below 1 - {self.wrap_probability:.3g}, the probability of no "
+                f"confidence must be below 1 - {wrapped}, the probability of no "
                 f"wrap-around, got {confidence!r}; use a larger modulus"
             )
         reach = self.noise.half_width(miss, self.users if self.rounded else 0) * self.step
@@ -364,5 +403,6 @@ class SumResult(Estimate):
     def _interval_texts(self) -> tuple[str, str]:
         if self.wrap_probability < 0.05:
             return super()._interval_texts()
-        text = f"no interval: wrapped around with probability up to {self.wrap_probability:.2g}"
+        chance = at_least(self.wrap_probability, 2)
+        text = f"no interval: wrapped around with probability up to {chance}"
         return text, text

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ikos
 from ikos.counts import MessageCount
 from ikos.protocols import CorrelatedNoise, comparison
-from ikos.results import Guarantee, footer
+from ikos.protocols.compared import Compared
+from ikos.results import Cost, Estimate, Guarantee, Interval, at_least, at_most, footer
 from ikos.vectors import Ball, PrivateVectorSum, histograms, means, variances
 
 
@@ -85,3 +88,83 @@ def test_one_honest_user_is_spoken_of_as_one() -> None:
         for least, said in ((1, "1 of 50 users is honest"), (40, "40 of 50 users are honest")):
             found = protocol(50, epsilon=1, delta=1e-3, min_honest=least, **options).guarantee
             assert f"while at least {said} and present" in found.conditions
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(FINITE | st.floats(-1e6, 1e6), FINITE | st.floats(0, 1e6) | st.just(0.0))
+@example(1e9 / 3, 0.0)
+@example(-1e308, 2e308)
+@example(1e16 + 2, 1e-300)
+@example(0.1, 0.0)
+@example(5e-324, 5e-324)
+@example(1.7e308, math.inf)
+def test_a_printed_interval_holds_the_interval(low: float, width: float) -> None:
+    """At every width, 0 and more than a double holds included, however far from 0."""
+    high = low + abs(width)
+    low_text, high_text = str(Interval(low, high)).strip("[]").split(", ")
+    assert float(low_text) <= low
+    assert float(high_text) >= high
+    if low == high:
+        assert float(low_text) == low == float(high_text)
+
+
+@given(st.just(0.0) | st.floats(1e-300, allow_infinity=False), st.integers(1, 6))
+def test_numbers_are_rounded_in_the_direction_asked_for(value: float, digits: int) -> None:
+    below, above = at_most(value, digits), at_least(value, digits)
+    assert float(below) <= value <= float(above)
+    for text in (below, above):  # and no farther than a step
+        assert text == "inf" or float(text) == pytest.approx(value, rel=10.0 ** (1 - digits))
+    exact = Fraction(value)
+    above = at_least(exact, digits)
+    assert Fraction(at_most(exact, digits)) <= exact
+    assert above == "inf" or Fraction(above) >= exact
+
+
+def test_numbers_that_are_no_fractions_are_printed_too() -> None:
+    assert [at_least(math.inf, 3), at_most(-math.inf, 3), at_most(math.inf, 3)] == [
+        "inf", "-inf", "inf",
+    ]  # fmt: skip
+
+
+@given(st.floats(1e-300, 1e300))
+def test_a_printed_error_is_at_least_the_error(error: float) -> None:
+    class Any(Estimate):
+        standard_error = error
+
+        def interval(self, confidence: float = 0.95) -> Interval:
+            return Interval(0.0, 1.0)
+
+    guarantee = Guarantee(1.0, 1e-8, "theorem", ())
+    text = str(Any(0.5, 10, 0.0, 1.0, guarantee, Cost(10, 1, 8)))
+    assert float(text.split("error     ")[1].split()[0]) >= error
+
+
+@pytest.mark.parametrize("precision", [10, 333, 4567])
+def test_the_error_of_a_sum_is_printed_rounded_up(precision: int) -> None:
+    protocol = ikos.PrivateSum(100, epsilon=0.7, delta=1e-4, precision=precision)
+    found = protocol.run(np.linspace(0, 1, 100))
+    printed = str(found).split("error     ")[1].split()[0]
+    assert found.standard_error <= float(printed) <= 1.001 * found.standard_error
+
+
+@given(st.floats(1e-100, 1e100), st.floats(1e-100, 1e100) | st.just(math.inf))
+def test_a_printed_comparison_promises_no_more_than_is_proved(mse: float, influence: float) -> None:
+    @dataclass
+    class Made:
+        mse: float
+        influence: float
+
+        def cost(self, users: int | None = None) -> Cost:
+            return Cost(10, 1, 8)
+
+    @dataclass
+    class Name:
+        key: str = "some"
+        model: str = "shuffle"
+
+    row: Compared[object, object] = Compared(Name(), Made(mse, influence))
+    text = str(row)
+    assert float(text.split("error ")[1].split(",")[0]) >= math.sqrt(mse)
+    assert float(text.rsplit(" ", 1)[1]) >= influence

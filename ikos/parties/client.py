@@ -38,6 +38,7 @@ from ikos.parties.remote import (
 )
 from ikos.parties.reports import Report
 from ikos.parties.task import Task, encoded
+from ikos.results import at_least
 from ikos.work import Progress
 
 __all__ = [
@@ -261,7 +262,7 @@ def _agreed(
         if most is not None and number(f"max_{name}", most, low=0) < promised[name]:
             raise ValueError(
                 f"max_{name} must be at least the {name} that the task promises, "
-                f"{float(promised[name]):.3g}, got {quote(most)}"
+                f"{at_least(promised[name], 6)}, got {quote(most)}"
             )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ikos._validation import choice
-from ikos.results import Cost, Guarantee, Printed
+from ikos.results import Cost, Guarantee, Printed, at_least
 from ikos.work import Progress
 
 __all__ = ["MODELS", "Compared", "compare"]
@@ -65,8 +65,9 @@ class Compared(Printed, Generic[C, P]):
         if self.protocol is None:
             return f"{self.key}: none, {self.reason}"
         return (
-            f"{self.key}: error {self.rmse:.4g}, {self.protocol.cost()}; "
-            f"one user can move it by {self.influence:.4g}"
+            f"{self.key}: error {at_least(math.sqrt(self.protocol.mse), 4)}, "
+            f"{self.protocol.cost()}; "
+            f"one user can move it by {at_least(self.protocol.influence, 4)}"
         )
 
     @property

@@ -465,6 +465,10 @@ def test_a_task_that_promises_less_than_agreed(parties):
         for name, least in (("max_epsilon", 1.0), ("max_delta", delta)):
             with pytest.raises(ValueError, match=f"{name} must be at least the .* task promises"):
                 make(**{name: math.nextafter(least, 0)})
+            with pytest.raises(ValueError, match=r"promises, \S+, got") as refused:
+                make(**{name: least / 2})
+            told = str(refused.value).split("promises, ")[1].split(",")[0]
+            assert least <= Fraction(told) <= Fraction(least) * 100001 / 100000
             for wrong in (-1, float("nan"), "1"):
                 with pytest.raises((TypeError, ValueError), match=name):
                     make(**{name: wrong})
