@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import signal, stats
 
-from ikos import PrivateSum, private_message_count
+from ikos import PrivateSum, SecureSum, private_message_count
 from ikos.accuracy import default_precision
 from ikos.testing import DeterministicRandom
 
@@ -431,3 +431,14 @@ def test_wrap_around_is_stated_and_recentring_takes_negative_sums() -> None:
     assert min(estimates) < 0 < max(estimates)
     assert protocol.run(np.zeros(19)).wrap_probability <= 2.0**-40
     assert max(map(abs, estimates)) < 28 / 0.05
+
+
+@pytest.mark.parametrize("protocol", [PrivateSum, SecureSum])
+def test_a_theorem_that_does_not_cover_the_group_is_said_to(protocol) -> None:
+    """The formula is stated for every modulus, and proved for primes."""
+    ways = {"analysis": "ghazi2020", "shuffler": "single", "clear_share": False}
+    for q, first in ((2**31 - 1, "while"), (2**31, "NOT for this group: not proved for a comp")):
+        given = (50, q) if protocol is SecureSum else (50, 1, 1e-4)
+        more = {} if protocol is SecureSum else {"modulus": q}
+        made = protocol(*given, **more, **ways)
+        assert made.guarantee.conditions[0].startswith(first)

@@ -12,10 +12,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ikos
+from ikos.cli.output import outwards
 from ikos.counts import MessageCount
 from ikos.protocols import CorrelatedNoise, comparison
 from ikos.protocols.compared import Compared
-from ikos.results import Cost, Estimate, Guarantee, Interval, at_least, at_most, footer
+from ikos.results import (
+    Cost,
+    Estimate,
+    Guarantee,
+    Interval,
+    at_least,
+    at_most,
+    footer,
+    hundredths,
+)
 from ikos.vectors import Ball, PrivateVectorSum, histograms, means, variances
 
 
@@ -168,3 +178,21 @@ def test_a_printed_comparison_promises_no_more_than_is_proved(mse: float, influe
     text = str(row)
     assert float(text.split("error ")[1].split(",")[0]) >= math.sqrt(mse)
     assert float(text.rsplit(" ", 1)[1]) >= influence
+
+
+@given(st.floats(0, 1e6), st.integers(0, 10**8))
+def test_levels_to_two_decimals_are_rounded_down(value: float, cents: int) -> None:
+    """Also just below a hundredth, where a product in doubles is rounded up."""
+    for one in (value, math.nextafter(cents / 100, 0), cents / 100):
+        if one >= 0:
+            shown = Fraction(hundredths(one))
+            assert shown <= Fraction(one) < shown + Fraction(1, 100)
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e9))
+def test_intervals_at_the_command_line_are_rounded_outwards(middle: float, reach: float) -> None:
+    low, high = middle - reach, middle + reach
+    first, last = (float(end.replace(",", "")) for end in outwards(low, high))
+    assert first <= low
+    assert last >= high
+    assert last - first <= (high - low) * 1.03 + 4 * math.ulp(abs(middle) + reach)

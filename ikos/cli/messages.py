@@ -17,7 +17,6 @@ from ikos.cli.errors import Command, in_options, unwritten
 from ikos.cli.messages_report import Asked, Floor, Row, Values, as_json, as_text
 from ikos.cli.options import FIGURE, check_bounds, option
 from ikos.cli.output import power_text, print_json, print_text, progress, warn
-from ikos.cli.proofs import unproved
 from ikos.cli.types import SIGMA, Decimal, Honest, Whole
 
 if TYPE_CHECKING:
@@ -273,6 +272,8 @@ def _row(asked: Asked, analysis: str, shuffler: str, clear: bool) -> Row:
         count, error = _ask(asked, analysis, shuffler, clear)
     except ValueError as problem:
         reason = _reason(str(problem), analysis)
+    from ikos.counts.ghazi2020 import unproved
+
     missing = unproved(analysis, asked.q) if count else None
     return Row(analysis, shuffler, clear, count, error, reason, missing)
 
@@ -310,6 +311,7 @@ def _plot(
     precision: int | None,
 ) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
+    from ikos.counts.ghazi2020 import unproved
     from ikos.plots import BOTH_WAYS, grid, private_curves, save, secure_curves
     from ikos.plots.drawing import messages_figure
 

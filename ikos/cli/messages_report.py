@@ -284,7 +284,7 @@ def _heading(asked: Asked) -> str:
 
 
 def _table(covered: list[Row], asked: Asked) -> list[str]:
-    from ikos.results import at_least, at_most
+    from ikos.results import at_least, at_most, hundredths
 
     best = _best(covered)
     table = [["analysis", "shuffler", "shuffled + clear", "= total"]]
@@ -295,11 +295,7 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
         assert count is not None
         sent = count.total * asked.bits
         if asked.sigma is not None:
-            proved = [
-                "no limit"
-                if math.isinf(count.sigma)
-                else f"{math.floor(100 * count.sigma) / 100:,.2f}"
-            ]
+            proved = ["no limit" if math.isinf(count.sigma) else f"{hundredths(count.sigma):,}"]
         else:
             assert count.delta is not None
             assert count.noise_epsilon is not None

@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "figures",
     "integer_text",
     "on_terminal",
+    "outwards",
     "power_text",
     "print_json",
     "print_text",
@@ -150,6 +152,21 @@ def figures(value: float, scale: float) -> str:
     decimals = max(0, 2 - math.floor(math.log10(scale)))
     text = f"{value:,.{decimals}f}"
     return text if float(text.replace(",", "")) else text.removeprefix("-")
+
+
+def outwards(low: float, high: float) -> tuple[str, str]:
+    """Return the ends of an interval, as `figures` prints them but rounded outwards."""
+    from ikos.results import Interval
+
+    scale = (high - low) / 2
+    if not (1e-9 < scale < 1e12) or max(abs(low), abs(high)) >= 1e15:
+        first, last = str(Interval(low, high)).strip("[]").split(", ")
+        return first, last
+    step = Decimal(1).scaleb(min(0, math.floor(math.log10(scale)) - 2))
+    ends = ((low, ROUND_FLOOR), (high, ROUND_CEILING))
+    texts = [f"{Decimal(end).quantize(step, way):,f}" for end, way in ends]
+    first, last = (text if text.strip("-0.,") else text.removeprefix("-") for text in texts)
+    return first, last
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

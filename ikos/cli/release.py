@@ -39,14 +39,15 @@ from ikos.cli.output import (
     bold,
     figures,
     integer_text,
+    outwards,
     power_text,
     progress,
     remaining,
     wrapped,
 )
-from ikos.cli.proofs import unproved
 from ikos.cli.types import Honest
-from ikos.results import at_least, at_most
+from ikos.counts.ghazi2020 import unproved
+from ikos.results import at_least, at_most, percent
 from ikos.work import Interrupted as Stopped
 
 if TYPE_CHECKING:
@@ -202,9 +203,8 @@ class Release:
         result = self.result
         sum_ends = result.interval(self.confidence)
         mean_ends = result.mean_interval(self.confidence)
-        percent = f"{self.confidence * 100:.10g} %"
         rows = [
-            ("", "estimate", f"{percent} interval"),
+            ("", "estimate", f"{percent(self.confidence)} interval"),
             ("sum", *_with_interval(result.estimate, sum_ends)),
             ("mean", *_with_interval(result.mean(), mean_ends)),
         ]
@@ -490,5 +490,4 @@ def which(column: str) -> str:
 
 
 def _with_interval(value: float, ends: tuple[float, float]) -> tuple[str, str]:
-    reach = (ends[1] - ends[0]) / 2
-    return figures(value, reach), f"{figures(ends[0], reach)} to {figures(ends[1], reach)}"
+    return figures(value, (ends[1] - ends[0]) / 2), " to ".join(outwards(*ends))

@@ -196,6 +196,7 @@ def _sum(
     options : mapping
         Further arguments of `SecureSum`; ``min_honest`` may be a share of the users.
     """
+    import gmpy2
     import numpy as np
 
     from ikos import SecureSum
@@ -229,6 +230,8 @@ def _sum(
         given["min_honest"] = Honest.of(given["min_honest"], users)
     # a power of two, the fastest to work with: its elements have no more bits than those of least
     q = 1 << (least - 1).bit_length() if modulus is None else modulus
+    if modulus is None and given["analysis"] == "ghazi2020":  # which is proved for primes alone
+        q = int(gmpy2.next_prime(least - 1))
     protocol = SecureSum(users, q, sigma=sigma, **given)
     if users * protocol.messages.total > MAX_MESSAGES:
         raise click.UsageError(

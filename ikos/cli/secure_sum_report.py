@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from ikos import __version__
 from ikos.cli.output import bold, integer_text, power_text, wrapped
-from ikos.cli.proofs import unproved
 from ikos.cli.release import ways, which
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ class Report:
     @property
     def unproved(self) -> str | None:
         """Why the guarantee is no proof, though its formula says something."""
+        from ikos.counts.ghazi2020 import unproved
+
         return unproved(self.protocol.messages.analysis, self.protocol.q)
 
     def warnings(self) -> list[str]:
@@ -84,6 +85,9 @@ class Report:
         if protocol.n == 1:
             alone = "With a single user there is nothing to hide: the sum is the user's value."
             return [bold("What is guaranteed"), *wrapped(alone), *wrapped(public)]
+        if self.unproved:
+            nothing = f"NOTHING is proved: {protocol.messages.analysis} is {self.unproved}."
+            return [bold("What is guaranteed"), *wrapped(nothing), *wrapped(public)]
         asked = ""
         if guarantee.sigma >= self.sigma + Fraction("0.01"):
             asked = f" (2^-{float(self.sigma):.10g} was asked for; whole messages prove more)"
@@ -99,7 +103,6 @@ class Report:
                 f"{asked}.{coalition}"
             ),
             *wrapped(f"The proof: {guarantee.theorem}."),
-            *(wrapped(f"Beware: {self.unproved}.") if self.unproved else []),
             *wrapped("It holds"),
             *(line for item in guarantee.conditions for line in wrapped(item, "  - ", "    ")),
             *wrapped(public),
@@ -129,6 +132,7 @@ class Report:
         """Return the object that the module's documentation describes."""
         protocol, count, cost = self.protocol, self.protocol.messages, self.protocol.cost()
         guarantee = protocol.guarantee
+        sigma = 0.0 if self.unproved else guarantee.sigma
         return {
             "command": "secure-sum",
             "version": __version__,
@@ -141,7 +145,7 @@ class Report:
             "sum": integer_text(self.total),
             "mean": self.total / protocol.n,
             "differentially_private": False,
-            "sigma": guarantee.sigma if math.isfinite(guarantee.sigma) else None,
+            "sigma": None if math.isinf(sigma) else sigma,
             "unlimited": math.isinf(guarantee.sigma),
             "requested_sigma": float(self.sigma),
             "proved": guarantee.proved and not self.unproved,

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command, Interrupted
-from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, wrapped
-from ikos.cli.task import FOLDER, SECONDS, ca_option
-from ikos.cli.types import DELTA, EPSILON, Decimal
+from ikos.cli.options import JSON, option
+from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, say, wrapped
+from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Decimal
 
 if TYPE_CHECKING:
     from ikos.parties.task import Task
@@ -39,58 +39,65 @@ _LONGEST = 1000
 
 EXAMPLES = """\b
 Examples
-  ikos submit visits/ --value 3 --max-epsilon 1 --max-delta 1e-8
-  ikos submit visits/task.json --token secret.txt --value - < value.txt
-  ikos submit visits/clients --values people.csv --column visits
+  ikos submit visits/ --value 3 \\
+      --max-epsilon 1 --max-delta 1e-8
+  ikos submit visits/task.json --token secret.txt \\
+      --value - < value.txt
+  ikos submit visits/clients --values people.csv \\
+      --column visits
 """
 
+SECTIONS = {
+    "value": "One client",
+    "values": "Many clients",
+    "max_epsilon": "What is sent",
+    "as_json": "Output",
+}
 
-@click.command("submit", cls=Command, epilog=EXAMPLES)
+
+@click.command("submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("folder", type=FOLDER)
-@click.option(
+@option(
     "--value",
     metavar="NUMBER",
     help="This client's value, or - to read it from standard input: other users of this machine "
     "can see what stands on a command line.",
 )
-@click.option(
+@option(
     "--token",
+    type=FILE,
     metavar="FILE",
-    help="The client's secret, or - for standard input [the file 'token' beside the task].",
+    shown="'token', beside the task",
+    help="The client's secret, or - for standard input.",
 )
-@click.option(
+@option(
+    "--values",
+    type=TABLE,
+    help="Of many clients, a row for each, to try things out: FOLDER is the clients'.",
+)
+@option("--column", help="Column of the values: its name.")
+@option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
+@option("--max-delta", type=DELTA, help="The same, of its delta.")
+@option(
     "--store",
     type=FOLDER,
     metavar="FOLDER",
-    help="The folder where reports are kept before they are sent [reports, beside the task].",
+    shown="'reports', beside the task",
+    help="Where reports are kept before they are sent.",
 )
-@click.option(
-    "--values",
-    metavar="TABLE",
-    help="Of many clients, a row for each, to try things out: FOLDER is the clients'.",
-)
-@click.option("--column", metavar="NAME", help="The column of TABLE.")
-@click.option(
-    "--max-epsilon",
-    type=EPSILON,
-    metavar="NUMBER",
-    help="Send nothing to a task that promises less privacy.",
-)
-@click.option("--max-delta", type=DELTA, metavar="NUMBER", help="The same, of its delta.")
-@click.option(
+@option(
     "--wait",
     type=SECONDS,
     default="60",
-    show_default=True,
     metavar="SECONDS",
     help="How long to go on where a party does not answer; each gets five seconds at least.",
 )
-@ca_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@option("--ca")
+@option(*JSON)
 def command(
     folder: Path,
     value: str | None,
-    token: str | None,
+    token: Path | None,
     store: Path | None,
     values: str | None,
     column: str | None,
@@ -124,7 +131,7 @@ def command(
     task = read_task(folder)
     if on_terminal(sys.stderr):
         for text in task.explain().splitlines():
-            click.echo("\n".join(wrapped(text, "", " " * 12)), err=True)
+            say("\n".join(wrapped(text, "", " " * 12)))
     beside = folder if folder.is_dir() else folder.parent
     if store is None:
         store = _place(beside, task)
@@ -199,7 +206,7 @@ def _one(
     task: Task,
     beside: Path,
     value: str,
-    token: str | None,
+    token: Path | None,
     store: Path,
     options: dict[str, Any],
 ) -> dict[str, Any]:
@@ -207,15 +214,15 @@ def _one(
     from ikos.parties.client import Client, Unsent
     from ikos.parties.seats import read_secret
 
-    if value == STDIN and token == STDIN:
+    if value == STDIN and str(token) == STDIN:
         raise click.UsageError("--value and --token cannot both be read from standard input")
-    if token == STDIN:
+    if str(token) == STDIN:
         try:
             secret = tokens.from_text(_read("--token").strip())
         except ValueError:
             raise click.UsageError("--token must be a client's secret") from None
     else:
-        place = beside / TOKEN if token is None else Path(token)
+        place = beside / TOKEN if token is None else token
         if not place.exists():
             raise click.UsageError(
                 f"no such file: {str(place)!r}; give the file with the client's secret as --token"

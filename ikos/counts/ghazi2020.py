@@ -14,12 +14,27 @@ from __future__ import annotations
 
 import math
 
+import gmpy2
+
 from ikos.counts.directed import DOWN, UP, float_down, log2, rounding
 from ikos.counts.types import Users
 
-__all__ = ["THEOREM", "guess", "level", "refusal"]
+__all__ = ["THEOREM", "guess", "level", "refusal", "unproved"]
 
 THEOREM = "GMPV20, Theorem 3 (proved for prime q), with the constants stated in BBGN20, Section 1.2"
+
+
+MAX_TESTED_BITS = 1 << 13
+"""Whether longer moduli are prime is not tested: it would take many seconds."""
+
+
+def unproved(analysis: str | None, q: int) -> str | None:
+    """Return why nothing is proved by an analysis for a group of order q, or None where it is."""
+    if analysis != "ghazi2020":
+        return None
+    if q % 2 and q.bit_length() > MAX_TESTED_BITS:
+        return "proved for a prime modulus only, and one of so many bits is not tested"
+    return None if gmpy2.is_prime(q) else "not proved for a composite modulus"
 
 
 def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:

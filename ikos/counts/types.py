@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
-from ikos.results import Printed, at_least
+from ikos.results import Printed, at_least, hundredths
 
 __all__ = ["SHUFFLERS", "MessageCount", "Users"]
 
@@ -77,5 +76,4 @@ class MessageCount(Printed):
             return f"{messages}; delta = {delta}, noise_epsilon = {noise} ({self.analysis})"
         if self.analysis is None or self.delta is not None:
             return f"{messages}; nothing is proved"
-        sigma = math.floor(100 * self.sigma) / 100  # of what is proved, not more
-        return f"{messages}; sigma = {sigma:.2f} bits ({self.analysis})"
+        return f"{messages}; sigma = {hundredths(self.sigma)} bits ({self.analysis})"

@@ -20,6 +20,7 @@ from ikos.counts import (
     private_message_count,
     private_proved,
 )
+from ikos.counts.ghazi2020 import unproved
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
@@ -246,7 +247,9 @@ class PrivateSum:
         """What is guaranteed to each user for one run."""
         count = self.messages
         assert count.delta is not None
+        missing = unproved(count.analysis, self.modulus)
         conditions: tuple[str, ...] = (
+            *([f"NOT for this group: {missing}"] if missing else []),
             *self.secure_sum.trust,
             ONE_REPORT,
             "the number of users is public; shares are pseudorandom (AES-256)",

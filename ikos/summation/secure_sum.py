@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, unmasked
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
+from ikos.counts.ghazi2020 import unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Printed, present
+from ikos.results import Cost, Printed, hundredths, present
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation.everybody import Engine, Values, add_up, gathered
@@ -70,7 +71,7 @@ class SecureGuarantee(Printed):
         """
         if math.isinf(self.sigma):
             return "0"
-        return f"2^-{math.floor(100 * self.sigma) / 100:.2f}"
+        return f"2^-{hundredths(self.sigma)}"
 
     @property
     def statement(self) -> str:
@@ -251,7 +252,9 @@ class SecureSum:
     def guarantee(self) -> SecureGuarantee:
         """What is hidden of the users' values, by which theorem, under which conditions."""
         count = self.messages
+        missing = unproved(count.analysis, self.q)
         conditions = (
+            *([f"NOT for this group: {missing}"] if missing else []),
             *self.trust,
             "for one report per user; every further sum over the same users is learned as well",
             "the number of users is public; shares are pseudorandom (AES-256)",

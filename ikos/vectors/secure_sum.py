@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_trust
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost
+from ikos.results import Cost, hundredths
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation import SecureSum
@@ -537,8 +536,7 @@ class SecureVectorSum:
             extras += f", min_honest={self.min_honest}"
         if self.corrupt_shufflers:
             extras += f", corrupt_shufflers={self.corrupt_shufflers}"
-        sigma = math.floor(100 * self.sigma) / 100  # of what is proved, not more
-        proof = f"sigma = {sigma:.2f} bits" if self.sigma else "nothing is proved"
+        proof = f"sigma = {hundredths(self.sigma)} bits" if self.sigma else "nothing is proved"
         return (
             f"<SecureVectorSum n={self.n}, dimension={self.dimension}, q={quote(self.q)}, "
             f"{self.shuffler}{extras}: {self.layout}; {proof}>"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import gmpy2
 import numpy as np
 import pytest
 from command_lines import once
@@ -287,14 +288,21 @@ class TestWords:
         assert (result["sum"], result["sigma"], result["unlimited"]) == ("3", None, True)
 
     def test_a_formula_without_a_proof_for_the_modulus(self, run, people):
+        """Without one that is given, there is a prime; what is not proved is not claimed."""
         single = (*AGE, "--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share")
+        composite = (*single, "--modulus", "2^31")
         warning = "ikos secure-sum: warning: ghazi2020: not proved for a composite modulus"
-        text = run("secure-sum", people, *single, warning=warning).out
-        assert "Beware: not proved for a composite" in text
-        result = run("secure-sum", people, *single, "--json", warning=warning).json
-        assert (result["proved"], len(result["warnings"])) == (False, 1)
-        prime = run("secure-sum", people, *single, "--modulus", "2^31-1", "--json").json
-        assert (prime["proved"], prime["warnings"]) == (True, [])
+        text = run("secure-sum", people, *composite, warning=warning).out
+        assert "NOTHING is proved: ghazi2020 is not proved for a composite modulus." in text
+        assert "told apart" not in text
+        result = run("secure-sum", people, *composite, "--json", warning=warning).json
+        assert (result["proved"], result["sigma"], len(result["warnings"])) == (False, 0, 1)
+        assert result["conditions"][0] == "NOT for this group: not proved for a composite modulus"
+        for prime in ((), ("--modulus", "2^31-1")):
+            result = run("secure-sum", people, *single, *prime, "--json").json
+            assert (result["proved"], result["warnings"]) == (True, [])
+            assert result["sigma"] >= 80
+            assert gmpy2.is_prime(int(result["modulus"]))
 
 
 class TestMistakes:
