@@ -1,6 +1,6 @@
 """Sample and threshold: what a count of sampled ones reveals, where small counts are suppressed.
 
-A. Bharadwaj, G. Cormode, *Sample and threshold differential privacy*, 2021. t users hold a one.
+G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022. t users hold a one.
 Each is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least tau, and
 0 otherwise. A user with a zero adds nothing, neither to the count nor to the noise: the noise of a
 count is that of its ones, and the threshold suppresses the counts that have too little of it.

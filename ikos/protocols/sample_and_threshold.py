@@ -1,6 +1,6 @@
 """Sample and threshold: who tosses tails is left out, and small counts are not published.
 
-A. Bharadwaj, G. Cormode, *Sample and threshold differential privacy*, 2021.
+G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022.
 """
 
 from __future__ import annotations

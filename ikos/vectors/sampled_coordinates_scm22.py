@@ -121,9 +121,8 @@ class SampledCoordinates(VectorBaseline):
 
     References
     ----------
-    M. Scott, G. Cormode, C. Maple, *Aggregation and Transformation of Vector-Valued Messages in
-    the Shuffle Model of Differential Privacy*, 2022, Algorithms 2 and 3. The guarantees are those
-    of `ikos.accounting.scm22`.
+    M. Scott, G. Cormode, C. Maple, *Applying the Shuffle Model of Differential Privacy to Vector
+    Aggregation*, 2021, Algorithms 2 and 3. The guarantees are those of `ikos.accounting.scm22`.
     """
 
     n: int

@@ -23,8 +23,8 @@ answers among m users each (`uniform_delta`).
 told from others' by how many of its places agree, and no composition theorem applies. Nothing here
 is about it but SCM22's own formulas, which are named *published*.
 
-SCM22 is Scott, Cormode, Maple, "Aggregation and Transformation of Vector-Valued Messages in the
-Shuffle Model of Differential Privacy", 2022.
+SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
+Aggregation", 2021.
 """
 
 from __future__ import annotations
