@@ -18,6 +18,7 @@ from ikos._validation import choice, integer, number, quote
 from ikos.accounting.binary_response import binary_response_gamma, local_gamma
 from ikos.accounting.composition import advanced_composition
 from ikos.randomized_response import grid_up
+from ikos.results import at_least
 
 __all__ = [
     "composed_gamma",
@@ -113,8 +114,8 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
     least = math.sqrt(3456) * log / users * (1 + _ROUNDING)
     if eps < least:
         raise ValueError(
-            f"epsilon must be at least sqrt(3456) ln(4/delta)/n = {least:.3g} for the published "
-            f"lambda, got {eps:.6g}"
+            f"epsilon must be at least sqrt(3456) ln(4/delta)/n = {at_least(least, 3)} for the "
+            f"published lambda, got {quote(epsilon)}"
         )
     if eps * eps >= 192 * log / users:
         lam = 64 * log / (eps * eps)

@@ -52,12 +52,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer
+from ikos._validation import integer, quote
 from ikos.accounting.flooding_shifts import (
     ShiftMoments,
     negative_binomial_divergence,
     shift_moments,
 )
+from ikos.results import at_least
 
 __all__ = [
     "MAX_STEPS",
@@ -278,8 +279,8 @@ def paper_flooding(
     proved = float(hidden[0] + number * each.max(initial=0.0))
     if proved > delta:
         raise ValueError(
-            f"flooding: the paper's constants give delta = {proved:.3g} for epsilon = {epsilon:.3g}"
-            f" and delta = {delta:.3g}; use flooding='certified'"
+            f"flooding: the paper's constants give delta = {at_least(proved, 6)} for epsilon = "
+            f"{quote(epsilon)} and delta = {quote(delta)}; use flooding='certified'"
         )
     return Flooding(steps, central, tuple(floods), proved)
 

@@ -21,7 +21,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import binom
 
-from ikos._validation import down, integer, number, up
+from ikos._validation import down, integer, number, quote, up
+from ikos.results import at_most
 
 __all__ = ["MAX_COPIES", "MAX_LOCAL", "optimal_delta", "optimal_local_epsilon"]
 
@@ -154,8 +155,11 @@ def optimal_local_epsilon(
     d0 = up(number("local_delta", local_delta, low=0, high=1))
     low, high = eps / k * (1 - 1e-15), MAX_LOCAL
     if _delta(eps, k, low, d0) > allowed:
+        together = max(0.0, allowed - _LEAST) * (1 - 4 * _SLACK)
+        most = at_most(-math.expm1(math.log1p(-together) / k), 6)
         raise ValueError(
-            f"local_delta must be smaller: {k:,} of {d0:.3g} are more than delta = {allowed:.3g}"
+            f"local_delta must be at most {most} for {k:,} copies and "
+            f"delta = {quote(delta)}, got {quote(local_delta)}"
         )
     while high - low > _TOLERANCE * low:
         middle = math.sqrt(low * high)

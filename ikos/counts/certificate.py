@@ -11,11 +11,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer
 from ikos.counts import exact, hockey_stick
-from ikos.counts.directed import float_up
+from ikos.counts.directed import UP, float_up, log2, rounding
 from ikos.counts.private import MAX_PRECISION, checked_budget, ways
 from ikos.counts.secure import MAX_MESSAGES, setting
 from ikos.counts.share_graph import ShareGraph
@@ -46,7 +47,12 @@ class Dyadic:
         return math.log2(self.mantissa) + self.exponent if self.mantissa else -math.inf
 
     def __str__(self) -> str:
-        return f"2^{self.log2:.4f}"
+        """Return an upper bound, as the number is: its logarithm rounded up to four decimals."""
+        if not self.mantissa:
+            return f"2^{self.log2}"
+        with rounding(UP):
+            rounded = gmpy2.ceil(10_000 * (log2(self.mantissa, UP) + self.exponent))
+        return f"2^{int(rounded) / 10_000:.4f}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +185,7 @@ def certify_private(
     --------
     >>> found = certify_private(1000, 2**16, 5, 1, 1e-6, 32)
     >>> print(found.difference, found.excess)
-    2^-30.8408 2^-23.8632
+    2^-30.8407 2^-23.8631
     """
     n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)

@@ -178,7 +178,7 @@ class Parameters:
         return (
             f"precision {self.precision:,}, q = 2^{self.bits_per_message}, {self.shuffler} "
             f"shuffling, {clear}, {self.count.total} messages of {self.bits_per_message} bits "
-            f"({self.bits_per_user} bits per user); error {self.error:.6g}"
+            f"({self.bits_per_user} bits per user); error {at_least(self.error, 6)}"
         )
 
 
@@ -301,7 +301,7 @@ def private_parameters(
     >>> chosen = private_parameters(10_000, 1, 1e-8, shuffler="parallel")
     >>> print(chosen)  # doctest: +NORMALIZE_WHITESPACE
     precision 204, q = 2^21, parallel shuffling, a clear share, 6 messages of 21 bits (126 bits
-    per user); error 1.43542
+    per user); error 1.43543
     """
     n = integer("n", n, low=1, high=MAX_USERS)
     budget, failure, spare = checked_budget(epsilon, delta, reserve)

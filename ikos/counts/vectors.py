@@ -32,6 +32,7 @@ from ikos.counts.private import (
 )
 from ikos.counts.secure import MAX_BITS, MAX_SIGMA, checked_trust, least, proved, setting, smallest
 from ikos.counts.types import MessageCount
+from ikos.results import at_least
 
 __all__ = [
     "COMPOSED",
@@ -318,7 +319,7 @@ def private_vector_layouts(
     ):
         if value < least_value * d:
             raise ValueError(
-                f"{name} must be at least {least_value * d:g} for {d} coordinates, "
+                f"{name} must be at least {at_least(least_value * d, 6)} for {d} coordinates, "
                 f"got {quote(value)}"
             )
 

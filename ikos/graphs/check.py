@@ -498,7 +498,9 @@ def _about_the_unseen(check: ComponentCheck) -> str:
         return text
     if row.exact is not None:
         likely = row.exact.high
-        return f"{text} P[C = {c}] is {likely:.3g}: one in {_rounded(1 / likely)} graphs."
+        with rounding(DOWN):
+            many = _rounded_down(1 / likely)
+        return f"{text} P[C = {c}] is {likely:.3Ug}: one in {many} graphs."
     if row.bound is None:
         return text
     return f"{text} P[C = {c}] is proved to be at most {row.bound:.3Ug}."
@@ -515,13 +517,13 @@ def _about_planted(check: ComponentCheck) -> str:
             f"within [{mpfr(low):.3Dg}, {mpfr(high):.3Ug}]."
         )
     if check.planted_fit >= FALSE_ALARM:
-        reach = f"P[C = {last.parts}] = {exact.high:.3g}"
+        reach = f"P[C = {last.parts}] = {exact.high:.3Ug}"
         return f"{many.capitalize()} for each c agree with the exact law, down to {reach}."
     return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
 
 
-def _rounded(many: mpfr) -> str:
-    return f"{float(many):,.0f}" if many < 1e6 else f"{many:.2g}"
+def _rounded_down(many: mpfr) -> str:
+    return f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
 
 
 def _graphs(many: int) -> str:

@@ -118,11 +118,14 @@ def excess_bound(n: int, m: int, q: int) -> float:
     if order.bit_length() > MAX_BITS:
         raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
     with rounding(UP):
-        excess = mpfr(order) * (gmpy2.exp(mpfr(1)) / users) ** (messages - 1)
+        each = (gmpy2.exp(mpfr(1)) / users) ** (messages - 1)
+        excess = mpfr(order) * each
     if not excess <= mpq(1, 2):
-        most = order / (2 * excess)
+        with rounding(DOWN):
+            most = gmpy2.floor(mpq(1, 2) / each)
+        told = str(int(most)) if most < 10**6 else f"{most:.6Dg}"
         raise ValueError(
-            f"q must be at most (n/e)^(m-1) / 2 = {most:.6g} for Lemma C.5 of BBGN20, "
+            f"q must be at most (n/e)^(m-1) / 2, here {told}, for Lemma C.5 of BBGN20, "
             f"got {quote(order)}"
         )
     return float_up(excess)

@@ -196,8 +196,14 @@ def test_budgets_that_differ_by_less_than_doubles_do() -> None:
 
 
 def test_many_mechanisms_that_may_fail_are_too_much() -> None:
-    with pytest.raises(ValueError, match="local_delta must be smaller"):
-        optimal_local_epsilon(1.0, 1e-6, 1000, 2e-9)
+    for delta, k, local in ((1e-6, 1000, 2e-9), (0.5, 1000, 1e-3), (1e-300, 3, 1e-10)):
+        with pytest.raises(ValueError, match="local_delta must be at most") as refused:
+            optimal_local_epsilon(1.0, delta, k, local)
+        most = float(str(refused.value).split("at most ")[1].split()[0])
+        assert optimal_local_epsilon(1.0, delta, k, most) > 0  # what is named is accepted
+        if most:
+            with pytest.raises(ValueError, match="local_delta must be at most"):
+                optimal_local_epsilon(1.0, delta, k, most * 1.00001)
     assert optimal_delta(100.0, 10, 0.1, 1.0) == 1.0
     assert optimal_delta(0.0, 10, 0.0, 0.0) == 0.0
     assert 0.99 < optimal_delta(0.0, 10**5, 2.0) <= 1.0

@@ -180,8 +180,13 @@ def test_theorem_3_is_far_above_the_divergence():
 
 
 def test_theorem_3_is_refused_outside_its_conditions():
-    with pytest.raises(ValueError, match="n must be at least"):
-        published_amplification(0.5, 0.9, 100, 2, 6)
+    for local, delta, n, s, t in ((0.5, 0.9, 100, 2, 6), (0.5, 0.9, 1500, 20, 60)):
+        with pytest.raises(ValueError, match="n must be at least") as refused:
+            published_amplification(local, delta, n, s, t)
+        least = int(str(refused.value).split("at least ")[1].split(",")[0])
+        assert published_amplification(local, delta, least, s, t) <= 1  # what is named is accepted
+        with pytest.raises(ValueError, match="n must be at least"):
+            published_amplification(local, delta, least - 1, s, t)
     with pytest.raises(ValueError, match="epsilon up to 1"):
         published_amplification(9, 1e-6, 1000, 2, 6)
     for epsilon in (0, 1.1):

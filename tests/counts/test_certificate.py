@@ -144,7 +144,11 @@ def test_forged_private_certificates_fail(forge: Any) -> None:
 
 
 def test_printed_forms() -> None:
-    assert str(Dyadic(3, -5)) == f"2^{math.log2(3) - 5:.4f}"
+    assert str(Dyadic(3, -5)) == "2^-3.4150"  # of -3.41503...
+    assert str(Dyadic(3, -6)) == "2^-4.4150"
+    assert str(Dyadic(5, -5)) == "2^-2.6780"  # of -2.67807..., to the nearest 2^-2.6781
+    assert str(Dyadic(1 << 200, -230)) == "2^-30.0000"
+    assert str(Dyadic((1 << 200) + 1, -230)) == "2^-29.9999"
     assert str(Dyadic(None, 0)) == "2^inf"
     assert str(Dyadic(0, 0)) == "2^-inf"
 

@@ -57,8 +57,15 @@ def test_excess_bound_is_rounded_up_by_at_most_a_step(n: int, m: int, q: int) ->
 def test_excess_bound_stops_where_the_lemma_does() -> None:
     """At (n/e)^(m-1)/2: for n = 100, m = 3 that is 676.67."""
     assert excess_bound(100, 3, 676) < 0.5
-    with pytest.raises(ValueError, match=r"q must be at most .* = 676.676 .*, got 677"):
+    with pytest.raises(ValueError, match=r"q must be at most .*, here 676, .*, got 677"):
         excess_bound(100, 3, 677)
+    for n, m in ((19, 3), (10**4, 5), (10**6, 30), (10**6, 90)):
+        with pytest.raises(ValueError, match="q must be at most") as refused:
+            excess_bound(n, m, 2**3000)
+        most = int(Fraction(str(refused.value).split("here ")[1].split(",")[0]))
+        assert excess_bound(n, m, most) <= 0.5  # what is named is accepted
+        with pytest.raises(ValueError, match="q must be at most"):
+            excess_bound(n, m, most + 1 + most // 10**5)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,9 @@ def published_amplification(local: float, delta: float, n: int, sparsity: int, t
     if found > 1:
         raise ValueError(f"local must be smaller for an epsilon up to 1, got {quote(local)}")
     if n < 27 * omega / found + 1:
-        raise ValueError(f"n must be at least {27 * omega / found + 1:.6g}, got {n}")
+        # n is on both sides: found falls with its root
+        least = 1 + math.ceil(729 * omega / (14 * math.log(2 / small)) * (1 + 1e-12))
+        raise ValueError(f"n must be at least {quote(least)}, got {n}")
     return found
 
 
