@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from ikos.modular import Zq
 from ikos.parties import collection
 from ikos.parties.task import Task, on_loopback, values_in_words
-from ikos.results import Interval
+from ikos.results import Interval, at_least
 
 __all__ = ["task_page", "tasks_page"]
 
@@ -199,7 +199,7 @@ def _result(task: Task, result: Mapping[str, Any]) -> list[str]:
             "95 % interval of the sum",
             "none at this probability" if low is None else str(Interval(low, high)),
         ),
-        ("Standard error of the sum", f"{error:,.4g}, at most"),
+        ("Standard error of the sum", f"{float(at_least(error, 4)):,.4g}, at most"),
         ("Mean", _figure(float(result["mean"]), error / users)),
         ("Clients in the sum", f"{users:,}"),
     ]
@@ -282,7 +282,7 @@ def _description(task: Task) -> list[str]:
         ("Complete reports (n_min)", f"at least {task.min_reports:,}, or nothing is released"),
         ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),
         ("Modulus", f"{task.modulus} ({Zq(task.modulus).bits} bits)"),
-        ("Error", f"{task.protocol.mse**0.5:.4g} (sum of all, root mean square, at most)"),
+        ("Error", f"{at_least(task.protocol.mse**0.5, 4)} (sum of all, root mean square, at most)"),
     ]
     times = [("Opens", _time(task.opens)), ("Closes", _time(task.closes))]
     here = any(on_loopback(urlsplit(address).hostname or "") for address in addresses)
@@ -304,7 +304,8 @@ def _guarantee(task: Task, result: Mapping[str, Any] | None) -> list[str]:
     else:
         conditions = tuple(map(str, result["conditions"]))
         text = (
-            f"({result['epsilon']:.6g}, {result['delta']:.3g})-differential privacy, "
+            f"({at_least(float(result['epsilon']), 6)}, {at_least(float(result['delta']), 3)})-"
+            "differential privacy, "
             f"{proved.adjacency} ({result['theorem']})"
         )
     listed = "".join(f"<li>{escape(one)}</li>" for one in conditions)

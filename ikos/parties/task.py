@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from ikos._validation import integer, quote
 from ikos.modular import Zq
-from ikos.results import Guarantee
+from ikos.results import Guarantee, at_least
 from ikos.summation.private_sum import PrivateSum
 
 __all__ = ["VERSION", "Task", "decoded", "encoded", "moment", "on_loopback", "values_in_words"]
@@ -263,7 +263,7 @@ class Task:
         if not protocol.guarantee.proved or protocol.guarantee.delta > self.delta:
             raise ValueError(
                 f"messages must be enough for delta = {quote(self.delta)}, got "
-                f"{self.messages}: they prove {protocol.guarantee.delta:.3g}"
+                f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}"
             )
         if protocol.parameter_hash != self.parameters:
             raise ValueError(
@@ -432,6 +432,7 @@ class Task:
     def explain(self) -> str:
         """Return what was chosen and why, in lines for people."""
         protocol = self.protocol
+        error = at_least(protocol.mse**0.5, 4)
         return "\n".join(
             (
                 f"task        {self.name}",
@@ -442,7 +443,7 @@ class Task:
                 f"values      {values_in_words(self)}",
                 f"modulus     {self.modulus}, {Zq(self.modulus).bits} bits: the noisy sum has room",
                 f"messages    {self.columns} to a shuffler each, 1 in the clear to the analyzer",
-                f"error       {protocol.mse**0.5:.4g} (sum of all, root mean square, at most)",
+                f"error       {error} (sum of all, root mean square, at most)",
                 f"open        {self.opens:{_SHOWN}} to {self.closes:{_SHOWN}} UTC",
             )
         )

@@ -25,7 +25,7 @@ from ikos.protocols.error_laws import chernoff
 from ikos.protocols.interface import budget
 from ikos.protocols.secure_noise import NoiseOverSecureSum, hiding
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, present
+from ikos.results import Guarantee, at_least, present
 from ikos.summation import SecureSum
 from ikos.summation.private_sum import checked_modulus, checked_precision
 
@@ -215,7 +215,7 @@ class SparseNoise(NoiseOverSecureSum):
         return Guarantee(
             up(self.epsilon),
             delta,
-            f"SCRCS11, noise of random users, delta {self.noise_delta:.3g}; "
+            f"SCRCS11, noise of random users, delta {at_least(self.noise_delta, 3)}; "
             f"{self.messages.theorem}",
             (
                 present(self.min_honest, self.n),

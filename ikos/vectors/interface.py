@@ -20,7 +20,7 @@ from ikos.modular import blocks
 from ikos.protocols.error_laws import ErrorLaw
 from ikos.protocols.reports import Reports
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, Printed, footer
+from ikos.results import Cost, Guarantee, Printed, at_least, footer
 from ikos.shuffling import View
 from ikos.vectors.domains import Domain
 
@@ -132,8 +132,8 @@ class VectorResult(Printed):
         return "\n".join(
             (
                 f"sum       ({shown}{', ...' if d > 4 else ''}), {d:,} coordinates",
-                f"error     {self.standard_error:.4g} (Euclidean norm, root mean square, at most); "
-                f"{each:.4g} at most for any one coordinate",
+                f"error     {at_least(self.standard_error, 4)} (Euclidean norm, root mean square, "
+                f"at most); {at_least(each, 4)} at most for any one coordinate",
                 *footer(self.guarantee, str(self.cost)),
             )
         )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, quote
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Printed, footer
+from ikos.results import Guarantee, Printed, at_least, footer
 from ikos.vectors.categories import Categories
 from ikos.vectors.interface import VectorResult
 from ikos.vectors.private_sum import PrivateVectorSum
@@ -73,7 +73,7 @@ class Histograms(Printed):
             more = f", ... {len(counts):,} in all" if len(counts) > 8 else ""
             lines.append(f"{column}: {shown}{more}")
         each = math.sqrt(self.private.error.coordinate.mean_square)
-        lines.append(f"error     {each:.4g} for each count (root mean square, at most)")
+        lines.append(f"error     {at_least(each, 4)} for each count (root mean square, at most)")
         return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
 
 

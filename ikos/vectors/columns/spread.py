@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import flag, number
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Printed, footer
+from ikos.results import Guarantee, Interval, Printed, footer
 from ikos.vectors.columns.bounded import BoundedColumns
 from ikos.vectors.columns.sums import ROUNDING, ColumnSums, promise_kept
 from ikos.vectors.domains import Box
@@ -101,8 +101,7 @@ class Variances(Printed):
     def __str__(self) -> str:
         band = self.interval()
         lines = [
-            f"variance {place:<3} {value:.8g}  95 % interval [{low:.6g}, {high:.6g}]; "
-            f"mean {mean:.8g}"
+            f"variance {place:<3} {value:.8g}  95 % interval {Interval(low, high)}; mean {mean:.8g}"
             for place, (value, mean, low, high) in enumerate(
                 zip(self.estimate[:8], self.means(), band.low, band.high, strict=False)
             )
