@@ -333,6 +333,7 @@ def test_a_figure_needs_curves():
 # Robustness
 
 
+@pytest.mark.slow
 def test_attacks_reach_the_influence_and_no_more():
     module = program("scalar_robustness")
     for protocol in (

@@ -235,6 +235,7 @@ def test_the_same_seed_writes_the_same_bytes(figures, quick, tmp_path):
         assert (tmp_path / name).read_bytes() == (quick / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_the_table_of_the_law(figures, quick):
     rows = table(quick, "component-law")
     assert len(rows) == len(figures.LAW) * 4 * 3

@@ -37,6 +37,7 @@ def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 # Vectors
 
 
+@pytest.mark.slow
 @on_linux
 def test_runs_of_vector_protocols_are_measured_and_written(tmp_path: Path) -> None:
     names = ["privkv", "grid"]

@@ -133,6 +133,7 @@ def test_the_protocol_adds_up_to_what_it_says(modulus):
         assert abs(clipped_mean(column, each)) <= bias_allowed(each, runs) < 0.5 * math.sqrt(each)
 
 
+@pytest.mark.slow
 def test_shares_modulo_q_are_uniform():
     protocol = SplitSum(2, 1, 2, 2, RATE, modulus=9)
     rng = DeterministicRandom(2)

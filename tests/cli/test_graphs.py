@@ -467,6 +467,7 @@ def test_a_pool_is_interrupted_at_any_time(after):
     assert took < 20
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]

@@ -118,6 +118,7 @@ def check_noise_of_choices() -> None:
             assert full.layout.name == "separate sums, composed"
 
 
+@pytest.mark.slow
 def test_cheap_budgets_that_cost_noise_are_no_choice() -> None:
     check_noise_of_choices()
 

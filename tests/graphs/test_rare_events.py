@@ -248,6 +248,7 @@ def test_a_law_of_one_size_draws_it() -> None:
 # Executors, interruption, arguments
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(executor: Any = None) -> PlantedTally:
         return rare_components(

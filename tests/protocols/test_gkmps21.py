@@ -68,6 +68,7 @@ def test_every_message_alone_has_the_law_of_its_sum_over_atoms() -> None:
     assert discrete_laplace_law(float(protocol.noise.central)).p_value(noise) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_estimate_is_unbiased_and_as_far_off_as_predicted() -> None:
     protocol = CorrelatedNoise(40, 1, 1e-3, lower=-2, upper=2)
     rng, runs = DeterministicRandom(4), 1500
@@ -140,6 +141,7 @@ def test_integers_are_sent_as_they_are() -> None:
         CorrelatedNoise(10, 1, 0.1, integers=True, upper=5.5)
 
 
+@pytest.mark.slow
 def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = CorrelatedNoise(50, 1, 1e-4, precision=6)
     monkeypatch.setattr(module, "MAX_SIMULATED", 100)
@@ -190,6 +192,7 @@ def test_bad_parameters_are_refused(options: dict[str, object], message: str) ->
         CorrelatedNoise(6, **{"epsilon": 1, "delta": 0.01, **options})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_default_precision_costs_a_quarter_of_the_variance() -> None:
     protocol = CorrelatedNoise(10_000, 1, 1e-8)
     noise = 2 / 0.9**2
