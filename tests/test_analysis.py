@@ -268,6 +268,7 @@ def test_help(program):
     assert "python -m analysis.message_counts --output" in result.output
 
 
+@pytest.mark.slow
 def test_nothing_in_the_library_imports_the_analysis():
     for path in (ROOT / "ikos").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

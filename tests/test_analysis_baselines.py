@@ -164,6 +164,7 @@ def test_slopes():
     assert module.slopes([1, 10, 1000], [5, 50, 5]) == pytest.approx((1, -0.5, 0))
 
 
+@pytest.mark.slow
 def test_the_orders_of_table_1():
     """The quick values; those that are stated as powers have about their exponents."""
     module = program("bbgn20_table_1")

@@ -198,6 +198,7 @@ def test_no_two_limits_look_alike(program, rates):
 # The program
 
 
+@pytest.mark.slow
 def test_the_program(program, tmp_path):
     arguments = ["--quick", "--users", "1e6", "--users", "10^9", "--output", str(tmp_path / "new")]
     made = CliRunner().invoke(program.command, arguments)

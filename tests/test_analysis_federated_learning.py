@@ -80,6 +80,7 @@ def test_rounds_spend_the_budget_together() -> None:
         assert optimal_delta(epsilon, ROUNDS, 1.01 * each, delta) > DELTA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["central Gaussian", "private vector sum"])
 def test_guarantees_are_of_all_rounds(name: str) -> None:
     learner = CONTENDERS[name](1437, 650, Budget(SHOWN, DELTA, ROUNDS))

@@ -274,6 +274,7 @@ def test_the_table_of_the_bounds(quick):
     assert first["Lemma C.5"] == "5.497 at (19, 2)"
 
 
+@pytest.mark.slow
 def test_the_table_of_rare_events(figures, quick):
     rows = table(quick, "rare-components")
     assert [tuple(int(row[key]) for key in ("n", "m", "c")) for row in rows] == list(figures.RARE)
@@ -326,6 +327,7 @@ def test_mistakes(figures, refused, tmp_path, monkeypatch, options, message):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_interrupted_while_sampling(figures, refused, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise Interrupted(None, 0, 100, "graphs")

@@ -48,6 +48,7 @@ def test_the_data_are_in_the_box_and_the_same_every_time(module):
     assert (module.heartbeats(500, 60, 2) != x).any()
 
 
+@pytest.mark.slow
 def test_both_errors_where_they_can_be_told(module):
     """Where everybody reports everything, both are the same but for their scale."""
     x = np.asarray(module.heartbeats(400, 6, 1))

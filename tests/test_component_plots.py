@@ -149,6 +149,7 @@ def test_ratios(drawn):
     assert set(points(axes, "exact-ratio").values()) == {1}
 
 
+@pytest.mark.slow
 def test_everything_is_within_the_axes_and_has_numbers_beside_it(drawn):
     check, figure = drawn
     figure.draw_without_rendering()

@@ -60,7 +60,7 @@ def run_page(text: str, name: str) -> str:
     return "".join(report)
 
 
-SEARCHES = ("errata", "vectors")
+SEARCHES = ("baselines", "errata", "scale", "vectors")
 """Pages of which single lines search for seconds."""
 
 

@@ -48,6 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 # The same, however they come
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 2, 3]))
 def test_a_sum_does_not_depend_on_how_values_are_cut(sizes: list[int], threads: int) -> None:
     usual = everybody.USERS

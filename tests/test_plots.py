@@ -266,6 +266,7 @@ def test_the_legend_says_of_what_the_attack_is(drawing):
     assert rest == "parallel shufflers only, clear share"
 
 
+@pytest.mark.slow
 def test_the_legend_does_not_cover_the_axes(drawing):
     figure = drawing.messages_figure(secure_curves((100, 10**6), 2**64, 80), "T", mark=100)
     figure.draw_without_rendering()

@@ -49,6 +49,7 @@ def test_forged_messages_pass_and_one_more_does_not(coefficients, data):
     assert sum(len(group) for group in protocol.groups) == coefficients
 
 
+@pytest.mark.slow
 def test_nothing_that_passes_moves_the_sum_further():
     """All messages of one user, by enumeration, against what the calculator says."""
     for shufflers, limit in product((1, 2, 3), (1, 2)):

@@ -66,6 +66,7 @@ def check(figure, given):
             assert not any(box.contains(x, y) for box in found.values()), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "delta"), [*SETTINGS[:2], pytest.param(*SETTINGS[2], marks=pytest.mark.slow)]
 )
@@ -93,6 +94,7 @@ def test_it_takes_no_search_of_minutes():
     assert time.process_time() - began < 10
 
 
+@pytest.mark.slow
 def test_measured_errors_are_drawn_with_their_intervals():
     given = rows(100, 1e-4)
     values = np.linspace(0, 1, 100)

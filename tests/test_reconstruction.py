@@ -114,6 +114,7 @@ def test_bad_arguments(call, error):
         call()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modulus", [None, 5000])
 def test_the_protocol_adds_up_to_what_it_says(modulus):
     protocol = SplitSum(5, 3, 4, 200, RATE, modulus=modulus, spread=150)
@@ -146,6 +147,7 @@ def test_shares_modulo_q_are_uniform():
         assert uniform_p_value(column % 9, 9) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0, 300])
 def test_proposition_2_3(spread):
     """The mean square of the target's distance is at most Err / n."""

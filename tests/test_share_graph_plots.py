@@ -98,6 +98,7 @@ def rgb(colour):
     return to_rgb(colour)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "seed", "clear"), GRAPHS)
 def test_users_do_not_overlap_and_lie_within_the_figure(n, m, seed, clear):
     figure = graph_figure(drawn(n, m, seed), clear_share=clear)
@@ -144,6 +145,7 @@ def test_copies_stand_in_two_columns():
     assert {"left copies", "right copies"} <= {text.get_text() for text in axes.texts}
 
 
+@pytest.mark.slow
 def test_the_legend_and_the_title_count():
     targets = drawn(12, 2, 2759)
     figure = graph_figure(targets)
@@ -242,6 +244,7 @@ def test_the_bound_is_left_out_where_it_is_not_stated():
     assert curve.bound[1] == excess_bound(200, 3, 2**10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "curves",
     [

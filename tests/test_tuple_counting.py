@@ -535,6 +535,7 @@ def test_proved_bound_is_above_the_total_variation_and_the_attack_below() -> Non
         assert float(exact_advantage(n, q, m, 1)) <= variation <= proved_bound(n, q, m) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "q", "m"),
     [(20, 64, 3), pytest.param(10, 64, 4, marks=pytest.mark.slow), (10, 256, 4)],

@@ -92,7 +92,7 @@ def test_json_has_every_documented_key(run, options):
         (("--shuffler", "single", "--no-clear-share"), {"shuffler": "single", "clear_share": 0}),
         (("--largest", "9", "--planted", "40"), {"largest": 9, "planted": 40}),
         (("--confidence", "0.999"), {"confidence": 0.999}),
-        (("--backend", "networkx"), {"backend": "networkx"}),
+        pytest.param(("--backend", "networkx"), {"backend": "networkx"}, marks=pytest.mark.slow),
     ],
 )
 def test_numbers_are_the_checks(run, arguments, options, q):

@@ -506,6 +506,7 @@ def test_plot_of_a_private_sum(run, tmp_path):
     assert not any("floor" in text or "attack" in text for text in words)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plots")
 @pytest.mark.parametrize("options", [SECURE, PRIVATE])
 def test_plot_with_colluding_shufflers(run, tmp_path, options):
@@ -520,6 +521,7 @@ def test_plot_with_colluding_shufflers(run, tmp_path, options):
     assert "Shufflers that may collude with the analyzer: 2." in words
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plots")
 @pytest.mark.parametrize(("modulus", "marked"), [("2^64", True), ("2^61-1", False)])
 def test_plot_marks_what_is_not_proved(run, tmp_path, modulus, marked):

@@ -450,6 +450,7 @@ def test_levels_move_the_right_way(n: int, q: int, m: int, setting: tuple[str, b
     assert count.total <= message_count(n, q, m + 3, shuffler=shuffler, clear_share=clear).total
 
 
+@pytest.mark.slow
 @EVERY_SETTING
 def test_more_users_hide_better_from_some_number_on(shuffler: str, clear: bool) -> None:
     for hiding in (3, 5):

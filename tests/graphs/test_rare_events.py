@@ -178,6 +178,7 @@ def test_interval_is_narrow_where_the_event_is_rare() -> None:
     assert low <= exact <= high <= 1.01 * low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m"), [(10**4, 4), (10**5, 3)])
 def test_estimate_beyond_the_exact_law(n: int, m: int) -> None:
     """P[C >= 2] is n^(1-m) but for a relative n^(1-m): 1e-12 and 1e-10."""

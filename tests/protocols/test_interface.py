@@ -36,6 +36,12 @@ from ikos.testing import DeterministicRandom
 
 RUNS, MANY = 200, 2000
 
+COSTLY = {
+    "sparse-noise-published", "sparse-noise", "local-laplace", "correlated-noise",
+    "designated-noise",
+}  # fmt: skip
+"""Of these the slow tests do what takes hundreds of runs."""
+
 
 @pytest.fixture(name="case", params=CASES.values(), ids=CASES.keys())
 def fixture_case(request: pytest.FixtureRequest) -> Case:
@@ -88,6 +94,10 @@ def test_parts_make_the_result_of_run(case: Case) -> None:
         assert result.estimate == protocol.run(x, DeterministicRandom(1)).estimate
 
 
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in COSTLY)) for name in CASES],
+)
 def test_parts_and_run_have_the_same_law(name: str) -> None:
     """Kolmogorov and Smirnov's test of two samples with its exact law, which ties make cautious."""
     case, runs = CASES[name], 120
@@ -409,13 +419,6 @@ def check_errors(name: str, runs: int) -> None:
             missed = int((np.abs(drawn.errors) > (high - low) / 2).sum())
             assert stats.binom(runs, 1 - confidence).sf(missed - 1) > FALSE_ALARM, data
     assert highest >= CASES[name].tight
-
-
-COSTLY = {
-    "sparse-noise-published", "sparse-noise", "local-laplace", "correlated-noise",
-    "designated-noise",
-}  # fmt: skip
-"""Of these the slow test, of more runs, does the same."""
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in COSTLY])

@@ -53,6 +53,7 @@ def test_keys_are_distinct_and_in_kebab_case() -> None:
     assert all(len(key) <= 24 and key == key.lower() and " " not in key for key in keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
 def test_all_that_are_for_a_domain_are_made(domain: Domain) -> None:
     rows = compared(domain)
@@ -140,6 +141,7 @@ def test_rows_print_in_a_line() -> None:
     assert str(none).startswith("single-message-grid: none, domain must have at most")
 
 
+@pytest.mark.slow
 def test_categories_are_compared() -> None:
     rows = vector_comparison(1000, Categories([3, 4]), 1, DELTA)
     assert [row.key for row in rows] == ["central-gaussian", "private-vector-sum"]
