@@ -195,15 +195,16 @@ def test_sigterm_in_the_middle_of_requests(fleet):
 def test_a_client_that_is_killed_half_way(fleet, tmp_path):
     """It is started again with another value, and all parties have its first report."""
     running = fleet.fresh()
-    orders, store = tmp_path / "orders", tmp_path / "report.json"
+    orders, store = tmp_path / "orders", tmp_path / "reports"
     orders.write_text("client.send_part:after 2")
     client = run("client", orders, running.home, 30, store, 1)
     assert client.wait(PATIENCE) == -signal.SIGKILL
-    kept = Report.from_json(store.read_text(), running.task)
+    (place,) = store.iterdir()
+    kept = Report.from_json(place.read_text(), running.task)
     assert sorted(running.reports()) == [0, 0, 1, 1]
     again = run("client", orders, running.home, 30, store, 0, stdout=subprocess.PIPE)
     assert again.communicate(timeout=PATIENCE)[0] == b"True\n"
-    assert Report.from_json(store.read_text(), running.task) == kept
+    assert Report.from_json(place.read_text(), running.task) == kept
     assert running.reports() == [1, 1, 1, 1]
     running.submit(VALUES)
     found = running.release()
@@ -214,7 +215,7 @@ def test_a_client_that_is_killed_half_way(fleet, tmp_path):
 
 def test_two_programs_of_one_client(fleet, tmp_path):
     running = fleet.fresh()
-    store = tmp_path / "report.json"
+    store = tmp_path / "reports"
     both = [
         run("client", tmp_path / "none", running.home, 3, store, 1, stdout=subprocess.PIPE)
         for _ in range(2)
