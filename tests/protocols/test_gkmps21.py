@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,18 +222,3 @@ def test_parameters_at_the_edge_are_certified(epsilon: float, delta: float, prec
     assert 0 < protocol.noise.delta <= delta
     assert protocol.guarantee.epsilon == epsilon
     assert protocol.influence == math.inf
-
-
-@pytest.mark.slow
-def test_the_documentations_numbers_of_messages() -> None:
-    """Each number of the sentence is the mean of the protocol at its default precision."""
-    page = Path(__file__).resolve().parents[2] / "docs" / "baselines.md"
-    sizes = (10**6, 10**8, 10**9)
-    many = [CorrelatedNoise(n, 1, n**-2.0).cost().messages_per_user for n in sizes]
-    few = [CorrelatedNoise(n, 1, 1e-8).cost().messages_per_user for n in sizes]
-    said = (
-        f"at ε = 1 and δ = 1/n², on average {many[0]:.1f} of each user for n = 10^6, "
-        f"{many[1]:.1f} for 10^8 and {many[2]:.1f} for 10^9; at δ = 1e-8, "
-        f"{few[0]:.1f}, {few[1]:.1f} and {few[2]:.1f}."
-    )
-    assert said in " ".join(page.read_text(encoding="utf-8").split())
