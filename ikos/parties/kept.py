@@ -51,6 +51,7 @@ class KeptReports:
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
         self._task = task
+        self._named = False
         with _refused(f"a folder, got {str(path)!r}"):
             if self._path.exists() and not self._path.is_dir():
                 raise NotADirectoryError(None, "it is a file")
@@ -72,7 +73,7 @@ class KeptReports:
         place = self._place(secret, "json")
         found = _read(place, self._task)
         if found is not None:
-            _sync(self._path)  # whoever kept it may have ended before it was on disk
+            self._sync()  # whoever kept it may have ended before it was on disk
         elif self.is_sent(secret):
             raise ValueError(f"store must keep what was sent, and {str(place)!r} is gone")
         return found
@@ -93,16 +94,22 @@ class KeptReports:
             If another program was faster, its report, which is the one to be sent.
         """
         with _refused(f"a folder that can be written, got {str(self._path)!r}"):
-            if not self._path.exists():
-                self._path.mkdir(mode=0o700, exist_ok=True)
-                _sync(self._path.parent)
+            self._path.mkdir(mode=0o700, exist_ok=True)
         place = self._place(secret, "json")
         if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
+            self._sync()
             return None
         found = self.of(secret)
         if found is None:  # a link to nowhere, or gone again: what is made would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
         return found
+
+    def _sync(self) -> None:
+        """Put the names on disk: of the files, and once of the folder, whoever made it."""
+        _sync(self._path)
+        if not self._named:
+            _sync(self._path.parent)
+            self._named = True
 
     def is_sent(self, secret: bytes) -> bool:
         """Whether all parties have a client's report."""
@@ -127,7 +134,7 @@ def _read(path: Path, task: Task) -> Report | None:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a whole file that was not there, on disk when this returns; False if it was."""
+    """Write a whole file that was not there, what it holds to disk too; False if it was."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     with _refused(f"a folder that can be written, got {str(path.parent)!r}"):
         try:
@@ -143,7 +150,6 @@ def _write(path: Path, text: str) -> bool:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
-    _sync(path.parent)
     return True
 
 
