@@ -65,5 +65,5 @@ format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff format .
 
 clean: ## remove what was made
-	rm -rf .venv build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv build dist docs/_build docs/notebooks .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import logging
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
@@ -17,11 +20,10 @@ project = "ikos"
 author = "the ikos developers"
 release = version = ikos.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # so that a link can name a heading of another page
 html_math_renderer = "mathml"  # needs no script and no network
-source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "figures"]
 nitpicky = True
 default_role = "py:obj"
@@ -57,6 +59,15 @@ html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 
+nb_execution_mode = "force"  # what a page shows is what the library says now
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+nb_output_stderr = "warn"
+os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the interpreter that builds this, and no other
+logging.getLogger("traitlets").setLevel(logging.WARNING)
+
 man_pages = [("cli", "ikos", "sum private numbers in the shuffle model", author, 1)]
 
 try:
@@ -64,6 +75,28 @@ try:
 except ImportError:
     exclude_patterns.append("cli.md")
     suppress_warnings.append("toc.excluded")
+
+
+def add_notebooks(app: Any) -> None:
+    """Copy the notebooks to where Sphinx finds them, unless it makes what has no pictures."""
+    if app.builder.format != "html":
+        app.config.exclude_patterns.append("notebooks/*")
+        app.config.suppress_warnings.append("toc.excluded")
+        return
+    profile = Path(app.doctreedir) / "ipython" / "profile_default"  # not the user's own
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
+    os.environ["IPYTHONDIR"] = str(profile.parent)
+    pages = Path(app.srcdir) / "notebooks"
+    pages.mkdir(exist_ok=True)
+    sources = {path.name: path.read_bytes() for path in pages.parent.glob("../notebooks/*.ipynb")}
+    for page in pages.glob("*.ipynb"):
+        if page.name not in sources:
+            page.unlink()
+    for name, source in sources.items():
+        page = pages / name
+        if not page.exists() or page.read_bytes() != source:  # unchanged ones are not run again
+            page.write_bytes(source)
 
 
 def add_help(_app: Any, docname: str, source: list[str]) -> None:
@@ -150,6 +183,7 @@ def displayed_math(translator: Any, node: Any) -> None:
 
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
+    app.connect("builder-inited", add_notebooks, priority=1)
     app.connect("source-read", add_help)
     app.connect("autodoc-process-docstring", one_by_one, priority=100)
     app.connect("autodoc-process-docstring", bars)

@@ -92,7 +92,8 @@ def targets(page: Path) -> Iterator[str]:
         yield from filter(None, parts)
     for tree in TREE.findall(whole):
         for entry in ENTRY.finditer(re.sub(r"^:.*$", "", tree, flags=re.MULTILINE)):
-            yield f"{entry['named'] or entry['plain']}.md"
+            name = entry["named"] or entry["plain"]
+            yield f"{name}.ipynb" if name.startswith("notebooks/") else f"{name}.md"
 
 
 def broken(page: Path, target: str) -> str:
@@ -106,6 +107,8 @@ def broken(page: Path, target: str) -> str:
         known = anchors(page) | (labels() if DOCS in page.parents else set())
         return "" if anchor in known else f"has no anchor {anchor!r}"
     there = (page.parent / path).resolve()
+    if page.parent == DOCS and path.startswith("notebooks/"):  # where the site has copies
+        there = ROOT / path
     if not there.is_relative_to(ROOT) or not there.exists():
         return f"has no file {path!r}"
     if anchor and (there.suffix not in (".md", ".ipynb") or anchor not in anchors(there)):
