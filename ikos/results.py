@@ -33,16 +33,26 @@ ONE_REPORT = "for one report per user; every further release about the same user
 """A condition of every guarantee."""
 
 
-def present(least: int, n: int) -> str:
+def present(least: int, n: int, *, whoever: bool = False) -> str:
     """Return the condition that so many of n users are honest and present.
+
+    Parameters
+    ----------
+    least, n : int
+        How many, of how many.
+    whoever : bool
+        Whether these may be chosen by who has seen some of what they sent.
 
     Examples
     --------
-    >>> present(900, 1000)
+    >>> present(900, 1000, whoever=True)
     'while at least 900 of 1,000 users are honest and present'
     """
     verb = "is" if least == 1 else "are"
-    return f"while at least {least:,} of {n:,} users {verb} honest and present"
+    text = f"while at least {least:,} of {n:,} users {verb} honest and present"
+    if whoever or least == n:
+        return text
+    return f"{text}, and who is missing does not depend on shares or noise"
 
 
 _SEEDED = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"

@@ -164,7 +164,7 @@ class Fleet:
     """
 
     def __init__(
-        self, folder: Path, tasks: int = 1, columns: int = 3, certificate=None, ca=None, **options
+        self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None, **options
     ):
         from parties_tasks import KEY
 

@@ -29,7 +29,7 @@ def _first(users: int, min_honest: int, columns: int) -> Task:
     )
 
 
-def small_task(users: int = 6, min_honest: int = 3, columns: int = 7, **changed: object) -> Task:
+def small_task(users: int = 6, min_honest: int = 3, columns: int = 8, **changed: object) -> Task:
     """Return a task of a few users; with other parts where they are given."""
     from dataclasses import fields
 

@@ -95,7 +95,7 @@ def addresses(columns=5, first=9001):
 
 
 SMALL = (
-    "--users", "60", "--min-honest", "66.6%", "--epsilon", "10", "--delta", "0.5",
+    "--users", "60", "--min-honest", "66.6%", "--epsilon", "8", "--delta", "0.5",
     "--lower", "0", "--upper", "3", "--integers",
 )  # fmt: skip
 """A task that five shufflers are enough for; it protects little, and that is said."""

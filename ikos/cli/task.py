@@ -259,14 +259,14 @@ def _made(
     output: Path | None,
 ) -> Task:
     """Return the task, with its folders written where there is an output."""
+    from ikos.parties.enveloped_sum import EnvelopedSum
     from ikos.parties.envelopes import PrivateKey
     from ikos.parties.seats import write_seats
     from ikos.parties.task import Task
-    from ikos.summation.private_sum import PrivateSum
 
     if output is None and not shufflers:
         numbers = {name: value for name, value in options.items() if name != "corrupt_clients"}
-        needed = PrivateSum(users, epsilon, delta, **numbers).messages.total - 1
+        needed = EnvelopedSum(users, epsilon, delta, **numbers).messages.total - 1
         # names that stand for none, as many as it takes
         shufflers = tuple(f"https://shuffler-{j}.invalid" for j in range(1, needed + 1))
     key = PrivateKey.generate()

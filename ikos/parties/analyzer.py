@@ -295,10 +295,10 @@ class Analyzer:
             columns.append(self._opened(party, data, group))
         with self.store.read() as connection:
             rows = connection.execute("SELECT part FROM report JOIN complete USING (id)")
-            clear = np.empty(len(ids), dtype=group.dtype)
+            own = np.empty(len(ids), dtype=group.dtype)
             # each was read when it came
-            clear[:] = [envelopes.read_clear(part, self.task) for (part,) in rows]
-        return self.task.protocol.analyze(View(tuple(columns), clear))
+            own[:] = [envelopes.read_clear(part, self.task) for (part,) in rows]
+        return self.task.protocol.analyze(View((*columns, own), None))
 
     def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
         """Return the shares in a batch."""

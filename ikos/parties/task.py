@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from ikos._validation import integer, quote
 from ikos.modular import Zq
-from ikos.results import Guarantee, at_least
-from ikos.summation.private_sum import PrivateSum
+from ikos.parties.enveloped_sum import EnvelopedSum
+from ikos.results import at_least
 
 __all__ = ["VERSION", "Task", "decoded", "encoded", "moment", "on_loopback", "values_in_words"]
 
@@ -31,10 +31,6 @@ KEY_BYTES = 32
 LONGEST = 1 << 16
 """Characters of a description at most."""
 
-_COMPUTATIONAL = (
-    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
-    "all but the analyzer"
-)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _LONGEST_HOST = 253
 _SHOWN = "%Y-%m-%d %H:%M:%S"
@@ -159,17 +155,6 @@ def _different(addresses: Sequence[str]) -> None:
             )
 
 
-class _EnvelopedSum(PrivateSum):
-    """A private sum whose shares come in envelopes, which its guarantee rests on besides."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each client."""
-        found = super().guarantee
-        conditions = (*found.conditions, _COMPUTATIONAL) if found.proved else ()
-        return replace(found, conditions=conditions)
-
-
 @dataclass(frozen=True)
 class Task:
     """What the parties of one private sum agree on.
@@ -195,7 +180,7 @@ class Task:
     corrupt_shufflers : int
         The guarantee holds while no more of the shufflers collude with the analyzer.
     precision, modulus, messages : int
-        As of `ikos.PrivateSum`; one of the messages is the clear share.
+        As of `ikos.PrivateSum`; one of the messages is for the analyzer itself, in the clear.
     shufflers : tuple of str
         Their addresses, one for each shuffled message.
     analyzer : str
@@ -207,7 +192,7 @@ class Task:
     nonce : bytes
         Random: no two tasks are the same.
     parameters : str
-        `ikos.PrivateSum.parameter_hash`: parties whose library would compute anything else refuse.
+        The protocol's ``parameter_hash``: parties whose library would compute anything else refuse.
 
     Raises
     ------
@@ -298,7 +283,7 @@ class Task:
         """
         if isinstance(shufflers, str) or not all(isinstance(one, str) for one in shufflers):
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
-        needed = PrivateSum(
+        needed = EnvelopedSum(
             users, epsilon, delta, lower=lower, upper=upper, integers=integers,
             min_honest=min_honest, corrupt_shufflers=corrupt_shufflers, precision=precision,
             modulus=modulus,
@@ -310,7 +295,7 @@ class Task:
                 f"delta = {quote(delta)} and {needed.min_honest:,} honest users, "
                 f"got {len(shufflers)}"
             )
-        chosen = PrivateSum(
+        chosen = EnvelopedSum(
             users, epsilon, delta, lower=lower, upper=upper, integers=integers,
             min_honest=min_honest, corrupt_shufflers=corrupt_shufflers,
             precision=needed.precision, modulus=needed.modulus, messages=len(shufflers) + 1,
@@ -324,7 +309,7 @@ class Task:
             upper=chosen.upper,
             integers=chosen.integers,
             corrupt_clients=integer("corrupt_clients", corrupt_clients),
-            corrupt_shufflers=chosen.secure_sum.corrupt_shufflers,
+            corrupt_shufflers=chosen.corrupt_shufflers,
             precision=chosen.precision,
             modulus=chosen.modulus,
             messages=len(shufflers) + 1,
@@ -338,9 +323,9 @@ class Task:
         )
 
     @cached_property
-    def protocol(self) -> PrivateSum:
+    def protocol(self) -> EnvelopedSum:
         """The protocol that clients and analyzer run, and what its guarantee rests on."""
-        return _EnvelopedSum(
+        return EnvelopedSum(
             self.users, self.epsilon, self.delta, precision=self.precision, modulus=self.modulus,
             messages=self.messages, min_honest=self.min_honest, lower=self.lower, upper=self.upper,
             integers=self.integers, corrupt_shufflers=self.corrupt_shufflers,

@@ -31,7 +31,7 @@ from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation.everybody import Engine, Values, add_up, gathered
 from ikos.summation.mixing import Setting
-from ikos.summation.secure_sum import SecureSum, digest
+from ikos.summation.secure_sum import PSEUDORANDOM, SecureSum, digest
 from ikos.work import Progress
 
 __all__ = ["PrivateSum", "checked_modulus", "checked_precision"]
@@ -252,7 +252,7 @@ class PrivateSum:
             *([f"NOT for this group: {missing}"] if missing else []),
             *self.secure_sum.trust,
             ONE_REPORT,
-            "the number of users is public; shares are pseudorandom (AES-256)",
+            PSEUDORANDOM,
         )
         if count.delta == 1:
             conditions = ()

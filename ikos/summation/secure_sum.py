@@ -26,7 +26,22 @@ from ikos.summation.everybody import Engine, Values, add_up, gathered
 from ikos.summation.mixing import Setting, mixed_sum
 from ikos.work import Progress
 
-__all__ = ["SecureGuarantee", "SecureSum", "digest"]
+__all__ = ["PSEUDORANDOM", "SecureGuarantee", "SecureSum", "collusion", "digest"]
+
+PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
+
+
+def collusion(corrupt: int) -> str:
+    """Return the condition that no more of several shufflers collude.
+
+    Examples
+    --------
+    >>> collusion(0)
+    'while no shuffler colludes with the analyzer'
+    """
+    if corrupt:
+        return f"while at most {corrupt} of the shufflers collude with the analyzer"
+    return "while no shuffler colludes with the analyzer"
 
 
 def digest(parameters: dict[str, object]) -> str:
@@ -239,14 +254,9 @@ class SecureSum:
         """Who must be honest."""
         if self.shuffler == "single":
             shufflers = "while the shuffler does not collude with the analyzer"
-        elif self.corrupt_shufflers:
-            shufflers = (
-                f"while at most {self.corrupt_shufflers} of the shufflers collude with the analyzer"
-            )
         else:
-            shufflers = "while no shuffler colludes with the analyzer"
-        honest = present(self.min_honest, self.n)
-        return honest, shufflers
+            shufflers = collusion(self.corrupt_shufflers)
+        return present(self.min_honest, self.n), shufflers
 
     @property
     def guarantee(self) -> SecureGuarantee:
@@ -257,7 +267,7 @@ class SecureSum:
             *([f"NOT for this group: {missing}"] if missing else []),
             *self.trust,
             "for one report per user; every further sum over the same users is learned as well",
-            "the number of users is public; shares are pseudorandom (AES-256)",
+            PSEUDORANDOM,
         )
         return SecureGuarantee(count.sigma, count.theorem, conditions if count.sigma else ())
 

@@ -179,18 +179,18 @@ class TestPromise:
         table.write_text("visits\n3\n")
         one = (client, "--value", "1")
         command = (small / "clients", "--values", table, "--column", "visits") if many else one
-        said = refused("submit", *command, "--max-epsilon", "9.99")
+        said = refused("submit", *command, "--max-epsilon", "7.99")
         assert said == (
-            "--max-epsilon must be at least the epsilon that the task promises, 10, got 9.99"
+            "--max-epsilon must be at least the epsilon that the task promises, 8, got 7.99"
         )
-        said = refused("submit", *command, "--max-epsilon", "10", "--max-delta", "1e-8")
+        said = refused("submit", *command, "--max-epsilon", "8", "--max-delta", "1e-8")
         assert said.startswith("--max-delta must be at least the delta that the task promises, 0.")
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
     def test_a_task_that_promises_enough(self, run, small, client, wired):
         parties = wired(small)
-        limits = ("--max-epsilon", "10", "--max-delta", "0.5")
+        limits = ("--max-epsilon", "8", "--max-delta", "0.5")
         found = run("submit", client, "--value", "1", *limits, "--json").json
         guarantee = parties.task.protocol.guarantee
         assert (found["epsilon"], found["delta"]) == (guarantee.epsilon, guarantee.delta)

@@ -34,7 +34,7 @@ from ikos.parties.remote import RemoteError
 from ikos.parties.reports import Report
 from ikos.parties.task import encoded
 
-TASK = small_task(40, 20, 3)
+TASK = small_task(40, 20, 4)
 SECRET = bytes(range(32))
 
 
@@ -245,7 +245,7 @@ def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch,
 
 def damages():
     text = Report.make(TASK, 1).to_json(TASK)
-    other = small_task(40, 20, 3, nonce=bytes(16))
+    other = small_task(40, 20, 4, nonce=bytes(16))
     number = text.index('"id"') + 10
     return {
         "empty": "",
@@ -586,7 +586,7 @@ def test_a_party_that_is_down_and_comes_back(tmp_path, parties, quiet, error):
     parties.before = down
     Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
     assert is_one_report(parties, 1)
-    assert {party: parties.asked.count(party) for party in range(4)} == {0: 1, 1: 1, 2: 6, 3: 1}
+    assert [parties.asked.count(party) for party in range(5)] == [1, 1, 6, 1, 1]
 
 
 def test_a_party_that_stays_down(tmp_path, parties, quiet):
@@ -597,7 +597,7 @@ def test_a_party_that_stays_down(tmp_path, parties, quiet):
     parties.before = down
     store = tmp_path / "reports"
     for patience in (0, 0.05):
-        with pytest.raises(Unsent, match=r"3 of 4 parties .*; submit again to .*: shuffler 2"):
+        with pytest.raises(Unsent, match=r"4 of 5 parties .*; submit again to .*: shuffler 2"):
             Client(TASK, SECRET, store=store).submit(1, patience=patience)
     parties.before = lambda *_: None
     assert Client(TASK, SECRET, store=store).submit(0).again
@@ -635,17 +635,17 @@ def test_patience_bounds_how_long_an_answer_is_waited_for(parties, monkeypatch):
 
 
 def test_parties_are_asked_in_a_random_order(parties):
-    """Each of the 24 orders comes in 1,000 but with a probability of 24 * (23/24)^1000 < 1e-17."""
+    """Each of 120 orders comes in 5,000 but with a probability of 120 * (119/120)^5000 < 1e-15."""
     report = Report.make(TASK, 1)
     orders = set()
     with httpx.Client(transport=parties) as http:
-        for _ in range(1000):
+        for _ in range(5000):
             parties.asked.clear()
             module._send(http, TASK, SECRET, report, time.monotonic() + 60)
             orders.add(tuple(parties.asked))
-            if len(orders) == 24:
+            if len(orders) == 120:
                 break
-    assert orders == set(permutations(range(4)))
+    assert orders == set(permutations(range(5)))
 
 
 def test_sending_begins_at_a_time_that_says_nothing(parties, monkeypatch):
@@ -703,7 +703,7 @@ def total_of(parties):
 
 
 @pytest.mark.parametrize("received", [False, True])
-@pytest.mark.parametrize("number", [0, 1, 13, 27, 4 * 10 - 1])
+@pytest.mark.parametrize("number", [0, 1, 13, 27, 5 * 10 - 1])
 def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received):
     """With the same shares of those who were begun, whatever their values are now."""
     secrets, store = [tokens.fresh() for _ in range(10)], tmp_path / "reports"
@@ -726,7 +726,7 @@ def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received)
     with pytest.raises(CrashError):
         submit_many(TASK, secrets, [1] * 10, store=store, connections=1)
     begun, sent = {path.stem for path in store.glob("*.json")}, list(store.glob("*.sent"))
-    assert (len(begun), len(sent)) == (number // 4 + 1, number // 4)
+    assert (len(begun), len(sent)) == (number // 5 + 1, number // 5)
     before = {path: path.read_bytes() for path in store.glob("*.json")}
     asked, steps = len(parties.asked), []
     parties.before = lambda *_: None
@@ -735,7 +735,7 @@ def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received)
     )
     assert done == 10
     assert steps == [(k, 10) for k in range(max(1, len(sent)), 11)]
-    assert len(parties.asked) - asked == 4 * (10 - len(sent))  # nothing of what all have
+    assert len(parties.asked) - asked == 5 * (10 - len(sent))  # nothing of what all have
     assert total_of(parties) == len(begun)
     assert {path: path.read_bytes() for path in before} == before
 
@@ -749,7 +749,7 @@ def test_many_that_are_done_are_not_sent_again(tmp_path, parties, quiet):
     assert (len(parties.asked), steps) == (asked, [(5, 5)])
     assert stat.S_IMODE((tmp_path / "reports").stat().st_mode) == 0o700
     # another task's reports are others
-    other = small_task(40, 20, 3, nonce=bytes(16))
+    other = small_task(40, 20, 4, nonce=bytes(16))
     submit_many(other, secrets, [1] * 5, store=tmp_path / "reports")
     assert len(parties.asked) == 2 * asked
 

@@ -175,7 +175,7 @@ def test_a_report_is_kept_as_it_is():
     report = Report.make(TASK, 1)
     again = Report.from_json(report.to_json(TASK), TASK)
     assert again == report
-    assert repr(report) == "<Report of 8 parts>"
+    assert repr(report) == "<Report of 9 parts>"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"task":1,"id":2,"parts":3}'])

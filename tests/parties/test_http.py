@@ -35,7 +35,7 @@ from ikos.parties.shuffler import agreed_digest
 from ikos.parties.store import Full
 from ikos.parties.task import Task, encoded
 
-USERS, MIN_HONEST, COLUMNS = 40, 20, 3
+USERS, MIN_HONEST, COLUMNS = 40, 20, 4
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 READ = cache(Task.from_json)
 PROBLEM = "urn:ikos:parties:"
@@ -287,7 +287,7 @@ def test_another_digest(net):
     assert net.counts() == {0}
 
 
-@pytest.mark.parametrize("party", [0, 3])
+@pytest.mark.parametrize("party", [0, COLUMNS])
 def test_conflicts_and_replays(net, party):
     report, other = Report.make(net.task, 1), Report.make(net.task, 0)
     assert net.put(party, 0, report).status_code == 201

@@ -326,7 +326,7 @@ def test_the_policy_allows_the_style():
 
 
 def test_the_page_of_all_tasks():
-    first, later = small_task(), small_task(40, 20, 3, closes=small_task().closes + timedelta(1))
+    first, later = small_task(), small_task(40, 20, 4, closes=small_task().closes + timedelta(1))
     page = Reader(tasks_page([(later, "released", 1234), (first, "collecting", 5)]))
     assert page.text.index(first.name) < page.text.index(later.name)
     for task, reports in ((first, "5 of 6"), (later, "1,234 of 40")):

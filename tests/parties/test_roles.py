@@ -381,7 +381,7 @@ def test_a_store_that_is_there_is_opened_without_writing(world):
 @pytest.mark.slow
 def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
     """At every call of a release in turn, before it and after it was done, and a restart."""
-    task = small_task(users=20, min_honest=17, columns=3)
+    task = small_task(users=20, min_honest=17, columns=4)
     base = World(task, tmp_path)
     total = filled(base, [1, 0] * 9)
     base.stop()

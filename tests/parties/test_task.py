@@ -16,6 +16,7 @@ from parties_tasks import KEY, small_task
 from ikos import PrivateSum
 from ikos.parties import Task
 from ikos.parties.analyzer import result_json
+from ikos.parties.enveloped_sum import EnvelopedSum
 from ikos.parties.task import decoded, encoded, moment, on_loopback
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -23,7 +24,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 def new(**changed):
     options = {
-        "shufflers": [f"https://s{j}.example:8443" for j in range(5)],
+        "shufflers": [f"https://s{j}.example:8443" for j in range(6)],
         "analyzer": "https://a.example",
         "public_key": KEY.public_bytes,
         "opens": NOW,
@@ -34,9 +35,9 @@ def new(**changed):
 
 def test_the_numbers_are_those_of_the_private_sum():
     task = new()
-    needed = PrivateSum(1000, 1, 1e-3)
+    needed = EnvelopedSum(1000, 1, 1e-3)
     assert (task.precision, task.modulus) == (needed.precision, needed.modulus)
-    assert task.columns == 5 >= needed.messages.total - 1
+    assert task.columns == 6 >= needed.messages.total - 1
     assert task.protocol.guarantee.delta <= 1e-3
     assert task.protocol.guarantee.epsilon == 1
     assert task.parameters == task.protocol.parameter_hash
@@ -44,7 +45,7 @@ def test_the_numbers_are_those_of_the_private_sum():
 
 
 def test_too_few_shufflers_are_refused_with_the_number_that_is_needed():
-    needed = PrivateSum(1000, 1, 1e-3).messages.total - 1
+    needed = EnvelopedSum(1000, 1, 1e-3).messages.total - 1
     with pytest.raises(ValueError, match=f"at least {needed} addresses .* got 1$"):
         new(shufflers=["https://s.example"])
 
@@ -67,10 +68,10 @@ CHANGES = {
     "users": 1001, "min_honest": 999, "epsilon": "2", "delta": "1/100", "lower": (-1.0).hex(),
     "upper": (2.0).hex(), "integers": True, "corrupt_clients": 7, "corrupt_shufflers": 1,
     "precision": 3,
-    "modulus": str(2**40), "messages": 7, "analyzer": "https://b.example",
+    "modulus": str(2**40), "messages": 8, "analyzer": "https://b.example",
     "public_key": encoded(bytes(range(1, 33))), "opens": "2029-12-31T23:00:00Z",
     "closes": "2030-01-01T02:00:00Z", "nonce": encoded(bytes(16)),
-    "shufflers": [f"https://t{j}.example" for j in range(5)], "parameters": "0" * 64,
+    "shufflers": [f"https://t{j}.example" for j in range(6)], "parameters": "0" * 64,
 }  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def test_a_task_that_proves_too_little_is_refused():
 
 def test_a_library_that_computes_other_parameters_refuses(monkeypatch):
     text = small_task().to_json()
-    monkeypatch.setattr(PrivateSum, "parameter_hash", "0" * 64)
+    monkeypatch.setattr(EnvelopedSum, "parameter_hash", "0" * 64)
     with pytest.raises(ValueError, match="the same version"):
         Task.from_json(text)
 
@@ -170,8 +171,8 @@ def test_a_library_that_computes_other_parameters_refuses(monkeypatch):
 def test_addresses_of_parties():
     task = small_task()
     assert task.address(0) == task.analyzer
-    assert [task.address(j) for j in range(1, 8)] == list(task.shufflers)
-    for wrong in (-1, 8):
+    assert [task.address(j) for j in range(1, 9)] == list(task.shufflers)
+    for wrong in (-1, 9):
         with pytest.raises(ValueError, match=f"party must be at .* got {wrong}"):
             task.address(wrong)
 
@@ -271,7 +272,7 @@ def test_base64url_has_one_form(text):
 def test_the_guarantee_rests_on_encryption_besides():
     """In the description, and in whatever is released, as in any other list of what it needs."""
     task = new()
-    plain = PrivateSum(1000, 1, 1e-3, messages=6).guarantee
+    plain = PrivateSum(1000, 1, 1e-3, messages=7).guarantee
     *others, last = task.protocol.guarantee.conditions
     assert others == list(plain.conditions)
     assert last.startswith("the encryption of the envelopes holds (HPKE with X25519, ")
@@ -284,7 +285,7 @@ def test_the_guarantee_rests_on_encryption_besides():
 def test_explanation_names_what_was_chosen():
     task = new()
     said = task.explain()
-    for part in (task.name, "at most 1,000", "5 to a shuffler", str(task.modulus), "2030-01-01"):
+    for part in (task.name, "at most 1,000", "6 to a shuffler", str(task.modulus), "2030-01-01"):
         assert part in said
 
 
