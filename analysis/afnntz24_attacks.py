@@ -54,6 +54,7 @@ from ikos.plots.afnntz24_attacks import (
     reconstruction_figure,
 )
 from ikos.plots.drawing import Figure
+from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, SingleMessageGrid
 
@@ -255,7 +256,12 @@ def dishonest(seed: int) -> Iterator[tuple[str, int, float, float]]:
 
 def _dishonest_table(seed: int) -> str:
     rows = [
-        (name, f"{count:,}", f"{moved:.1f}", "no limit" if math.isinf(limit) else f"{limit:.1f}")
+        (
+            name,
+            f"{count:,}",
+            at_most(moved, 4),
+            "no limit" if math.isinf(limit) else at_least(limit, 4),
+        )
         for name, count, moved, limit in dishonest(seed)
     ]
     return markdown(["protocol", "messages", "moved", "influence"], rows)

@@ -271,7 +271,7 @@ def measured_table(found: Iterable[Point]) -> str:
             plain_number(point.setting[0]),
             f"{point.setting[1]}",
             f"{point.setting[2]:g}",
-            f"{point.mse:,.0f}",
+            f"{math.ceil(point.mse):,}",
             f"{point.squares.mean():,.0f}",
         )
         for point in found

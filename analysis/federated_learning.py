@@ -44,6 +44,7 @@ from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.drawing import Figure
 from ikos.randomness import RandomSource
+from ikos.results import at_least
 from ikos.testing import DeterministicRandom
 from ikos.vectors import (
     Ball,
@@ -288,7 +289,7 @@ def _table(found: Sequence[Found], users: int) -> str:
                 name,
                 "-" if messages is None else f"{messages:,.0f}",
                 "-" if bits is None else f"{math.ceil(bits / 8):,}",
-                f"{error:.3g}" if error else "-",
+                at_least(error, 3) if error else "-",
                 "impossible" if accuracy is None else f"{100 * accuracy:.1f} %",
             ]
         )

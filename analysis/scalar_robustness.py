@@ -232,8 +232,8 @@ def _tables(seed: int) -> Iterator[tuple[str, str]]:
     lines = [
         [
             one.name,
-            f"{one.measured:,.4g}" if math.isfinite(one.influence) else f"{one.measured:.2g}",
-            "∞" if one.influence == math.inf else f"{one.influence:,.4g}",
+            at_most(one.measured, 4 if math.isfinite(one.influence) else 2),
+            "∞" if one.influence == math.inf else at_least(one.influence, 4),
         ]
         for one in found
     ]
@@ -253,7 +253,7 @@ def _tables(seed: int) -> Iterator[tuple[str, str]]:
             f"{float(row.honest):.0%}",
             at_most(row.delta_low, 2),
             at_least(row.delta, 2),
-            f"{row.mse:.1f}",
+            at_least(row.mse, 5),
             f"{row.mse / rows[0].mse:.2f}",
         ]
         for row in rows

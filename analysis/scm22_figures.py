@@ -54,6 +54,7 @@ from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.drawing import Figure
 from ikos.plots.scm22 import ErrorLine, ErrorPanel, sampled_figure
+from ikos.results import at_least
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SampledCoordinates
 
@@ -354,7 +355,7 @@ def against_t(found: Iterable[Found]) -> str:
             "paper" if one.setting.published else "exact",
             str(one.setting.t),
             f"{one.gamma:.4f}",
-            f"{one.proved_delta:.1e}",
+            at_least(one.proved_delta, 2),
             f"{one.own:.3g}",
             f"{one.own / one.setting.t**2:.3g}",
             f"{one.whole:.3g}",

@@ -22,6 +22,7 @@ from analysis.output import filled, markdown, output_option, plain_number, steps
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.counts import vector_layouts
+from ikos.results import at_least
 from ikos.vectors import (
     PCKVGRR,
     PCKVUE,
@@ -56,14 +57,14 @@ Maker = Callable[[int], VectorProtocol]
 
 
 def rounded(value: float) -> str:
-    """Return a number to three digits, without an exponent.
+    """Return a bound to three digits, rounded up, without an exponent.
 
     Examples
     --------
-    >>> rounded(8388608.0), rounded(9.1326), rounded(189.9), rounded(math.inf)
-    ('8,390,000', '9.13', '190', 'unlimited')
+    >>> rounded(8388608.0), rounded(9.1326), rounded(190.0), rounded(math.inf)
+    ('8,390,000', '9.14', '190', 'unlimited')
     """
-    return "unlimited" if math.isinf(value) else f"{float(f'{value:.3g}'):,.10g}"
+    return "unlimited" if math.isinf(value) else f"{float(at_least(value, 3)):,.10g}"
 
 
 def whole_bytes(bits: float) -> str:
@@ -157,7 +158,7 @@ def kashin_sampling() -> str:
                 (
                     plain_number(n),
                     "all" if part == 1 else f"{100 * part:.0f} %",
-                    f"{protocol.mse / 1024:,.0f}",
+                    f"{math.ceil(protocol.mse / 1024):,}",
                     f"{protocol.cost().messages_per_user:,.0f}",
                     f"{part * protocol.coefficients:,.0f}",
                 )
@@ -183,7 +184,7 @@ def kashin_sums() -> str:
         protocol = make(USERS)
         cost = protocol.cost()
         sent = whole_bytes(cost.bits_per_user), f"{cost.messages_per_user:,.0f}"
-        rows.append((name, f"{protocol.mse / 1024:,.0f}", sent[1], sent[0]))
+        rows.append((name, f"{math.ceil(protocol.mse / 1024):,}", sent[1], sent[0]))
     return markdown(("protocol", "error ε²/d", "messages of each user", "bytes"), rows)
 
 
