@@ -90,18 +90,20 @@ So are modules. Few programs need all of them, and the command line answers at o
 """
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name, or a module."""
-    if name in _NAMES:
-        found = getattr(importlib.import_module(f"ikos.{_NAMES[name]}"), name)
-        globals()[name] = found
-        return found
-    if name in __all__:
-        return importlib.import_module(f"ikos.{name}")
-    raise AttributeError(
-        f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
-        "ikos.protocols and ikos.vectors"
-    )
+if not TYPE_CHECKING:  # which knows all names from above, and finds slips
+
+    def __getattr__(name: str) -> Any:
+        """Import a name, or a module."""
+        if name in _NAMES:
+            found = getattr(importlib.import_module(f"ikos.{_NAMES[name]}"), name)
+            globals()[name] = found
+            return found
+        if name in __all__:
+            return importlib.import_module(f"ikos.{name}")
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
+            "ikos.protocols and ikos.vectors"
+        )
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.resources
 import subprocess
 import sys
 
@@ -37,3 +38,8 @@ def test_names_are_what_their_modules_say() -> None:
     for name, room in vars(ikos)["_NAMES"].items():
         assert getattr(ikos, name) is getattr(importlib.import_module(f"ikos.{room}"), name)
     assert set(vars(ikos)["_NAMES"]) <= set(ikos.__all__)
+
+
+def test_it_is_typed() -> None:
+    """As type checkers know, that look for this file."""
+    assert (importlib.resources.files("ikos") / "py.typed").is_file()

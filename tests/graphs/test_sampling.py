@@ -583,6 +583,7 @@ def test_an_interruption_at_any_instruction_leaves_a_whole_number_of_batches(
             return trace
 
         before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 asks for it before it begins to trace
         sys.settrace(trace)
         try:
             complete(function, 35)
