@@ -26,6 +26,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number
+from ikos.counts.directed import rational
 
 __all__ = ["bennett_bound", "closed_form_bound", "closed_form_gamma", "hoeffding_bound"]
 
@@ -36,7 +37,7 @@ _ABOVE = 1 + Fraction(1, 1 << 200)
 
 def _rounded_up(value: mpfr) -> float:
     """Return a float that is at least a positive value known to 200 bits, and at most 1."""
-    enlarged = value * mpfr(gmpy2.mpq(_ABOVE))
+    enlarged = value * mpfr(rational(_ABOVE))
     result = float(enlarged)
     if result < enlarged:
         result = math.nextafter(result, math.inf)
@@ -51,10 +52,10 @@ def _checked(
     values = number("k", k, low=2)
     chance = number("gamma", gamma, above=0, high=1)
     return (
-        mpfr(gmpy2.mpq(eps)),
+        mpfr(rational(eps)),
         users,
-        mpfr(gmpy2.mpq(values)),
-        mpfr(gmpy2.mpq(chance)),
+        mpfr(rational(values)),
+        mpfr(rational(chance)),
     )
 
 
@@ -155,9 +156,9 @@ def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int
     others = integer("n", n, low=2) - 1
     values = integer("k", k, low=2)
     with gmpy2.context(precision=_BITS):
-        e = mpfr(gmpy2.mpq(eps))
-        first = 14 * values * gmpy2.log(2 / mpfr(gmpy2.mpq(small))) / (others * e * e)
-        larger = max(first, 27 * values / (others * e)) * mpfr(gmpy2.mpq(_ABOVE))
+        e = mpfr(rational(eps))
+        first = 14 * values * gmpy2.log(2 / mpfr(rational(small))) / (others * e * e)
+        larger = max(first, 27 * values / (others * e)) * mpfr(rational(_ABOVE))
     result = float(larger)
     return math.nextafter(result, math.inf) if result < larger else result
 

@@ -57,6 +57,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from ikos._validation import down, integer, number, quote
+from ikos.counts.directed import rational
 from ikos.randomized_response import GRID, grid_up
 
 __all__ = [
@@ -127,8 +128,8 @@ class _Group:
         with gmpy2.context(precision=_PRECISION):
             # c is rounded down: the divergence at a smaller epsilon is larger.
             with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-                c = gmpy2.exp(mpfr(gmpy2.mpq(epsilon / bits)))
-            flip, keep = mpfr(gmpy2.mpq(g)), mpfr(gmpy2.mpq(1 - g))
+                c = gmpy2.exp(mpfr(rational(epsilon / bits)))
+            flip, keep = mpfr(rational(g)), mpfr(rational(1 - g))
             # Numbers of 54 bits and c below 2^150: within 2^-100 of 0, c is taken smaller.
             tiny = mpfr(2) ** -100
             if flip == keep or keep - c * flip <= -tiny:
@@ -287,7 +288,7 @@ def local_gamma(epsilon: float | Fraction, *, bits: int = 1) -> Fraction:
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     each = integer("bits", bits, low=1)
     with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-        below = gmpy2.exp(mpfr(gmpy2.mpq(eps / each))) + 1
+        below = gmpy2.exp(mpfr(rational(eps / each))) + 1
     return min(Fraction(1), grid_up(2 / Fraction(*map(int, below.as_integer_ratio()))))
 
 
@@ -366,7 +367,7 @@ def binary_response_epsilon(
     if probability == 1 or proved(0.0):
         return 0.0
     with gmpy2.context(precision=_PRECISION):
-        local = each * gmpy2.log(mpfr(gmpy2.mpq(2 / probability - 1)))
+        local = each * gmpy2.log(mpfr(rational(2 / probability - 1)))
     high = math.nextafter(float(local) * (1 + 2.0**-50), math.inf)
     if high > MAX_EPSILON:
         high = MAX_EPSILON

@@ -6,9 +6,19 @@ import math
 from fractions import Fraction
 
 import gmpy2
-from gmpy2 import mpfr
+from gmpy2 import mpfr, mpq
 
-__all__ = ["DOWN", "UP", "exact", "float_down", "float_up", "log2", "log2_e", "rounding"]
+__all__ = [
+    "DOWN",
+    "UP",
+    "exact",
+    "float_down",
+    "float_up",
+    "log2",
+    "log2_e",
+    "rational",
+    "rounding",
+]
 
 PRECISION = 256
 
@@ -28,16 +38,30 @@ def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
     return gmpy2.context(precision=precision, round=direction)
 
 
+def rational(value: Fraction | int) -> mpq:
+    """Return a rational as gmpy2's.
+
+    Nothing of gmpy2 may be given a Fraction: it calls the properties of that, which are Python
+    code, and replaces what is raised there, such as KeyboardInterrupt, by a SystemError.
+
+    Examples
+    --------
+    >>> rational(Fraction(2, 6))
+    mpq(1,3)
+    """
+    return mpq(value.numerator, value.denominator)
+
+
 def exact(value: Fraction | int, direction: int) -> mpfr:
     """Return a rational, rounded once."""
     with rounding(direction):
-        return mpfr(gmpy2.mpq(value))
+        return mpfr(rational(value))
 
 
 def log2(value: Fraction | int, direction: int) -> mpfr:
     """Return log2 of a positive rational: monotone, so that both roundings go the same way."""
     with rounding(direction):
-        return gmpy2.log2(mpfr(gmpy2.mpq(value)))
+        return gmpy2.log2(mpfr(rational(value)))
 
 
 def log2_e(direction: int) -> mpfr:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import gmpy2
-from gmpy2 import mpfr, mpq
+from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
 from ikos.counts import hockey_stick
-from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
+from ikos.counts.directed import DOWN, UP, exact, float_up, rational, rounding
 from ikos.counts.private import (
     MAX_EPSILON,
     MAX_PRECISION,
@@ -209,7 +209,7 @@ def private_remaining(
         best, theorem = (mpfr(level), mpfr(1)), hockey_stick.THEOREM
         whole = hockey_stick.Noise.discrete_laplace(users, rate)
         with rounding(UP):
-            noise = hockey_stick.Noise(users, whole.mean * mpfr(mpq(shape)))
+            noise = hockey_stick.Noise(users, whole.mean * mpfr(rational(shape)))
         for graph in share_graphs(m, shuffler, clear_share):
             moments = hockey_stick.divergences(q, graph, noise)
             relative, reached = hockey_stick.least_relative(moments, level, allowed)
@@ -217,7 +217,7 @@ def private_remaining(
                 way = (level + 2 * gmpy2.log1p(relative), reached)
             best = min(best, way, key=lambda way: _preference(way, allowed))
     epsilon, reached = best
-    if reached > allowed:
+    if reached > rational(allowed):
         if reached >= 1:
             raise ValueError(
                 f"total must be larger for anything to be proved with {users} honest users who "

@@ -31,7 +31,7 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import integer, number, quote
-from ikos.counts.directed import DOWN, PRECISION, UP, exact, float_up, rounding
+from ikos.counts.directed import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 
 __all__ = ["short_noise_epsilon"]
 
@@ -124,7 +124,7 @@ def _log_weight(x: mpq, shape: Fraction, direction: int) -> mpfr:
     For an integer x <= 32 from the product; beyond from the value at 32, by two differences of
     ln Gamma at arguments where it rises.
     """
-    r = mpq(shape)
+    r = rational(shape)
     product = _weight(min(int(x), _FINE), r)
     if x <= _FINE:
         with rounding(direction):

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer
 from ikos.confidence import clopper_pearson, mean_interval
-from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
+from ikos.counts.directed import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_law import MAX_LAW_USERS, Enclosure, check_exponents
 from ikos.graphs.components import counted
@@ -122,7 +122,7 @@ class PlantedTally:
     def estimated(self) -> mpfr:
         """The same, without underflow."""
         with rounding(UP):
-            return self.expected.high * gmpy2.mpq(self._total() / self.trials)
+            return self.expected.high * rational(self._total() / self.trials)
 
     @property
     def standard_error(self) -> float:

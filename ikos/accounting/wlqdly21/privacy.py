@@ -11,6 +11,7 @@ from gmpy2 import mpfr
 from ikos._validation import floating, number
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
 from ikos.accounting.shuffled_response import response_gamma
+from ikos.counts.directed import rational
 from ikos.randomized_response import grid_up
 
 __all__ = [
@@ -31,7 +32,7 @@ _CLONES_MAX = 60
 def exp_down(epsilon: Fraction) -> Fraction:
     """Return a rational that is at most e^epsilon, to 256 bits."""
     with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-        below = gmpy2.exp(mpfr(gmpy2.mpq(epsilon)))
+        below = gmpy2.exp(mpfr(rational(epsilon)))
         return Fraction(*map(int, below.as_integer_ratio()))
 
 
