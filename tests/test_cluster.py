@@ -33,6 +33,7 @@ from ikos.modular import Zq
 from ikos.randomness import SecureRandom
 from ikos.summation import everybody
 from ikos.summation.mixing import Setting
+from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
 from ikos.work import Interrupted
 
@@ -271,6 +272,14 @@ def test_parts_say_themselves_where_they_are(cluster):
     column = Column([Part([1] * 500), Part([1] * 499 + [-1])])
     with pytest.raises(ValueError, match=r"^x\[499\] must be in \[0, q\) for q = 100, got -1$"):
         SecureSum(N, 100, messages=2).run(column, cluster=cluster)
+
+
+@pytest.mark.slow
+def test_a_bad_row_of_a_table_is_named_with_its_file(cluster, tmp_path):
+    (tmp_path / "a.csv").write_text("age\n1\n9\n3\n")
+    protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4)
+    with pytest.raises(ValueError, match=r"a\.csv': row 2 must be in \[0, 4\], got 9\.0$"):
+        protocol.run(open_column(tmp_path / "a.csv", "age"), cluster=cluster)
 
 
 @pytest.mark.parametrize("given", [np.arange(N - 1), da.arange(N + 1, chunks=90), iter(())])

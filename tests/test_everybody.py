@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 import tracemalloc
@@ -230,7 +231,12 @@ def test_too_few_and_too_many_users_are_refused(size: int) -> None:
     [
         (lambda: iter([["a"] * N]), TypeError, "x must hold real numbers"),
         (lambda: iter([np.zeros((N, 1))]), ValueError, "x must be one-dimensional"),
-        (lambda: iter(VALUES.tolist()), ValueError, r"x must be one-dimensional, got shape \(\)"),
+        (lambda: iter([1, 2, 3]), TypeError, r"\(arrays\) of values, got one that yields 1$"),
+        (lambda: (v for v in VALUES), TypeError, "x must be an iterator of blocks .* yields"),
+        (lambda: iter(["ab"]), TypeError, "got one that yields 'ab'"),
+        (lambda: iter([None]), TypeError, "got one that yields None"),
+        (lambda: iter([np.array(1.0)]), TypeError, r"got one that yields array\(1\.\)"),
+        (lambda: iter([(v for v in VALUES)]), TypeError, "got one that yields <generator object"),
         (lambda: np.zeros((N, 1)), ValueError, r"x must be one-dimensional, got shape \(1000, 1\)"),
         (lambda: 5, ValueError, "x must be one-dimensional"),
         (lambda: np.ma.masked_less(VALUES, 0), ValueError, "x must not hold masked values"),
@@ -363,3 +369,29 @@ def test_a_column_of_a_table_is_read_block_by_block(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
     protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4, integers=True)
     assert protocol.run(open_column(tmp_path / "a.csv", "age")).users == 3
+
+
+@pytest.mark.parametrize(
+    ("bad", "integers", "said"),
+    [
+        ("9", False, "row 2 must be in [0, 4], got 9.0"),
+        ("2.5", True, "row 2 must be an integer with integers=True, got 2.5"),
+    ],
+)
+def test_a_bad_row_of_a_table_is_named_with_its_file(
+    tmp_path: Path, bad: str, integers: bool, said: str
+) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
+    (tmp_path / "b.csv").write_text(f"age\n1\n{bad}\n3\n")
+    protocol = PrivateSum(6, 1, 0.5, lower=0, upper=4, integers=integers)
+    column = open_column(tmp_path, "age")
+    where = str(tmp_path / "b.csv")
+    for steps in (protocol.run, protocol.randomize):
+        with pytest.raises(ValueError, match=re.escape(f"{where!r}: {said}")):
+            steps(column)
+
+
+def test_too_few_rows_of_a_table_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
+    with pytest.raises(ValueError, match="x must hold n = 4 users' values, got 3"):
+        PrivateSum(4, 1, 0.5, lower=0, upper=4).run(open_column(tmp_path / "a.csv", "age"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ikos._validation import quote
 from ikos.cluster.roles import Checked, Desk
 from ikos.randomness import RandomSource
-from ikos.summation.everybody import USERS, Clients, checked_blocks, iterator_or_array
+from ikos.summation.everybody import USERS, Clients, checked_blocks, iterator_or_array, located
 
 __all__ = ["block_tasks"]
 
@@ -50,7 +50,8 @@ def block_tasks(
     if hasattr(x, "__dask_graph__"):
         return _collection(client, x, Desk(clients, encoding, sharing, _STRIDE))
     if hasattr(x, "parts"):
-        return _sent(client, Desk(clients, encoding, sharing, _STRIDE), map(_movable, x.parts))
+        parts = map(_movable, located(clients, x).parts)
+        return _sent(client, Desk(clients, encoding, sharing, _STRIDE), parts)
     given = iterator_or_array(clients, x)
     span = SPAN
     if isinstance(given, np.ndarray):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +31,7 @@ __all__ = [
     "encoded_blocks",
     "gathered",
     "iterator_or_array",
+    "located",
 ]
 
 USERS = 1 << 18
@@ -83,6 +86,11 @@ def checked_blocks(
     first, lacking = 0, USERS
     kept: list[NDArray[Any]] = []
     for some in x:
+        if _is_one(some):
+            raise TypeError(
+                "x must be an iterator of blocks (arrays) of values, got one that yields "
+                f"{quote(some)}"
+            )
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.size
         if first > clients.n:  # before more of them are read, perhaps without end
@@ -98,6 +106,37 @@ def checked_blocks(
         yield np.concatenate(kept)
 
 
+def _is_one(some: Any) -> bool:
+    """Whether it is one value, or nothing, where there should be a block of them."""
+    if hasattr(some, "__array__"):
+        return np.ndim(some) == 0
+    return isinstance(some, str | bytes) or not hasattr(some, "__len__")
+
+
+@dataclass(frozen=True)
+class _Located:
+    """Names the file and the row of a value that clients refuse. It can be pickled."""
+
+    clients: Clients
+
+    def __call__(self, values: NDArray[Any], where: str, before: int) -> NDArray[Any]:
+        """Return a block of a table as it is, looked at where it is read."""
+        try:
+            self.clients.checked(values, before)
+        except ValueError as error:
+            found = re.match(r"x\[(\d+)\] ", message := str(error))
+            if found is None:
+                raise
+            row = int(found[1]) + 1
+            raise ValueError(f"{where}: row {row} {message[found.end() :]}") from None
+        return values
+
+
+def located(clients: Clients, x: Any) -> Any:
+    """Return a column of tables so that what clients refuse is named by its file and row."""
+    return x.seen(_Located(clients)) if hasattr(x, "seen") else x
+
+
 def iterator_or_array(clients: Clients, x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
     """Return values as an iterator, or as an array of which parts are still to be looked at."""
     if hasattr(x, "__dask_graph__"):
@@ -105,7 +144,7 @@ def iterator_or_array(clients: Clients, x: Values) -> NDArray[Any] | Iterator[Ar
     if isinstance(x, Iterator):
         return x
     if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
-        found: Iterator[ArrayLike] = x.blocks()
+        found: Iterator[ArrayLike] = located(clients, x).blocks()
         return found
     if isinstance(x, np.ndarray) and x.ndim == 1:
         return x
