@@ -7,7 +7,7 @@ function does not name go to `PrivateSum` (``shuffler``, ``min_honest``, ...).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -290,6 +290,8 @@ def histogram(
 
     Raises
     ------
+    TypeError
+        If the categories are no sequence (a set has no order), or text.
     ValueError
         If a value is not among the categories, or these are empty or repeat.
 
@@ -302,7 +304,11 @@ def histogram(
     {'yes': True, 'no': True, 'unknown': True}
     """
     values = _vector(x)
-    labels = list(categories)
+    given: object = categories
+    if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
+        kind = type(given).__name__
+        raise TypeError(f"categories must be a sequence of categories, got {kind} {quote(given)}")
+    labels = list(given)
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"categories must be distinct and not empty, got {quote(labels)}")
     # One cell for each user, whatever equals what: comparing whole arrays with each label would

@@ -173,6 +173,14 @@ def test_budgets_are_never_rounded_down() -> None:
         ),
         (lambda o: statistics.histogram(["a"] * 50, ["a", "a"], **o), ValueError, "distinct"),
         (lambda o: statistics.histogram(["a"] * 50, [], **o), ValueError, "categories must be"),
+        *(
+            (
+                lambda o, given=given: statistics.histogram(["a"] * 50, given, **o),
+                TypeError,
+                "categories must be a sequence of categories, got ",
+            )
+            for given in ("abc", {"a", "b"}, {"a": 1}, 5)
+        ),
         (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),
         (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "got 2.0"),
         (lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o), TypeError, "real num"),

@@ -73,6 +73,33 @@ def test_histograms_count() -> None:
     assert "colour: red" in str(result)
 
 
+class Frame:
+    """As a data frame: no mapping, and neither true nor false."""
+
+    def __init__(self, columns: dict[Any, Any]) -> None:
+        self.columns = columns
+
+    def keys(self) -> Any:
+        return iter(self.columns)
+
+    def __getitem__(self, name: str) -> Any:
+        return np.array(self.columns[name])
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value is ambiguous")
+
+
+def test_columns_may_come_as_a_data_frame() -> None:
+    columns, categories = {"a": ["x", "y"] * 50, "b": [1, 1] * 50}, {"b": [1, 2], "a": ["x", "y"]}
+    one, other = (
+        histograms(given, categories, **BUDGET, rng=DeterministicRandom(0))
+        for given in (columns, Frame(columns))
+    )
+    assert one.estimates() == other.estimates()
+    with pytest.raises(ValueError, match=r"names of the columns \['a'\], got \['b'\]"):
+        histograms(Frame({"a": ["x"]}), {"b": ["x"]}, **BUDGET)
+
+
 def test_histograms_move_by_two_in_each_column() -> None:
     result = histograms(
         {"a": [1, 2] * 50, "b": [1, 2] * 50}, {"a": [1, 2], "b": [1, 2, 3]}, **BUDGET
@@ -117,6 +144,15 @@ def test_labels_are_compared_as_python_objects() -> None:
 def test_histograms_that_are_refused(columns: Any, categories: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         histograms(columns, categories, **BUDGET)
+
+
+@pytest.mark.parametrize("given", [[1], "a", np.ones(2), None, {"a"}], ids=str)
+def test_what_maps_nothing_is_refused(given: Any) -> None:
+    kind = type(given).__name__
+    with pytest.raises(TypeError, match=f"columns must map names to values, got {kind} "):
+        histograms(given, {"a": [1]}, **BUDGET)
+    with pytest.raises(TypeError, match=f"categories must map names to categories, got {kind} "):
+        histograms({"a": [1]}, given, **BUDGET)
 
 
 @pytest.mark.parametrize(

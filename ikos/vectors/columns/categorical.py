@@ -94,7 +94,8 @@ def histograms(
     Parameters
     ----------
     columns : mapping
-        Name to everybody's values, (n,) array_like each, in the same order of users.
+        Name to everybody's values, (n,) array_like each, in the same order of users: also a data
+        frame, or whatever else has ``keys()`` and is indexed by them.
     categories : mapping
         Name to the categories: public and distinct, fixed without looking at the data. The same
         names as of ``columns``.
@@ -108,7 +109,8 @@ def histograms(
     Raises
     ------
     TypeError
-        If categories are no sequence (a set has no order), text, or not hashable.
+        If ``columns`` or ``categories`` is no mapping, or categories are no sequence (a set has no
+        order), text, or not hashable.
     ValueError
         If a value is not among its categories, these are empty or repeat, or names or lengths
         differ.
@@ -123,14 +125,15 @@ def histograms(
     >>> bool(abs(counts["vote"]["yes"] - 4000) < 200), bool(abs(counts["age"][3]) < 200)
     (True, True)
     """
-    if not columns or columns.keys() != categories.keys():
+    names = _names("columns", columns, "values")
+    given = _names("categories", categories, "categories")
+    if not names or set(names) != set(given):
         raise ValueError(
-            f"categories must have the names of the columns {quote(list(columns))}, got "
-            f"{quote(list(categories))}"
+            f"categories must have the names of the columns {quote(names)}, got {quote(given)}"
         )
-    labels = {name: _labels(name, categories[name]) for name in columns}
-    domain = Categories([len(given) for given in labels.values()])
-    cells = {name: _cells(name, columns[name], labels[name]) for name in columns}
+    labels = {name: _labels(name, categories[name]) for name in names}
+    domain = Categories([len(own) for own in labels.values()])
+    cells = {name: _cells(name, columns[name], labels[name]) for name in names}
     users = next(iter(cells.values())).size
     for name, cell in cells.items():
         if cell.size != users:
@@ -142,6 +145,14 @@ def histograms(
         x[np.arange(users), run.start + cell] = 1
     private = PrivateVectorSum(users, domain, epsilon, delta, **options).run(x, rng)
     return Histograms(labels, private)
+
+
+def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
+    """Return the keys of a mapping, or of what is used as one, such as a data frame."""
+    if not (callable(getattr(given, "keys", None)) and hasattr(given, "__getitem__")):
+        kind = type(given).__name__
+        raise TypeError(f"{parameter} must map names to {what}, got {kind} {quote(given)}")
+    return list(given.keys())
 
 
 def _labels(name: Hashable, given: object) -> tuple[Hashable, ...]:
