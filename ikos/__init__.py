@@ -2,8 +2,8 @@
 
 Many users each hold a number. Each splits it into random shares that add up to it modulo q,
 shufflers mix everybody's shares, and an analyzer adds them up and learns the sum. With noise
-shares that add up to exactly discrete Laplace noise, the sum is differentially private and nobody
-is trusted to add the noise.
+shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
+single party is trusted to add the noise.
 
 - `message_count`, `security_level`, `private_message_count`: how many messages are enough.
 - `SecureSum`, `PrivateSum`: run the protocols.

@@ -357,14 +357,18 @@ class TestGuarantee:
             return SecureSum(1000, 2**16, **options).guarantee.conditions[:2]
 
         everybody = "while at least 1,000 of 1,000 users are honest and present"
-        some = "while at least 900 of 1,000 users are honest and present"
+        some = (
+            "while at least 900 of 1,000 users are honest and present, and who is missing does not "
+            "depend on shares or noise"
+        )
         assert first() == (everybody, "while no shuffler colludes with the analyzer")
         assert first(min_honest=900, corrupt_shufflers=2) == (
             some, "while at most 2 of the shufflers collude with the analyzer"
         )  # fmt: skip
-        assert first(shuffler="single") == (
-            everybody, "while the shuffler does not collude with the analyzer"
-        )  # fmt: skip
+        apart = "while the shuffler does not collude with the analyzer"
+        assert first(shuffler="single") == (everybody, apart)
+        everything = f"{apart}, nor itself add up a user's shares, all of which it has"
+        assert first(shuffler="single", clear_share=False) == (everybody, everything)
 
     def test_of_too_few_messages_is_none(self) -> None:
         guarantee = SecureSum(1000, 2**32, messages=3).guarantee

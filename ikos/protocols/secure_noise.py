@@ -25,6 +25,7 @@ from ikos.results import ONE_REPORT, Cost
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation import SecureSum
+from ikos.summation.secure_sum import alone
 
 __all__ = ["Modular", "NoiseOverSecureSum", "hiding"]
 
@@ -178,7 +179,7 @@ class NoiseOverSecureSum(Baseline):
     @property
     def _conditions(self) -> tuple[str, ...]:
         if self.secure_sum.shuffler == "single":
-            shufflers = "while the shuffler does not collude with the analyzer"
+            shufflers = alone(self.secure_sum.clear_share)
         else:
             shufflers = "while no shuffler colludes with the analyzer"
         return (

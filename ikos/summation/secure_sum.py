@@ -26,7 +26,7 @@ from ikos.summation.everybody import Engine, Values, add_up, gathered
 from ikos.summation.mixing import Setting, mixed_sum
 from ikos.work import Progress
 
-__all__ = ["PSEUDORANDOM", "SecureGuarantee", "SecureSum", "collusion", "digest"]
+__all__ = ["PSEUDORANDOM", "SecureGuarantee", "SecureSum", "alone", "collusion", "digest"]
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
@@ -48,6 +48,20 @@ def digest(parameters: dict[str, object]) -> str:
     """Return the SHA-256 of parameters, for parties to compare: equal if and only if they are."""
     canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def alone(clear_share: bool) -> str:
+    """Return the condition on a single shuffler, who has all shares of each user but a clear one.
+
+    Examples
+    --------
+    >>> alone(clear_share=True)
+    'while the shuffler does not collude with the analyzer'
+    """
+    text = "while the shuffler does not collude with the analyzer"
+    if clear_share:
+        return text
+    return f"{text}, nor itself add up a user's shares, all of which it has"
 
 
 @dataclass(frozen=True)
@@ -253,7 +267,7 @@ class SecureSum:
     def trust(self) -> tuple[str, str]:
         """Who must be honest."""
         if self.shuffler == "single":
-            shufflers = "while the shuffler does not collude with the analyzer"
+            shufflers = alone(self.clear_share)
         else:
             shufflers = collusion(self.corrupt_shufflers)
         return present(self.min_honest, self.n), shufflers

@@ -83,7 +83,9 @@ class Encoding:
         """Refuse vectors that break a promise, as far as it shows; the domain was checked before.
 
         That values are integers shows for each user. A promised sensitivity is about all vectors
-        that a user might have: that two of the users' own differ by more refutes it.
+        that a user might have: that two of the users' own differ by more refutes it. In linf norm
+        all pairs are compared; in others with the first alone, so that some may be twice as far
+        apart.
         """
         for part in blocks(values.shape[0], max(1, _BLOCK // values.shape[1])):
             rows = values[part].astype(np.float64)
@@ -96,6 +98,21 @@ class Encoding:
                 )
             if self.promised:
                 self._close(np.abs(rows - values[0].astype(np.float64)), part.start)
+        if self.promised and self.promise is not None and self.promise.linf is not None:
+            self._within(values)
+
+    def _within(self, values: NDArray[Any]) -> None:
+        """Refuse any two vectors that have a coordinate further apart than was promised."""
+        assert self.promise is not None
+        assert self.promise.linf is not None
+        low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
+        if (high - low > float(self.promise.linf) * (1 + 4 * TOLERANCE)).any():
+            j = int(np.argmax(high - low))
+            first, second = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
+            raise ValueError(
+                f"x[{first}] must differ from x[{second}] by at most {float(self.promise.linf):g} "
+                f"in linf, as promised, got {float(high[j] - low[j]):g}"
+            )
 
     def _close(self, apart: NDArray[np.float64], first: int) -> None:
         assert self.promise is not None

@@ -23,7 +23,7 @@ from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, present
 from ikos.shuffling import View
-from ikos.summation.secure_sum import digest
+from ikos.summation.secure_sum import PSEUDORANDOM, alone, collusion, digest
 from ikos.vectors.domains import Domain
 from ikos.vectors.encoding import Encoding, encoding_of, settled
 from ikos.vectors.hidden_noise import MAX_RELEASES, HiddenNoise, Hiding, reports
@@ -296,7 +296,9 @@ class PrivateVectorSum(VectorBaseline):
         """What is guaranteed to each user, for one run or all ``releases`` of them together."""
         delta, corrupt = self.layout.delta, self.secure_sum.corrupt_shufflers
         assert delta is not None
-        shufflers = "while no shuffler colludes with the analyzer"
+        shufflers = collusion(0)
+        if self.secure_sum.shuffler == "single":
+            shufflers = alone(self.secure_sum.clear_share)
         if corrupt:
             shufflers = (
                 f"while at most {corrupt} of the shufflers of each sum collude with the analyzer"
@@ -305,7 +307,7 @@ class PrivateVectorSum(VectorBaseline):
             present(self.min_honest, self.n),
             shufflers,
             reports(self.releases),
-            "the number of users is public; shares are pseudorandom (AES-256)",
+            PSEUDORANDOM,
         )
         if self.encoding.promised:
             conditions = (

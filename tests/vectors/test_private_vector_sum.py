@@ -538,6 +538,16 @@ def test_promises_that_the_data_break_are_refused() -> None:
             use([*kept[:2], [0, 1, 1, 1]])
 
 
+def test_in_linf_norm_all_pairs_are_compared() -> None:
+    """Both are within the promise of the first vector, and not of each other."""
+    protocol = PrivateVectorSum(3, Box(2, -1, 1), 1, 1e-3, sensitivity=Sensitivity(linf=1))
+    said = r"x\[2\] must differ from x\[1\] by at most 1 in linf, as promised, got 1.5$"
+    for use in (protocol.run, protocol.randomize):
+        use([[0, 0], [0.5, 0.5], [-0.5, 0.5]])
+        with pytest.raises(ValueError, match=said):
+            use([[0, 0], [0.5, 0.75], [0.5, -0.75]])
+
+
 def test_rounded_vectors_of_promised_sensitivity_stay_within_the_shift() -> None:
     """Every rounding of two vectors one unit apart in l1, three steps to a unit."""
     protocol = PrivateVectorSum(
