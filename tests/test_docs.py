@@ -19,6 +19,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import ikos
+from ikos.results import at_least
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
@@ -191,3 +194,12 @@ def test_console_blocks_name_commands_and_options_that_exist(page: Path) -> None
                 command = command.commands[words[2]]
             known = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in words[2:] if word.startswith("--")} <= known, line
+
+
+def test_the_error_that_the_readme_shows_is_the_one_of_its_protocol() -> None:
+    """The rest of what it shows there is random."""
+    protocol = ikos.PrivateSum(100_000, epsilon=1, delta=1e-10, lower=0, upper=100)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"\nerror     {at_least(protocol.mse**0.5, 4)} (sum, root mean square" in readme
+    cost = protocol.cost()
+    assert f"{protocol.messages.total} messages of {cost.bits_per_message} bits" in readme
