@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ikos.results import Printed, at_least, hundredths
+from ikos.results import Printed, at_least, at_most, hundredths
 
 __all__ = ["SHUFFLERS", "MessageCount", "Users"]
 
@@ -72,8 +72,10 @@ class MessageCount(Printed):
         clear = " + 1 clear" if self.clear else ""
         messages = f"{self.shuffled} shuffled{clear} messages"
         if self.delta is not None and self.delta < 1:
-            delta, noise = at_least(self.delta, 3), f"{self.noise_epsilon:.6g}"
-            return f"{messages}; delta = {delta}, noise_epsilon = {noise} ({self.analysis})"
+            assert self.noise_epsilon is not None
+            delta, noise = at_least(self.delta, 3), at_most(self.noise_epsilon, 6)
+            proved = f"delta = {delta}, noise_epsilon = {noise}"
+            return f"{messages}; {proved} (analysis: {self.analysis})"
         if self.analysis is None or self.delta is not None:
             return f"{messages}; nothing is proved"
-        return f"{messages}; sigma = {hundredths(self.sigma)} bits ({self.analysis})"
+        return f"{messages}; sigma = {hundredths(self.sigma)} bits (analysis: {self.analysis})"

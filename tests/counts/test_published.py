@@ -331,10 +331,12 @@ def test_one_user_is_refused_with_a_reason(name: str, reason: str) -> None:
 def test_names_and_printed_form() -> None:
     assert ANALYSES == ("exact", "balle2020", "ghazi2020", "ishai2006")
     assert str(message_count(10**6, 2**64, 80)) == (
-        "13 shuffled + 1 clear messages; sigma = 88.08 bits (exact)"
+        "13 shuffled + 1 clear messages; sigma = 88.08 bits (analysis: exact)"
     )
     assert str(message_count(10**6, 2**64, 80, analysis="balle2020")) == (
-        "14 shuffled + 1 clear messages; sigma = 88.17 bits (balle2020)"
+        "14 shuffled + 1 clear messages; sigma = 88.17 bits (analysis: balle2020)"
     )
+    left = MessageCount(5, 1, 88.0, "exact", "a theorem", 1e-12, 0.99999988)
+    assert str(left).endswith("; delta = 1e-12, noise_epsilon = 0.999999 (analysis: exact)")
     nothing = MessageCount(2, 0, 0.0, None, "nothing")
     assert "nothing is proved" in str(nothing)
