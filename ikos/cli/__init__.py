@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -28,9 +31,14 @@ def main() -> NoReturn:
         # where it is ignored, in the background of a shell, it stays so
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, end_at_once)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _dropped
     from ikos.cli.program import commands, execute
 
-    execute(commands, "ikos")
+    try:
+        execute(commands, "ikos")
+    except KeyboardInterrupt:  # in the midst of what is said about another one
+        end_at_once()
 
 
 def end_at_once(*_: object) -> NoReturn:
@@ -38,6 +46,30 @@ def end_at_once(*_: object) -> NoReturn:
     with suppress(OSError):
         os.write(2, b"ikos: error: interrupted\n")
     os._exit(130)
+
+
+_SOON = 0.01  # seconds in which the callback that dropped an interrupt has surely returned
+
+
+def _dropped(unraisable: Any) -> None:
+    """Let an interrupt that Python drops come again, a moment later.
+
+    It drops what is raised in a callback of its own, such as that of a lock of an import; the
+    program would go on as if nobody had pressed Ctrl-C.
+    """
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    threading.Thread(target=_interrupt_again, daemon=True).start()
+
+
+def _interrupt_again() -> None:
+    time.sleep(_SOON)
+    main_thread = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main_thread is not None:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 def __getattr__(name: str) -> Any:

@@ -260,8 +260,12 @@ def _take_interrupts() -> None:
 
 def leave_interrupts() -> None:
     """Let nothing interrupt the program any more: it is about to say its last, and to end."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while threading.current_thread() is threading.main_thread():
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            return
+        except KeyboardInterrupt:  # one that came just before, which this call raises
+            continue
 
 
 def problem(error: BaseException) -> str:

@@ -151,7 +151,10 @@ def execute(command: click.Command, name: str) -> NoReturn:
         path = context.command_path if context is not None else name
         _fail(path, one_line(error), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as stop:
-        leave_interrupts()
+        try:
+            leave_interrupts()
+        except KeyboardInterrupt:  # another one, which came just before
+            leave_interrupts()
         said = getattr(stop, "said", None)
         if said is None:
             _fail(name, "interrupted", 130)

@@ -15,6 +15,8 @@ from command_lines import BOUNDS, COUNT, POSIX, PROGRAM, program
 
 import ikos
 from ikos import PrivateSum
+from ikos.cli import main
+from ikos.cli.errors import leave_interrupts
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 GRAPHS = ("graphs", "--users", "10", "--messages", "2", "--trials", "10", "--planted", "0")
@@ -111,13 +113,21 @@ class TestStreams:
 
 
 INTERRUPTER = """
-import os, signal, sys
+import os, signal, sys, time
+
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
 
 class Interrupter:
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name == os.environ["INTERRUPTED_AT"]:
-            os.kill(os.getpid(), signal.SIGINT)
+            if os.environ["DROPPED"]:
+                Dropped()
+                time.sleep(10)  # in which it comes again
+            else:
+                os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupter)
 """
@@ -133,8 +143,9 @@ class TestInterrupted:
         (site / "sitecustomize.py").write_text(INTERRUPTER)
         path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
 
-        def interrupted(module, *words, **options):
+        def interrupted(module, *words, dropped=False, **options):
             environment = {**os.environ, "PYTHONPATH": path, "INTERRUPTED_AT": module}
+            environment["DROPPED"] = "yes" if dropped else ""
             return program(*words, env=environment, cwd=tmp_path, **options)
 
         return interrupted
@@ -161,6 +172,13 @@ class TestInterrupted:
     )
     def test_while_it_is_imported(self, interrupted, module, words):
         done = interrupted(module, *words)
+        said = "ikos: error: interrupted\n"
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
+
+    @pytest.mark.parametrize("module", ["numpy", "ikos.cli.release", "ikos.tables"])
+    def test_where_python_drops_it(self, interrupted, module):
+        """As in the callback of a lock of an import: it comes again, and no result does."""
+        done = interrupted(module, "sum", "t.csv", *BOUNDS, dropped=True)
         said = "ikos: error: interrupted\n"
         assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
 
@@ -200,6 +218,53 @@ def test_interrupted_run(run, people, monkeypatch):
     assert run("sum", people, "--column", "age", *bounds, status=130).err == (
         "ikos sum: interrupted after reading all 1,000 rows; nothing was released\n"
     )
+
+
+class TestInterruptedAgain:
+    """A second Ctrl-C, before the program has come to ignore it."""
+
+    @pytest.fixture
+    def again(self, people, monkeypatch):
+        """Let a function raise KeyboardInterrupt so often, in a sum that one ended."""
+
+        def interrupt(*args, **kwargs):
+            raise KeyboardInterrupt
+
+        def again(where, real, times):
+            left = [True] * times
+
+            def interrupted(*arguments):
+                if left and arguments in ((), (signal.SIGINT, signal.SIG_IGN)):
+                    left.pop()
+                    raise KeyboardInterrupt
+                return real(*arguments)
+
+            monkeypatch.setattr(PrivateSum, "run", interrupt)
+            monkeypatch.setattr(where, interrupted)
+            bounds = ("--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
+            return ("sum", people, "--column", "age", *bounds)
+
+        return again
+
+    @pytest.mark.parametrize(
+        ("where", "real", "times"),
+        [
+            ("signal.signal", signal.signal, 1),
+            ("signal.signal", signal.signal, 3),
+            ("ikos.cli.program.leave_interrupts", leave_interrupts, 1),
+        ],
+    )
+    def test_the_same_is_said(self, again, run, where, real, times):
+        words = again(where, real, times)
+        said = "ikos sum: interrupted after reading all 1,000 rows; nothing was released\n"
+        assert run(*words, status=130).err == said
+
+    def test_and_again(self, again, monkeypatch):
+        words = again("ikos.cli.program.leave_interrupts", leave_interrupts, 2)
+        monkeypatch.setattr("ikos.cli.end_at_once", lambda: sys.exit(130))
+        monkeypatch.setattr(sys, "argv", ["ikos", *map(str, words)])
+        with pytest.raises(SystemExit, match="130"):
+            main()
 
 
 @POSIX
