@@ -84,6 +84,7 @@ def test_the_same_run_writes_the_same_bytes(program, quick, tmp_path):
         assert (tmp_path / name).read_bytes() == (quick / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_the_table_of_the_secure_sum(quick):
     rows = table(quick, "message-counts.csv")
     keys = {(row["sigma"], row["log2_q"], row["n"]) for row in rows}
@@ -103,6 +104,7 @@ def test_the_table_of_the_secure_sum(quick):
             assert float(row["sigma_proved"]) == count.sigma >= sigma
 
 
+@pytest.mark.slow
 def test_the_markdown_says_the_same(quick):
     rows = table(quick, "message-counts.csv")
     text = (quick / "message-counts.md").read_text(encoding="utf-8")
@@ -131,6 +133,7 @@ def test_the_markdown_says_the_same(quick):
             assert line[name].replace(",", "") == total
 
 
+@pytest.mark.slow
 def test_the_table_of_the_private_sum(quick):
     rows = table(quick, "private-message-counts.csv")
     assert len(rows) == 5 * 5
@@ -161,6 +164,7 @@ def test_the_table_of_the_private_sum(quick):
     assert exact == [7, 6, 6, 6, 8]
 
 
+@pytest.mark.slow
 def test_the_experiments(program, quick):
     rows = table(quick, "attack-advantage.csv")
     assert [(int(r["n"]), int(r["q"]), int(r["m"])) for r in rows] == [
@@ -277,6 +281,7 @@ def test_nothing_in_the_library_imports_the_analysis():
             assert not any(name.split(".")[0] == "analysis" for name in names), path
 
 
+@pytest.mark.slow
 def test_the_documentations_tables_are_the_programs(quick):
     for name in ("message-counts.md", "private-message-counts.md"):
         shown = (ROOT / "docs" / "figures" / name).read_text(encoding="utf-8")

@@ -256,6 +256,7 @@ def test_the_table_of_the_law(figures, quick):
             assert float(row[name]) <= float(line[column]) < float(row[name]) * 1.001
 
 
+@pytest.mark.slow
 def test_the_table_of_the_bounds(quick):
     rows = table(quick, "component-bounds")
     assert [(row["bound"], row["shuffler"], row["clear"]) for row in rows[::2]] == [
@@ -352,6 +353,7 @@ def test_interrupted_while_writing(figures, refused, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_documentations_table_of_the_law_is_the_programs(quick):
     shown = (ROOT / "docs" / "figures" / "component-law.md").read_text(encoding="utf-8")
     made = (quick / "component-law.md").read_text(encoding="utf-8")

@@ -150,6 +150,7 @@ def test_files(made):
     assert all(str(folder / name) in output for name in names)
 
 
+@pytest.mark.slow
 def test_points(made):
     with (made[0] / "wlqdly21-errors.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -167,6 +168,7 @@ def test_points(made):
     assert all(float(row["tve"]) <= math.log(2 * int(row["s"])) + 1e-9 for row in rows)
 
 
+@pytest.mark.slow
 def test_tables(made):
     text = (made[0] / "wlqdly21.md").read_text(encoding="utf-8")
     for heading in ("means over the budgets", "exact mean squared error", "After shuffling"):

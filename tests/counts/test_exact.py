@@ -364,6 +364,7 @@ def check_ranges(q: int, share: ShareGraph, top: int) -> None:
         exact.LONGEST_RECURSION = longest
 
 
+@pytest.mark.slow
 @EVERY_SETTING
 def test_a_range_across_the_longest_recursion(shuffler: str, clear: bool) -> None:
     share = graph(3, shuffler, clear)
