@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gzip
 import os
 import re
 import sys
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos.tables import csv, read_column
+from ikos.tables import csv, open_column, read_column
 
 ADULT = Path(__file__).parents[1] / ".." / "shared" / "data" / "adult.data"
 
@@ -211,18 +212,26 @@ class TestCsv:
         with pytest.raises(TypeError, match="header must be True or False"):
             read_column(write("1\n"), 1, header=0)
         with pytest.raises(TypeError, match="delimiter must be a string"):
-            read_column(write("1\n"), 1, header=False, delimiter=None)
+            read_column(write("1\n"), 1, header=False, delimiter=1)
+        for path, what in ((None, "NoneType None"), (3, "int 3"), (b"t.csv", "bytes b't.csv'")):
+            with pytest.raises(TypeError, match=f"path must be a string or a path, got {what}$"):
+                open_column(path, "a")
 
     @pytest.mark.parametrize(
         ("content", "where"),
         [
             (b"a\n1\n\xff\n", "line 3 has the byte 0xff"),
             (b"b,a\nx,1\ncaf\xe9,2\n", "line 3 has the byte 0xe9"),
-            ("a\n1\n".encode("utf-16"), "NUL byte"),
-            (b"\xff\xfea\n", "line 1 has the byte 0xff"),
+            ("a\n1\n".encode("utf-16"), "is UTF-16, not UTF-8 text: convert it"),
+            (b"\xfe\xff" + "a\n1\n".encode("utf-16-be"), "is UTF-16"),
+            (b"\xff\xfea\n", "is UTF-16"),
+            ("a\n1\n".encode("utf-16-le"), "line 1 has a NUL byte"),
+            (b"\xffa\n", "line 1 has the byte 0xff"),
             (b"a\n1\n2\x00\n", "line 3 has a NUL byte"),
             (b"b,a\nx\x00,1\n", "line 2 has a NUL byte"),
-            (b"\x1f\x8b\x08\n\x01", "line 1 has the byte 0x8b"),
+            (gzip.compress(b"a\n1\n"), "is compressed by gzip: unpack it, or read it from a pipe"),
+            (b"\x1f\x8b\x08\n\x01", "is compressed by gzip"),
+            (b"\x1fa\n1\n\xff", "line 3 has the byte 0xff"),
         ],
     )
     def test_what_is_not_text(self, write, content, where):
@@ -390,7 +399,10 @@ class TestParquet:
         from pyarrow import parquet
 
         assert "its columns are 'b', 'a'" in refusal(store([1]), "c")
-        assert "have names" in refusal(store([1]), 1, header=False)
+        assert "header must be True for" in (said := refusal(store([1]), 1, header=False))
+        assert "whose columns have names" in said
+        said = refusal(store([1]), delimiter=";")
+        assert re.fullmatch(r"delimiter must be left out for '.*', a Parquet file, got ';'", said)
         twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
         parquet.write_table(twice, tmp_path / "twice.parquet")
         assert "2 columns named 'a'" in refusal(tmp_path / "twice.parquet")

@@ -32,8 +32,14 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | 
         return
     from ikos.cluster import Cluster, ClusterError
 
+    option = "--workers" if scheduler is None else "--scheduler"
     try:
-        with Cluster(workers, scheduler=scheduler) as cluster:
+        try:
+            cluster = Cluster(workers, scheduler=scheduler)
+        except ImportError as error:
+            said = str(error).replace("a cluster needs", f"{option} needs", 1)
+            raise click.UsageError(said) from None
+        with cluster:
             yield cluster
     except ClusterError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(f"{option}: {error}") from None

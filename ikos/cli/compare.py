@@ -148,7 +148,7 @@ def command(
         low, high = lower, upper
         check_bounds(low, high)
         data = Data(file, column, on_out_of_range == "clamp", runs or RUNS, seed)
-        values, moved = _values(data, low, high, header=not no_header, delimiter=delimiter or ",")
+        values, moved = _values(data, low, high, header=not no_header, delimiter=delimiter)
         if users is not None and users != values.size:
             raise click.UsageError(
                 f"--users must be the {values.size:,} rows of {file!r}, or left out, got {users:,}"
@@ -189,7 +189,7 @@ def command(
 
 
 def _values(
-    data: Data, lower: float, upper: float, *, header: bool, delimiter: str
+    data: Data, lower: float, upper: float, *, header: bool, delimiter: str | None
 ) -> tuple[NDArray[np.float64], int]:
     """Return the column, within the bounds, and how many values were moved to them."""
     import numpy as np

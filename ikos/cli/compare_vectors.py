@@ -5,6 +5,7 @@ The JSON object that ``--json`` prints is described in `ikos.cli.compare_report`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,9 @@ from ikos.cli.budget import usual_delta, weak
 from ikos.cli.compare_report import Asked, Line, as_json, as_text, counted, no_protocol
 from ikos.cli.errors import Command, unwritten
 from ikos.cli.names import VECTOR_PROTOCOLS
-from ikos.cli.options import FIGURE, option
+from ikos.cli.options import FIGURE, check_bounds, option
 from ikos.cli.output import print_json, print_text, progress, warn
-from ikos.cli.types import BOUND, Honest, Name, Whole
+from ikos.cli.types import Bound, Honest, Name, Whole
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain, VectorRow
@@ -47,6 +48,7 @@ NEEDED = {
 """The options that each domain needs."""
 ALLOWED = {"box": ("lower", "upper"), "ball": ("radius",), "ternary": (), "categories": ()}
 """Those that it takes besides."""
+RADIUS = Bound(above="0")
 LEGEND = (
     "MSE: bound on the mean squared Euclidean distance from the sum, whatever the vectors; RMSE: "
     "its root for the mean, both in the data's units. One user: how far the messages of one "
@@ -90,7 +92,7 @@ def _sizes(
 @option("--dimension", type=Whole(low=1), help="Coordinates of each vector.")
 @option("--lower", shown="0", help="Of a box: public lower bound of the coordinates.")
 @option("--upper", shown="1", help="Of a box: public upper bound of the coordinates.")
-@option("--radius", type=BOUND, shown="1", help="Of a ball: the largest norm.")
+@option("--radius", type=RADIUS, shown="1", help="Of a ball: the largest norm.")
 @option(
     "--sparsity", type=Whole(low=1), help="Of ternary vectors: how many entries are not 0 at most."
 )
@@ -135,7 +137,12 @@ def command(
         {"domain": domain, "dimension": vectors.dimension, **own, **held},
         LEGEND,
     )
-    lines = _lines(asked, vectors, protocols)
+    unfit = _unfit(domain, vectors, protocols)
+    if unfit and unfit.keys() >= set(protocols):
+        raise click.UsageError(
+            "; ".join(f"--protocol {key} {reason}" for key, reason in unfit.items())
+        )
+    lines = _lines(asked, vectors, protocols, unfit)
     if (why := no_protocol(lines)) is not None:
         raise click.UsageError(why)
     if plot is not None:
@@ -166,6 +173,7 @@ def _domain(name: str, given: dict[str, Any]) -> tuple[Domain, str]:
             raise click.UsageError(f"--{key} is not for --domain {name}")
     options = {key: value for key, value in given.items() if value is not None}
     if name == "box":
+        check_bounds(options.get("lower", 0.0), options.get("upper", 1.0))
         box = Box(**options)
         return box, f"of {box.dimension:,} coordinates in [{box.lower:.6g}, {box.upper:.6g}]"
     if name == "ball":
@@ -185,7 +193,21 @@ def _domain(name: str, given: dict[str, Any]) -> tuple[Domain, str]:
     )
 
 
-def _lines(asked: Asked, domain: Domain, protocols: tuple[str, ...]) -> list[Line[VectorRow]]:
+def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, str]:
+    """Return the protocols that are for another domain, and for which."""
+    from ikos.vectors import VECTOR_CONTENDERS, Ball, Box, Categories, SparseTernary
+
+    names = {Box: "box", Ball: "ball", SparseTernary: "ternary", Categories: "categories"}
+    return {
+        one.key: f"needs --domain {' or '.join(names[kind] for kind in one.domains)}, got {name}"
+        for one in VECTOR_CONTENDERS
+        if one.key in protocols and not isinstance(domain, one.domains)
+    }
+
+
+def _lines(
+    asked: Asked, domain: Domain, protocols: tuple[str, ...], unfit: dict[str, str]
+) -> list[Line[VectorRow]]:
     from ikos.vectors import vector_comparison
 
     with progress("choosing parameters") as shown:
@@ -198,4 +220,4 @@ def _lines(asked: Asked, domain: Domain, protocols: tuple[str, ...]) -> list[Lin
             protocols=protocols or None,
             progress=shown,
         )
-    return [Line(row) for row in rows]
+    return [Line(replace(row, reason=unfit.get(row.key, row.reason))) for row in rows]

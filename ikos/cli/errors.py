@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from difflib import SequenceMatcher
 from typing import Any
 
 import click
@@ -58,6 +59,9 @@ _EXTRAS = {
 """Modules that a fresh installation may lack, where the library does not say it itself."""
 
 
+_MORE = {">=": "at least", ">": "more than"}
+
+
 class Interrupted(Exception):  # noqa: N818
     """Ctrl-C, in a form that click does not meddle with.
 
@@ -82,18 +86,22 @@ class _Mistakes(click.Command):
             rest = super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # the parser does not say whose mistake it is
+            if isinstance(error, click.NoSuchOption):
+                name = error.option_name
+                meant = [known for known in error.possibilities or () if _near(name, known)]
+                raise click.NoSuchOption(name, possibilities=meant, ctx=error.ctx) from None
             raise
         if not ctx.resilient_parsing:
             self._once(ctx, given)
         return rest
 
     def _once(self, ctx: click.Context, given: list[str]) -> None:
-        """Refuse an option that is given again: of two budgets none may win in silence."""
+        """Refuse an option that is given again, so that neither value is dropped in silence."""
         seen = set()
         for param in self.make_parser(ctx).parse_args(given)[2]:
             if not isinstance(param, click.Option) or param.multiple:
                 continue
-            if param.name in seen and not (param.is_flag and not param.secondary_opts):
+            if param.name in seen:
                 names = " and ".join(map(repr, [*param.opts, *param.secondary_opts]))
                 raise click.UsageError(f"option {names} can be given only once", ctx)
             seen.add(param.name)
@@ -115,6 +123,15 @@ class _Mistakes(click.Command):
         if option is not None:
             option.callback = _print_help
         return option
+
+
+def _near(given: str, known: str) -> bool:
+    """Whether an option may be what was meant: click, which counts the dashes, guesses wildly."""
+    given, known = given.lstrip("-"), known.lstrip("-")
+    return known.startswith(given) or SequenceMatcher(None, given, known).ratio() >= _NEAR
+
+
+_NEAR = 0.7
 
 
 def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -308,6 +325,24 @@ def in_options(message: str) -> str:
         message,
     )
     message = re.sub(r"""\b(analysis|shuffler)=["'](\w+)["']""", r"--\1 \2", message)
+    message = re.sub(
+        r"^analysis '(\w+)' does not cover n = (.+?) with (?=parallel |single )",
+        r"--analysis \1 does not cover \2 honest users (--min-honest) with ",
+        message,
+    )
+    message = re.sub(
+        r"\bneeds n (>=?) (\d+), got n = (?=\d)",
+        lambda match: f"needs {_MORE[match[1]]} {match[2]} honest users, got ",
+        message,
+    )
+    message = re.sub(
+        r"^(--modulus must be above) n \* precision = (\d+)",
+        lambda match: f"{match[1]} users * steps = {int(match[2]):,}",
+        message,
+    )
+    message = re.sub(r"^plots need ", "--plot needs ", message)
+    message = re.sub(r"^('.*') must be a task: ", r"cannot read \1: ", message)
+    message = re.sub(r"^header must be True for", "--no-header must be left out for", message)
     message = message.replace("integers=True", "--integers")
     message = message.replace(
         "give certificate and private_key", "give --certificate and --private-key"

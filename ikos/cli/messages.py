@@ -146,8 +146,7 @@ def command(
     ]
     rows = _rows(asked, analyses, settings)
     if all(row.count is None for row in rows):
-        reasons = dict.fromkeys(f"{row.analysis}: {row.reason}" for row in rows)
-        raise click.UsageError("no theorem covers this: " + "; ".join(reasons))
+        raise click.UsageError(_uncovered(rows, analysis, shuffler, clear_share))
     floor = _floor(asked, settings)
     if plot is not None:
         narrowed = shuffler is not None or clear_share is not None
@@ -159,6 +158,22 @@ def command(
         print_json(as_json(asked, rows, floor, plot, warnings))
     else:
         print_text(as_text(asked, rows, floor, plot))
+
+
+def _uncovered(
+    rows: list[Row], analysis: str | None, shuffler: str | None, clear_share: bool | None
+) -> str:
+    """Return why there is no row at all, with the options that leave none."""
+    narrowed = [] if shuffler is None else [f"--shuffler {shuffler}"]
+    if clear_share is not None:
+        narrowed.append("--clear-share" if clear_share else "--no-clear-share")
+    where = f" with {' '.join(narrowed)}" if narrowed else ""
+    option = "--analysis " if analysis else ""
+    reasons = dict.fromkeys(
+        f"{option}{row.analysis}{'' if str(row.reason).startswith('needs ') else ':'} {row.reason}"
+        for row in rows
+    )
+    return f"no theorem covers this{where}: {'; '.join(reasons)}"
 
 
 def _check(

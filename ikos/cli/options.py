@@ -153,7 +153,9 @@ def _default(name: str, value: object) -> str:
 def check_bounds(lower: float, upper: float) -> None:
     """Refuse bounds that hold no more than one value."""
     if not lower < upper:
-        raise click.UsageError(f"--upper must be greater than --lower, got {upper:g} and {lower:g}")
+        raise click.UsageError(
+            f"--upper must be greater than --lower, got {upper:.15g} and {lower:.15g}"
+        )
 
 
 def check_column(column: str, *, header: bool) -> None:

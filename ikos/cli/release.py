@@ -24,6 +24,7 @@ Every number that is an integer here is below 2^53.
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -448,7 +449,18 @@ def release(
     given = {"integers": False, **options}
     if isinstance(given.get("min_honest"), Fraction):
         given["min_honest"] = Honest.of(given["min_honest"], users)
-    protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **given)
+    try:
+        protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **given)
+    except ValueError as error:
+        # the steps are chosen, so that nobody knows them who reads the product alone
+        found = re.match(r"modulus must be above n \* precision = (\d+)", message := str(error))
+        if found is None:
+            raise
+        least = int(found[1])
+        raise ValueError(
+            f"--modulus must be above users * steps = {users:,} * {least // users:,} = {least:,}"
+            f"{message[found.end() :]}"
+        ) from None
     if users * protocol.messages.total > MAX_MESSAGES:
         raise ValueError(
             f"{users:,} users with {protocol.messages.total:,} messages each are more than "

@@ -48,14 +48,14 @@ SECTIONS = {
 MAX_SIZE = (1 << 53) - 1
 """Tables are read as doubles. What is written as another integer is never read as one of these."""
 
-WHOLE_BOUND = Decimal(low=str(-MAX_SIZE), high=str(MAX_SIZE))
+WHOLE_BOUND = Decimal(low=str(-MAX_SIZE), high=str(MAX_SIZE), grouped=True)
 
 
 @click.command("secure-sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("file", type=TABLE, metavar="TABLE")
 @option("--column", required=True)
 @option("--no-header")
-@option("--delimiter", default=",")
+@option("--delimiter")
 @option("--lower", type=WHOLE_BOUND, default="0")
 @option("--upper", type=WHOLE_BOUND, required=True)
 @option("--on-out-of-range", default="reject")
@@ -72,7 +72,7 @@ def command(
     file: str,
     column: str,
     no_header: bool,
-    delimiter: str,
+    delimiter: str | None,
     lower: Fraction,
     upper: Fraction,
     on_out_of_range: str,
@@ -93,13 +93,14 @@ def command(
     simulated here. The bounds must not be taken from the data: they are
     public, as is the number of rows.
     """
+    from ikos._validation import quote
     from ikos.cli.release import Reading
     from ikos.tables import open_column
     from ikos.work import interrupts_kept
 
     for name, bound in (("lower", lower), ("upper", upper)):
         if bound.denominator != 1:
-            raise click.UsageError(f"--{name} must be a whole number, got {float(bound):.17g}")
+            raise click.UsageError(f"--{name} must be a whole number, got {quote(bound)}")
     check_bounds(float(lower), float(upper))
     check_column(column, header=not no_header)
     reading = Reading()

@@ -43,7 +43,7 @@ SECTIONS = {
 @click.argument("file", type=TABLE, metavar="TABLE")
 @option("--column", required=True)
 @option("--no-header")
-@option("--delimiter", default=",")
+@option("--delimiter")
 @option("--lower", required=True)
 @option("--upper", required=True)
 @option("--on-out-of-range", default="reject")
@@ -80,7 +80,7 @@ def command(
     epsilon: Fraction,
     delta: Fraction,
     no_header: bool,
-    delimiter: str,
+    delimiter: str | None,
     on_out_of_range: str,
     show_true: bool,
     confidence: Fraction,

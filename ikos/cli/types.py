@@ -43,6 +43,7 @@ __all__ = [
     "TABLE",
     "WHOLE",
     "Base",
+    "Bound",
     "Decimal",
     "Honest",
     "Name",
@@ -54,8 +55,10 @@ _DIGITS = re.compile(r"[0-9]+")
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _POWER = re.compile(r"([0-9]{1,30})(?:\^|\*\*)([0-9]{1,99})(?:([+-])([0-9]{1,30}))?")
 _SCIENTIFIC = re.compile(r"([0-9]{1,30})(?:\.([0-9]{0,30}))?[eE]\+?([0-9]{1,99})")
+_SIGNED_POWER = re.compile(r"([+-]?)([0-9]{1,30})(?:\^|\*\*)([0-9]{1,99})([+-][0-9]{1,30})?")
 MAX_BITS = 1 << 22
 MAX_EXPONENT = 320
+_MAX_POWER_BITS = 1280  # as many decimal digits as MAX_EXPONENT, by the bits of their base
 
 
 def _refuse(
@@ -66,7 +69,7 @@ def _refuse(
 
 
 class Decimal(Base):
-    """An exact decimal number, such as 0.1, 1e-9 or 3, within bounds.
+    """An exact decimal number, such as 0.1, 1e-9, 3, 10^6 or -2^53+1, within bounds.
 
     Parameters
     ----------
@@ -74,6 +77,8 @@ class Decimal(Base):
         Excluded bounds.
     low, high : str, optional
         Included bounds.
+    grouped : bool, optional
+        Whether 1,000 is a thousand: only where the number is whole, or it might be a one.
     """
 
     name = "number"
@@ -84,11 +89,14 @@ class Decimal(Base):
         below: str | None = None,
         low: str | None = None,
         high: str | None = None,
+        *,
+        grouped: bool = False,
     ) -> None:
         self.above = above
         self.below = below
         self.low = low
         self.high = high
+        self.grouped = grouped
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -97,13 +105,12 @@ class Decimal(Base):
         if isinstance(value, Fraction):
             return value
         text = str(value).strip()
-        match = _DECIMAL.fullmatch(text)
-        if match is None or len(text) > 1000:
-            self.fail(f"{clipped(text)} is not a decimal number such as 0.1 or 1e-9", param, ctx)
-        # Without this bound 1e999999999 would be computed, digit by digit.
-        if abs(int(match[1] or 0)) > MAX_EXPONENT:
+        try:
+            result = _decimal(text, self.grouped)
+        except OverflowError:
             self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
-        result = Fraction(text)
+        if result is None:
+            self.fail(f"{clipped(text)} is not a decimal number such as 0.1 or 1e-9", param, ctx)
         if self.above is not None and result <= Fraction(self.above):
             _refuse(f"greater than {self.above}", text, param, ctx)
         if self.low is not None and result < Fraction(self.low):
@@ -113,6 +120,29 @@ class Decimal(Base):
         if self.high is not None and result > Fraction(self.high):
             _refuse(f"at most {self.high}", text, param, ctx)
         return result
+
+
+def _decimal(text: str, grouped: bool) -> Fraction | None:
+    """Return the number that a text stands for, or None.
+
+    Raises OverflowError for one beyond 10^±`MAX_EXPONENT` or so, without computing it.
+    """
+    if len(text) > 1000:
+        return None
+    if grouped and _GROUPED.fullmatch(text.lstrip("+-")):
+        text = text.replace(",", "")
+    if match := _DECIMAL.fullmatch(text):
+        # Without this bound 1e999999999 would be computed, digit by digit.
+        if abs(int(match[1] or 0)) > MAX_EXPONENT:
+            raise OverflowError
+        return Fraction(text)
+    if match := _SIGNED_POWER.fullmatch(text):
+        base, exponent = int(match[2]), int(match[3])
+        if base.bit_length() * exponent > _MAX_POWER_BITS:
+            raise OverflowError
+        power = base**exponent
+        return Fraction((-power if match[1] == "-" else power) + int(match[4] or 0))
+    return None
 
 
 class Bound(Decimal):
@@ -232,6 +262,16 @@ class Honest(Base):
                 return share
         if "." in text and "e" not in text.lower():
             _refuse("a whole number, or a share such as 80% or 0.8", text, param, ctx)
+        try:
+            if _whole(text) is None and not re.fullmatch(r"-\d+", text):
+                self.fail(
+                    f"{clipped(text)} is not a whole number such as 1000 or 10^6, or a share such "
+                    "as 80% or 0.8",
+                    param,
+                    ctx,
+                )
+        except OverflowError:
+            pass  # which is said below
         return Whole(low=1, high=MAX_EXACT).convert(text, param, ctx)
 
     @staticmethod
@@ -394,7 +434,7 @@ def _clipped(text: str) -> str:
 
 
 BOUND = Bound()
-CONFIDENCE = Decimal(above="0", below="1")
+CONFIDENCE = Decimal(above="0", below="1", high="0.9999999999999999")  # no double is between
 CORRUPT = Whole(high=10**6)
 DELIMITER = Delimiter()
 DELTA = Decimal(above="0", low="1e-300", below="1")

@@ -129,7 +129,7 @@ def open_column(
     column: str | int,
     *,
     header: bool = True,
-    delimiter: str = ",",
+    delimiter: str | None = None,
 ) -> Column:
     r"""Open one numeric column, to be read in blocks or in parts.
 
@@ -144,8 +144,8 @@ def open_column(
         Its name; without a header its number, counted from 1. Each file must have it.
     header : bool
         Whether the first line of each CSV file holds the names of the columns.
-    delimiter : str
-        The character between the cells of CSV files.
+    delimiter : str, optional
+        The character between the cells of CSV files, a comma by default; Parquet has none.
 
     Returns
     -------
@@ -154,6 +154,8 @@ def open_column(
 
     Raises
     ------
+    TypeError
+        If an argument is of the wrong kind.
     ValueError
         If a file cannot be read or is no such table, the column is not in it, its name is not
         unique, or it is not one of numbers; in a folder, also if there are no files, or of both
@@ -175,7 +177,10 @@ def open_column(
     """
     header = flag("header", header)
     _check_column(column, header)
-    check_delimiter(delimiter)
+    if delimiter is not None:
+        check_delimiter(delimiter)
+    if not isinstance(os.fspath(path) if isinstance(path, os.PathLike) else path, str):
+        raise TypeError(f"path must be a string or a path, got {type(path).__name__} {quote(path)}")
     where = shown(path)
     with readable(where):
         in_folder = os.path.isdir(path)
@@ -195,7 +200,7 @@ def open_column(
             )
         if not parquet:
             part, width = csv_part(
-                real, name, size, column, stamp=stamp, header=header, delimiter=delimiter
+                real, name, size, column, stamp=stamp, header=header, delimiter=delimiter or ","
             )
             parts.append(part)
             widths.setdefault(width, part.where)
@@ -205,8 +210,13 @@ def open_column(
             continue
         if not header:
             raise ValueError(
-                f"{shown(name)} is a Parquet file, whose columns have names: "
+                f"header must be True for {shown(name)}, a Parquet file, whose columns have names: "
                 "give the column's name, not its number"
+            )
+        if delimiter is not None:
+            raise ValueError(
+                f"delimiter must be left out for {shown(name)}, a Parquet file, got "
+                f"{quote(delimiter)}"
             )
         if stamp is None:
             raise ValueError(
@@ -223,7 +233,7 @@ def read_column(
     column: str | int,
     *,
     header: bool = True,
-    delimiter: str = ",",
+    delimiter: str | None = None,
     progress: Progress | None = None,
 ) -> NDArray[np.float64]:
     r"""Read one numeric column of a file or a folder of files.

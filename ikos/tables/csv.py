@@ -152,8 +152,9 @@ class _Csv:
                 line = lines + 1 + chunk.count(b"\n")
                 raise ValueError(f"{self.where}: line {line} is longer than 64 MiB")
             chunk += rest
-            if not self.bytes_done and chunk.startswith(_BOM):
-                chunk = chunk[len(_BOM) :]
+            if not self.bytes_done:
+                self.refuse_other(chunk)
+                chunk = chunk.removeprefix(_BOM)
             self.bytes_done += len(chunk)
             if b"\0" in chunk:
                 line = lines + 1 + chunk.count(b"\n", 0, chunk.index(b"\0"))
@@ -171,6 +172,19 @@ class _Csv:
                 ) from None
             lines += chunk.count(b"\n")
             yield io.StringIO(text, newline="\n")
+
+    def refuse_other(self, chunk: bytes) -> None:
+        """Refuse files that are no UTF-8, and say how to make it of them."""
+        if chunk.startswith(b"\x1f\x8b"):
+            raise ValueError(
+                f"{self.where} is compressed by gzip: unpack it, or read it from a pipe, as in "
+                "gzip -dc FILE | ikos sum -"
+            )
+        if chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise ValueError(
+                f"{self.where} is UTF-16, not UTF-8 text: convert it, as with "
+                "iconv -f UTF-16 -t UTF-8"
+            )
 
     def rows(self, count: int) -> list[list[str]]:
         """Return the next rows, as many as there are up to a count."""

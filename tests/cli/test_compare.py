@@ -142,7 +142,7 @@ def test_what_is_not_possible(run):
                "--protocol", "designated-noise", "--min-honest", "50%")  # fmt: skip
     text = run("compare", *options).out
     absent = text.partition("Not possible here\n")[2]
-    assert "  private-sum-bbgn20: balle2020 needs n >= 19, got n = 5\n" in absent
+    assert "  private-sum-bbgn20: balle2020 needs at least 19 honest users, got 5\n" in absent
     assert "  designated-noise: it needs all users to be honest and present\n" in absent
     assert "while at least 5 users are honest and present" in text
     rows = {row["key"]: row for row in run("compare", *options, "--json").json["protocols"]}

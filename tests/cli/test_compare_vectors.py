@@ -108,10 +108,17 @@ def test_words_of_domains(run, options, words):
 def test_what_is_not_possible(run, refused):
     budget = ("--users", "100", "--domain", "ball", "--dimension", "4", "--epsilon", "1")
     text = run("compare-vectors", *budget, "--protocol", "collision", *FEW).out
-    assert "Not possible here\n  collision: domain must be a SparseTernary, got Ball\n" in text
+    assert "Not possible here\n  collision: needs --domain ternary, got ball\n" in text
+    rows = run("compare-vectors", *budget, "--protocol", "collision", *FEW, "--json").json
+    assert "needs --domain ternary, got ball" in [row["reason"] for row in rows["protocols"]]
     said = refused("compare-vectors", *budget, "--protocol", "collision")
-    assert said == "no protocol is possible here: collision: domain must be a SparseTernary, got " \
-        "Ball"  # fmt: skip
+    assert said == "--protocol collision needs --domain ternary, got ball"
+    categories = (*budget[:2], "--domain", "categories", "--sizes", "2,3", *budget[6:])
+    both = ("--protocol", "collision", "--protocol", "one-coordinate")
+    assert refused("compare-vectors", *categories, *both) == (
+        "--protocol one-coordinate needs --domain box or ball, got categories; "
+        "--protocol collision needs --domain ternary, got categories"
+    )
 
 
 def test_weak_budgets(run):
@@ -136,10 +143,15 @@ def test_weak_budgets(run):
         (("--domain", "ternary", "--dimension", "2", "--sparsity", "3"),
          "--sparsity must be at most 2, got 3"),
         (("--domain", "ball", "--dimension", "3", "--radius", "-1"),
-         "--radius must be at least 1e-100, got -1.0"),
+         "--radius must be greater than 0, got -1"),
+        (("--domain", "ball", "--dimension", "3", "--radius", "0"),
+         "--radius must be greater than 0, got 0"),
+        (("--domain", "box", "--dimension", "3", "--upper", "0"),
+         "--upper must be greater than --lower, got 0 and 0"),
         (("--domain", "ball", "--dimension", "10^9"),
          "--dimension must be at most 1048576, got 1000000000"),
-        (("--domain", "box", "--dimension", "2", "--lower", "3"), "--upper must be greater than"),
+        (("--domain", "box", "--dimension", "2", "--lower", "3"),
+         "--upper must be greater than --lower, got 1 and 3"),
         (("--domain", "categories", "--sizes", "2,a"), "--sizes must be numbers such as 2,5,12"),
         (("--domain", "categories", "--sizes", ""), "--sizes must be numbers such as 2,5,12"),
         (("--domain", "categories", "--sizes", "2,0"), "--sizes must be at least 1, got 0"),

@@ -511,7 +511,7 @@ def test_a_scheduler_gives_what_this_process_gives(run):
 def test_a_scheduler_that_is_not_there(refused):
     pytest.importorskip("distributed")
     said = refused("graphs", *SMALL, "--scheduler", "nowhere://x")
-    assert said.startswith("no scheduler answers at 'nowhere://x': ")
+    assert said.startswith("--scheduler: no scheduler answers at 'nowhere://x': ")
 
 
 def test_a_worker_that_ends(refused, monkeypatch):
@@ -585,7 +585,7 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = refused("graphs", *SMALL, "--plot", tmp_path / "x.png")
-    assert said == "plots need matplotlib: pip install 'ikos[plot]'"
+    assert said == "--plot needs matplotlib: pip install 'ikos[plot]'"
 
 
 # Mistakes
@@ -620,7 +620,10 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
         ((*SMALL, "--modulus", "1"), "--modulus must be at least 2, got 1"),
         ((*SMALL, "--confidence", "1"), "--confidence must be less than 1, got 1"),
         ((*SMALL, "--confidence", "0"), "--confidence must be greater than 0, got 0"),
-        ((*SMALL, "--confidence", "0." + "9" * 20), "--confidence must be less than 1, got 1.0"),
+        (
+            (*SMALL, "--confidence", "0." + "9" * 20),
+            "--confidence must be at most 0.9999999999999999",
+        ),
         ((*SMALL, "--backend", "igraph"), "'igraph' is not one of scipy, networkx"),
         ((*SMALL, "--shuffler", "both"), "'both' is not one of parallel, single"),
         ((*SMALL, "--workers", "0"), "--workers must be at least 1, got 0"),

@@ -139,6 +139,16 @@ class TestExact:
         for q in ("2^17-1", "2^64", "2^127-1"):
             assert summed([100] * 1000, "--upper", "100", "--modulus", q)["sum"] == "100000"
 
+    @pytest.mark.parametrize(
+        ("text", "bound"),
+        [("10^15", 10**15), ("2^53-1", 2**53 - 1), ("1,000,000", 10**6), ("1,000", 1000),
+         ("1e3", 1000)],
+    )  # fmt: skip
+    def test_bounds_however_they_are_written(self, summed, text, bound):
+        result = summed([bound, -1], "--upper", text, "--lower", "-1,000")
+        assert (result["lower"], result["upper"]) == (-1000, bound)
+        assert result["sum"] == str(bound - 1)
+
     def test_whole_numbers_however_they_are_written(self, summed):
         result = summed(["1.0", "2e1", "-0", " 3"], "--upper", "100")
         assert (result["sum"], result["mean"]) == ("24", 6)
@@ -313,6 +323,9 @@ class TestMistakes:
             (("--lower", "0.25"), "--lower must be a whole number, got 0.25"),
             (("--lower", "100"), "--upper must be greater than --lower, got 100 and 100"),
             (("--upper", "-5"), "--upper must be greater than --lower, got -5 and 0"),
+            (("--upper", "99.1"), "--upper must be a whole number, got 99.1"),
+            (("--upper", "2^53"), "--upper must be at most 9007199254740991, got 2^53"),
+            (("--upper", "1,00"), "'--upper': '1,00' is not a decimal number"),
             (("--lower", -(2**53)), "--lower must be at least -9007199254740991"),
             (("--upper", "nan"), "'--upper': 'nan' is not a decimal number"),
             (("--sigma", "0"), "--sigma must be greater than 0, got 0"),

@@ -372,4 +372,5 @@ def test_options_that_do_not_fit(refused, tmp_path, options, said):
 
 
 def test_no_task(refused, tmp_path):
-    assert "must be a task: no such file" in refused("submit", tmp_path / "none", "--value", "1")
+    said = refused("submit", tmp_path / "none", "--value", "1")
+    assert said == f"cannot read {str(tmp_path / 'none')!r}: no such file or directory"

@@ -309,7 +309,10 @@ def test_parquet(run, refused, tmp_path):
     parquet.write_table(pa.table({"age": AGES, "member": AGES > 30}), path)
     assert run("sum", path, *AGE, "--json").json["users"] == 1000
     assert "booleans" in refused("sum", path, "--column", "member", *AGE[2:])
-    assert "have names" in refused("sum", path, "--no-header", "--column", "1", *AGE[2:])
+    said = refused("sum", path, "--no-header", "--column", "1", *AGE[2:])
+    assert said.startswith(f"--no-header must be left out for {str(path)!r}, a Parquet file, whose")
+    said = refused("sum", path, *AGE, "--delimiter", ";")
+    assert said == f"--delimiter must be left out for {str(path)!r}, a Parquet file, got ';'"
 
 
 def test_delimiters(run, refused, tmp_path):
@@ -319,6 +322,16 @@ def test_delimiters(run, refused, tmp_path):
         assert run("sum", path, *AGE, "--delimiter", tab, "--json").json["users"] == 30
     assert "has no column 'age'" in refused("sum", path, *AGE)
     assert "'--delimiter': must be one character" in refused("sum", path, *AGE, "--delimiter", "ab")
+
+
+@pytest.mark.parametrize("text", ["100", "10^2", "10**2", "2^6+36", "1e2", "+10^2"])
+def test_ways_to_write_numbers(run, people, text):
+    assert run("sum", people, *AGE[:4], "--upper", text, *AGE[6:], "--json").json["upper"] == 100
+
+
+def test_negative_powers(run, people):
+    result = run("sum", people, *AGE[:2], "--lower", "-2^3+1", *AGE[4:], "--json").json
+    assert result["lower"] == -7
 
 
 def test_names_that_would_break_lines(run, tmp_path):
@@ -361,11 +374,18 @@ class TestMistakes:
             (("--upper", "-5"), "--upper must be greater than --lower, got -5 and 0"),
             (("--lower", "100"), "--upper must be greater than --lower, got 100 and 100"),
             (("--confidence", "1"), "--confidence must be less than 1, got 1"),
+            (
+                ("--confidence", "0." + "9" * 20),
+                f"--confidence must be at most 0.9999999999999999, got 0.{'9' * 20}",
+            ),
             (("--confidence", "95"), "--confidence must be less than 1, got 95"),
             (("--precision", "0"), "--precision must be at least 1, got 0"),
             (("--precision", "1.5"), "'--precision': '1.5' is not a whole number"),
             (("--precision", "2^53"), "--precision must be at most 4503599627370496"),
-            (("--modulus", "7"), "--modulus must be above n * precision"),
+            (
+                ("--modulus", "7"),
+                "--modulus must be above users * steps = 1,000 * 112 = 112,000, got 7",
+            ),
             (("--modulus", "1"), "--modulus must be at least 2, got 1"),
             (("--messages", "0"), "--messages must be at least 1, got 0"),
             (("--analysis", "best"), "'--analysis': 'best' is not one of"),
@@ -374,10 +394,24 @@ class TestMistakes:
                 "needs a single shuffler and no clear share; --analysis exact covers this setting",
             ),
             (("--shuffler", "three"), "'--shuffler': 'three' is not one of parallel, single"),
+            (
+                ("--min-honest", "abc"),
+                "'--min-honest': 'abc' is not a whole number such as 1000 or 10^6, or a share such "
+                "as 80% or 0.8",
+            ),
+            (("--min-honest", "-3"), "--min-honest must be at least 1, got -3"),
+            (("--min-honest", "2^99999999"), "is too large to compute with"),
+            (("--epsilon", "10^400"), "'--epsilon': '10^400' is too large or too small"),
+            (("--epsilon", "2^" + "9" * 50), "is too large or too small to compute with"),
+            (("--upper", "1,000"), "'--upper': '1,000' is not a decimal number"),
             (("--min-honest", "0"), "--min-honest must be at least 1, got 0"),
             (("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
             (("--analysis", "published"), "'--analysis': 'published' is not one of"),
-            (("--min-honest", "3", "--analysis", "balle2020"), "balle2020 needs n >= 19"),
+            (
+                ("--min-honest", "3", "--analysis", "balle2020"),
+                "--analysis balle2020 does not cover 3 honest users (--min-honest) with parallel "
+                "shuffling and a clear share: balle2020 needs at least 19 honest users, got 3;",
+            ),
             (("--min-honest", "3", "--analysis", "balle2020"), "--analysis exact covers"),
             (("--corrupt-shufflers", "-1"), "--corrupt-shufflers must be at least 0, got -1"),
             (("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
@@ -387,7 +421,10 @@ class TestMistakes:
             (("--no-header",), "--column is a number counted from 1, got 'age'"),
             (("--no-header", "--column", "9"), "has no column 9"),
             (("--no-header", "--column", "2"), "is the first line a header?"),
-            (("--nonsense",), "no such option"),
+            (("--nonsense",), "no such option '--nonsense'"),
+            (("--bogus",), "no such option '--bogus'"),
+            (("--upp", "3"), "no such option '--upp'. Did you mean '--upper'?"),
+            (("--epsilom", "3"), "no such option '--epsilom'. Did you mean '--epsilon'?"),
             (("more",), "unexpected extra argument"),
         ],
     )

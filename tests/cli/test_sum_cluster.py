@@ -89,7 +89,14 @@ def test_a_bad_value_on_a_worker(refused, address, folder):
 def test_an_address_where_nobody_is(refused, folder, monkeypatch):
     monkeypatch.setattr(connection, "ANSWER", 0.5)
     said = refused("sum", folder, *AGE, "--scheduler", NO_PORT)
-    assert said.startswith(f"no scheduler answers at '{NO_PORT}': ")
+    assert said.startswith(f"--scheduler: no scheduler answers at '{NO_PORT}': ")
+
+
+@pytest.mark.parametrize("option", [("--workers", "2"), ("--scheduler", NO_PORT)])
+def test_without_dask(refused, folder, monkeypatch, option):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = refused("sum", folder, *AGE, *option)
+    assert said == f"{option[0]} needs Dask, which is not installed: pip install 'ikos[cluster]'"
 
 
 def test_another_version_there(refused, address, folder, monkeypatch):
@@ -101,7 +108,8 @@ def test_another_version_there(refused, address, folder, monkeypatch):
     monkeypatch.setattr(versions, "ikos", Ikos)
     said = refused("sum", folder, *AGE, "--scheduler", address)
     assert re.fullmatch(
-        r"the worker tcp://\S+ has version \S+ of ikos, and here is 9\.8\.7: they must be the same",
+        r"--scheduler: the worker tcp://\S+ has version \S+ of ikos, and here is 9\.8\.7: they "
+        r"must be the same",
         said,
     )
 
