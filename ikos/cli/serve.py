@@ -123,6 +123,11 @@ def _run(
     try:
         serve(folders, Listening(**settings))
     except ValueError as error:
+        if str(error) == "folders must be a shuffler's, got the analyzer's":
+            from ikos.parties.seats import Seat
+
+            wrong = next(str(folder) for folder in folders if Seat.read(folder).party == 0)
+            raise ValueError(f"{wrong!r} must be a shuffler's, got the analyzer's") from None
         found = re.match(r"(\w+)(?: and (\w+))? must (?!be given)", str(error))
         names = set() if found is None else set(filter(None, found.groups()))
         if names & set(options) or not names & set(read):

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, Interrupted
+from ikos.cli.errors import Command, Interrupted, clipped
 from ikos.cli.options import JSON, option
 from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, say, wrapped
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Decimal
@@ -210,25 +211,12 @@ def _one(
     store: Path,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    from ikos.parties import tokens
     from ikos.parties.client import Client, Unsent
-    from ikos.parties.seats import read_secret
 
     if value == STDIN and str(token) == STDIN:
         raise click.UsageError("--value and --token cannot both be read from standard input")
-    if str(token) == STDIN:
-        try:
-            secret = tokens.from_text(_read("--token").strip())
-        except ValueError:
-            raise click.UsageError("--token must be a client's secret") from None
-    else:
-        place = beside / TOKEN if token is None else token
-        if not place.exists():
-            raise click.UsageError(
-                f"no such file: {str(place)!r}; give the file with the client's secret as --token"
-            )
-        secret = read_secret(place)
-    number = _value(_read("--value") if value == STDIN else value)
+    secret = _secret(beside, token)
+    number = _allowed(task, _read("--value") if value == STDIN else value)
     patience = options.pop("patience")
     client = Client(task, secret, store=store, **options)
     kept = client.begun
@@ -266,10 +254,69 @@ def _read(name: str) -> str:
     return text
 
 
-def _value(text: str) -> float:
+def _secret(beside: Path, token: Path | None) -> bytes:
+    """Return the client's secret; of what is none, nothing is quoted."""
+    from ikos.parties import tokens
+    from ikos.parties.seats import read_secret
+
+    if str(token) == STDIN:
+        try:
+            return tokens.from_text(_read("--token").strip())
+        except ValueError:
+            raise click.UsageError(
+                f"--token must be a client's secret, {_SECRET}, got something else from standard "
+                "input"
+            ) from None
+    place = beside / TOKEN if token is None else token
+    if not place.exists():
+        with suppress(ValueError):
+            tokens.from_text(str(token))
+            raise click.UsageError(
+                "--token must be a file with the client's secret, not the secret itself: other "
+                "users of this machine can see what stands on a command line"
+            )
+        raise click.UsageError(
+            f"no such file: {str(place)!r}; give the file with the client's secret as --token"
+        )
+    try:
+        return read_secret(place)
+    except ValueError:
+        option = "the file 'token'" if token is None else "--token"
+        raise click.UsageError(
+            f"{option} must hold a client's secret, {_SECRET}: {str(place)!r} {_wrong(place)}"
+        ) from None
+
+
+_SECRET = "43 letters, digits, - or _"
+
+
+def _wrong(place: Path) -> str:
+    """Return what is wrong with a file that is no secret, in words that are not in it."""
+    try:
+        with place.open("rb") as file:
+            words = file.read(_LONGEST).split()
+    except OSError as error:
+        return f"cannot be read: {(error.strerror or 'input error').lower()}"
+    if not words:
+        return "is empty"
+    return (
+        "holds several, of different clients, or something else"
+        if words[1:]
+        else "holds something else"
+    )
+
+
+def _allowed(task: Task, text: str) -> float:
+    """Return a value that the task allows, also where an earlier one will be sent on."""
     context = click.get_current_context()
     parameter = next(one for one in context.command.params if one.name == "value")
-    return float(NUMBER.convert(text, parameter, context))
+    number = float(NUMBER.convert(text, parameter, context))
+    got = f"got {clipped(text.strip())[1:-1]}"
+    if not task.lower <= number <= task.upper:
+        raise click.UsageError(f"--value must be in [{task.lower:g}, {task.upper:g}], {got}")
+    if task.integers and not number.is_integer():
+        raise click.UsageError(f"--value must be an integer in this task, {got}")
+    return number
 
 
 def _many(

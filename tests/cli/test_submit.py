@@ -84,12 +84,25 @@ class TestOne:
 
     def test_a_value_that_the_task_does_not_allow(self, refused, small, client, wired):
         parties = wired(small)
-        assert refused("submit", client, "--value", "4") == "--value must be in [0, 3], got 4.0"
-        assert "--value" in refused("submit", client, "--value", "1.5")
-        assert "--value" in refused("submit", client, "--value", "-1")
+        assert refused("submit", client, "--value", "4") == "--value must be in [0, 3], got 4"
+        said = refused("submit", client, "--value", "1.50")
+        assert said == "--value must be an integer in this task, got 1.50"
+        said = refused("submit", client, "--value", "-1e0")
+        assert said == "--value must be in [0, 3], got -1e0"
         assert "'much' is not a decimal number" in refused("submit", client, "--value", "much")
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
+
+    def test_a_value_that_is_not_allowed_is_refused_after_a_report_too(
+        self, run, refused, small, client, wired
+    ):
+        parties = wired(small)
+        run("submit", client, "--value", "1")
+        sent = len(parties.wires.requests)
+        for value in ("9", "1.5", "-1"):
+            assert refused("submit", client, "--value", value).startswith("--value must be ")
+        assert len(parties.wires.requests) == sent
+        assert "its value stands" in run("submit", client, "--value", "2").out
 
     def test_a_closed_task(self, run, refused, small, client, wired):
         wired(small)
@@ -106,8 +119,40 @@ class TestOne:
         assert "(unauthorized)" in refused("submit", client, "--value", "1")
         (client / "token").write_text("secret?\n")
         said = refused("submit", client, "--value", "1")
-        assert "must be a client's secret" in said
-        assert "secret?" not in said
+        assert said == (
+            "the file 'token' must hold a client's secret, 43 letters, digits, - or _: "
+            f"'{client / 'token'}' holds something else"
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "wrong"),
+        [
+            ("", "is empty"),
+            ("secret?\n", "holds something else"),
+            (f"{'A' * 43}\n{'Q' * 43}\n", "holds several, of different clients, or something else"),
+        ],
+    )
+    def test_files_that_hold_no_secret(self, refused, small, client, wired, tmp_path, text, wrong):
+        """They are named, and nothing in them is."""
+        wired(small)
+        (tmp_path / "badtok").write_text(text)
+        said = refused("submit", client, "--value", "1", "--token", tmp_path / "badtok")
+        assert said == (
+            "--token must hold a client's secret, 43 letters, digits, - or _: "
+            f"'{tmp_path / 'badtok'}' {wrong}"
+        )
+
+    def test_a_folder_is_no_secret(self, refused, small, client, wired, tmp_path):
+        wired(small)
+        said = refused("submit", client, "--value", "1", "--token", tmp_path)
+        assert said.endswith(f"'{tmp_path}' cannot be read: is a directory")
+
+    def test_a_secret_is_no_argument(self, refused, small, client, wired):
+        wired(small)
+        secret = (client / "token").read_text().strip()
+        said = refused("submit", client, "--value", "1", "--token", secret)
+        assert said.startswith("--token must be a file with the client's secret, not the secret it")
+        assert secret not in said
 
     def test_a_party_that_is_silent(self, run, refused, small, client, wired):
         parties = wired(small)
@@ -151,7 +196,10 @@ class TestOne:
         assert said == "--value must be a line of standard input"
         typed("x")
         said = refused("submit", client, "--value", "1", "--token", "-")
-        assert said == "--token must be a client's secret"
+        assert said == (
+            "--token must be a client's secret, 43 letters, digits, - or _, got something else "
+            "from standard input"
+        )
 
     def test_a_store_that_cannot_be(self, refused, client, wired, small, tmp_path):
         parties = wired(small)
