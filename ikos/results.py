@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ikos._validation import number
+from ikos._validation import down, number, up
 from ikos.accuracy import NoiseLaw, standard_error
 from ikos.randomness import RandomSource, SecureRandom
 
@@ -128,12 +128,13 @@ class Printed:
 class Interval(NamedTuple):
     """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
 
-    Read as doubles, the ends that are printed hold the interval, also if its width is 0.
+    Read as doubles, the ends that are printed hold the interval, also if its width is 0. Integers
+    have no decimals.
 
     Examples
     --------
-    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 5.0), Interval(1e9 / 3, 1e9 / 3))
-    [0.123, 0.235] [5, 5] [333333333.3333333, 333333333.3333333]
+    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 7.0), Interval(1e9 / 3, 1e9 / 3))
+    [0.123, 0.235] [5, 7] [333333333.3333333, 333333333.3333333]
     """
 
     low: float
@@ -146,6 +147,8 @@ class Interval(NamedTuple):
                 return f"[{_whole(self.low)}, {_whole(self.high)}]"
             return f"[{at_most(self.low, 10)}, {at_least(self.high, 10)}]"
         step = Decimal(10) ** (math.floor(math.log10(width)) - 2)
+        if float(self.low).is_integer() and float(self.high).is_integer():
+            step = max(step, Decimal(1))
         low = Decimal(self.low).quantize(step, ROUND_FLOOR, _WIDE)
         high = Decimal(self.high).quantize(step, ROUND_CEILING, _WIDE)
         return f"[{_plain(low)}, {_plain(high)}]"
@@ -389,7 +392,8 @@ class SumResult(Estimate):
         -------
         Interval
             Symmetric about the estimate, in the data's units. Covers noise, rounding and
-            wrap-around, from the law of the noise; conservative, not asymptotic.
+            wrap-around, from the law of the noise; conservative, not asymptotic. Its ends are
+            integers where the values were promised to be.
 
         Raises
         ------
@@ -405,10 +409,29 @@ class SumResult(Estimate):
                 f"confidence must be below 1 - {wrapped}, the probability of no "
                 f"wrap-around, got {confidence!r}; use a larger modulus"
             )
-        reach = self.noise.half_width(miss, self.users if self.rounded else 0) * self.step
+        reach = self.noise.half_width(miss, self.users if self.rounded else 0)
+        if self._of_integers:
+            return self._between_integers(reach)
+        reach *= self.step
         # and one unit in the last place for the rounding of the estimate itself
         reach += math.ulp(self.estimate)
         return Interval(self.estimate - reach, self.estimate + reach)
+
+    @property
+    def _of_integers(self) -> bool:
+        """Whether values were taken as they are in steps of 1 from an integer: all are integers."""
+        return not self.rounded and self.step == 1 and float(self.lower).is_integer()
+
+    def _between_integers(self, reach: float) -> Interval:
+        """Return the interval of the integers within reach: truth and noise are integers."""
+        # ``reach`` is made of logarithms over the rate. This is far above its rounding errors, so
+        # that no integer is left out.
+        wider = Fraction(reach) + Fraction(1e-9) * (Fraction(reach) + 1 / self.noise.rate)
+        if abs(self.estimate) >= 2.0**53:  # an integer that was rounded to a double
+            wider += Fraction(math.ulp(self.estimate))
+        low = math.ceil(Fraction(self.estimate) - wider)
+        high = math.floor(Fraction(self.estimate) + wider)
+        return Interval(down(Fraction(low)), up(Fraction(high)))
 
     def _interval_texts(self) -> tuple[str, str]:
         if self.wrap_probability < 0.05:

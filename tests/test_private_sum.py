@@ -163,6 +163,73 @@ def test_integers_are_encoded_exactly(min_honest: int | None) -> None:
     assert silent.mse < 1e-9
 
 
+@pytest.mark.parametrize("min_honest", [None, 90])
+@pytest.mark.parametrize("confidence", [1e-6, 0.5, 0.95, 1 - 1e-9])
+@pytest.mark.parametrize("epsilon", [0.1, 1, 20])
+def test_intervals_of_integers_have_integers_as_ends(
+    epsilon: float, confidence: float, min_honest: int | None
+) -> None:
+    protocol = PrivateSum(
+        100, epsilon, 1e-3, lower=-2, upper=5, integers=True, min_honest=min_honest
+    )
+    result = protocol.run(np.arange(100) % 6, DeterministicRandom(1))
+    low, high = result.interval(confidence)
+    assert low.is_integer()
+    assert high.is_integer()
+    assert result.estimate - low == high - result.estimate
+    assert str(result.interval(confidence)) == f"[{low:.0f}, {high:.0f}]"
+    assert result.mean_interval(confidence) == (low / 100, high / 100)
+    # no shorter than the law of the noise allows, and not longer than the interval of reals
+    k = np.arange(-4000, 4001)
+    share = 100 / protocol.min_honest
+    law = stats.nbinom(share, -math.expm1(-float(protocol.rate)))
+    pmf = signal.fftconvolve(law.pmf(np.arange(8001)), law.pmf(np.arange(8001))[::-1])[4000:12001]
+    half = int(high - result.estimate)
+    assert pmf[abs(k) <= half].sum() >= confidence - 1e-9
+    miss = 1 - confidence - result.wrap_probability
+    assert half == math.floor(result.noise.half_width(miss, 0))
+
+
+class _Reach:
+    """The law of a noise, but for how far it reaches."""
+
+    rate = Fraction(1, 100)
+
+    def __init__(self, reach: float) -> None:
+        self.reach = reach
+
+    def half_width(self, miss: float, users: int) -> float:
+        return self.reach
+
+
+@pytest.mark.parametrize(
+    ("estimate", "reach", "ends"),
+    [
+        (10.0, 3.5, (7, 13)),
+        (10.0, 4.0, (6, 14)),
+        (10.0, 4 - 1e-9, (6, 14)),  # a rounding error cuts nothing off
+        (10.0, 0.0, (10, 10)),
+        (-10.0, 0.999, (-10, -10)),
+        (2.0**53, 1.0, (2**53 - 3, 2**53 + 4)),  # the estimate may have been 2^53 + 1
+        (2.0**60 + 2**9, 10.0, (2**60, 2**60 + 2**10)),
+    ],
+)
+def test_ends_of_integers_are_rounded_towards_safety(
+    estimate: float, reach: float, ends: tuple[int, int]
+) -> None:
+    result = PrivateSum(100, 1, 1e-3, upper=2, integers=True).run([1.0] * 100)
+    law: Any = _Reach(reach)
+    moved = dataclasses.replace(result, estimate=estimate, noise=law, wrap_probability=0.0)
+    assert moved.interval() == ends
+
+
+def test_other_intervals_are_of_reals() -> None:
+    x = [1.0] * 100
+    for bounds in ({"upper": 2, "precision": 2}, {"lower": 0.5, "upper": 2.5, "precision": 2}):
+        result = PrivateSum(100, 1, 1e-3, **bounds).run(x)
+        assert not result.interval().high.is_integer()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
