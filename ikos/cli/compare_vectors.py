@@ -175,22 +175,26 @@ def _domain(name: str, given: dict[str, Any]) -> tuple[Domain, str]:
     if name == "box":
         check_bounds(options.get("lower", 0.0), options.get("upper", 1.0))
         box = Box(**options)
-        return box, f"of {box.dimension:,} coordinates in [{box.lower:.6g}, {box.upper:.6g}]"
+        return box, f"of {_coordinates(box)} in [{box.lower:.6g}, {box.upper:.6g}]"
     if name == "ball":
         ball = Ball(**options)
-        return ball, f"of {ball.dimension:,} coordinates and norm at most {ball.radius:.6g}"
+        return ball, f"of {_coordinates(ball)} and norm at most {ball.radius:.6g}"
     if name == "ternary":
         sparse = SparseTernary(**options)
         return sparse, (
-            f"of {sparse.dimension:,} coordinates with at most {sparse.sparsity:,} entries of -1 "
-            "or 1"
+            f"of {_coordinates(sparse)} with at most {sparse.sparsity:,} "
+            f"entr{'ies' if sparse.sparsity > 1 else 'y'} of -1 or 1"
         )
     kinds = Categories(**options)
     count = len(kinds.sizes)
     return kinds, (
-        f"of answers to {count:,} question{'s' * (count > 1)} of {kinds.dimension:,} categories "
-        "in all"
+        f"of answers to {count:,} question{'s' * (count > 1)} of {kinds.dimension:,} "
+        f"categor{'ies' if kinds.dimension > 1 else 'y'} in all"
     )
+
+
+def _coordinates(domain: Domain) -> str:
+    return f"{domain.dimension:,} coordinate{'s' * (domain.dimension > 1)}"
 
 
 def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, str]:

@@ -80,8 +80,8 @@ class _Look:
 def command() -> None:
     """Run a private sum between an analyzer and five shufflers on this machine.
 
-    How many of 2,000 people would vote for Bob Dole (1) rather than Bill
-    Clinton (0)? The answers are those of the American National Election
+    How many of 2,000 answers are for Bob Dole (1) rather than Bill Clinton
+    (0)? They are those of the 944 people of the American National Election
     Study of 1996, over again from the first where they end. They are
     public, so the truth is shown beside the estimate.
     """
@@ -110,7 +110,8 @@ def _run(folder: Path, stack: ExitStack) -> list[str]:
     began = time.monotonic()
     task = _task(folder / "task")
     secrets = read_secrets(folder / "task" / "clients")
-    votes = np.resize(load_anes96(COLUMN), CLIENTS)
+    answers = load_anes96(COLUMN)
+    votes = np.resize(answers, CLIENTS)  # over again from the first where they end
     http = stack.enter_context(connect())
     _say(f"starting {task.messages} programs")
     with _timed() as starting:
@@ -137,7 +138,7 @@ def _run(folder: Path, stack: ExitStack) -> list[str]:
         "close and release": releasing[0],
         "altogether": time.monotonic() - began,
     }
-    return _account(task, parties, before, after, found, float(votes.sum()), times)
+    return _account(task, parties, before, after, found, float(votes.sum()), answers.size, times)
 
 
 def _say(text: str) -> None:
@@ -267,6 +268,7 @@ def _account(
     after: _Look,
     found: dict[str, Any],
     truth: float,
+    people: int,
     times: dict[str, float],
 ) -> list[str]:
     """Return the lines to be printed."""
@@ -283,8 +285,9 @@ def _account(
     size = result["standard_error"]
     return [
         *wrapped(
-            f"How many of {CLIENTS:,} people would vote for Bob Dole (1) rather than Bill Clinton "
-            "(0)? The answers are those of the American National Election Study of 1996.",
+            f"How many of {CLIENTS:,} answers are for Bob Dole (1) rather than Bill Clinton (0)? "
+            f"They are those of the {people:,} people of the American National Election Study of "
+            "1996, over again from the first where they end.",
             "",
             "",
         ),

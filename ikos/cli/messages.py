@@ -384,7 +384,7 @@ def _title(asked: Asked) -> str:
         )
     modulus = re.sub(r"2\^(\d+)", r"$\\mathbf{2^{\1}}$", power_text(asked.q))
     return (
-        f"Messages of a secure sum modulo {modulus} with {float(asked.sigma):.6g} bits of security"
+        f"Messages of a secure sum modulo {modulus} with {float(asked.sigma):,.6g} bits of security"
     )
 
 

@@ -264,7 +264,8 @@ def _encoded(asked: Asked) -> str:
 
 
 def _heading(asked: Asked) -> str:
-    who = f"Messages of each of {power_text(asked.users)} user{'s' * (asked.users > 1)}"
+    who = "Messages of "
+    who += "1 user" if asked.users == 1 else f"each of {power_text(asked.users)} users"
     if asked.honest < asked.users:
         who += f", at least {power_text(asked.honest)} of them honest,"
     if asked.corrupt:
@@ -273,7 +274,7 @@ def _heading(asked: Asked) -> str:
     if asked.sigma is not None:
         return (
             f"{who} for a secure sum modulo {power_text(asked.q)} with "
-            f"{float(asked.sigma):.10g} bits of security"
+            f"{float(asked.sigma):,.10g} bits of security"
         )
     assert asked.epsilon is not None
     assert asked.delta is not None
@@ -352,8 +353,8 @@ def _floor_text(floor: list[Floor], asked: Asked) -> list[str]:
         text += f", {asked.corrupt:,} of them for shufflers that collude"
     return wrapped(
         f"No analysis can get below {text}{clear}. With fewer, what comes out of the shufflers "
-        f"fits too few of the inputs with that sum for {float(asked.sigma):.10g} bits of security. "
-        "Whether so few can be enough is not known."
+        f"fits too few of the inputs with that sum for {float(asked.sigma):,.10g} bits of "
+        "security. Whether so few can be enough is not known."
     )
 
 
@@ -393,7 +394,7 @@ def _meaning(covered: list[Row], asked: Asked) -> list[str]:
         return wrapped(text)
     text = (
         f"Each user splits its value{noisy} into {many} that add up to it. "
-        + ("Parallel shufflers mix one number of every user each. " if "parallel" in kinds else "")
+        + ("Each parallel shuffler mixes one number of every user. " if "parallel" in kinds else "")
         + ("A single shuffler mixes all numbers of all users. " if "single" in kinds else "")
         + ("A clear share goes straight to the analyzer. " if clear else "")
         + "The analyzer adds everything up. "
@@ -418,7 +419,8 @@ def _meaning(covered: list[Row], asked: Asked) -> list[str]:
         )
     if asked.corrupt:
         text += (
-            f"At most {asked.corrupt:,} of the shufflers may tell it all that they see: that is as "
+            f"At most {asked.corrupt:,} of the shufflers may tell it all that "
+            f"{'it sees' if asked.corrupt == 1 else 'they see'}: that is as "
             "good as clear, and as many messages more make up for it. "
         )
     if not sound:

@@ -297,8 +297,8 @@ class Release:
         return [
             bold("What was sent (here, in a simulation of all parties)"),
             *wrapped(
-                f"{cost.messages_per_user} message{'s' * (count.total > 1)} of "
-                f"{cost.bits_per_message} bits per user "
+                f"{cost.messages_per_user:,} message{'s' * (count.total > 1)} of "
+                f"{cost.bits_per_message:,} bit{'s' * (cost.bits_per_message != 1)} per user "
                 f"({-(-cost.bits_per_user // 8):,} bytes): {kinds}. "
                 f"{cost.messages:,} messages in all, numbers modulo "
                 f"{power_text(self.result.modulus)}; "

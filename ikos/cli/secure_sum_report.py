@@ -120,7 +120,7 @@ class Report:
             bold("What was sent (here, in a simulation of all parties)"),
             *wrapped(
                 f"{less}{cost.messages_per_user:,} message{'s' * (cost.messages_per_user != 1)} of "
-                f"{cost.bits_per_message} bit{'s' * (cost.bits_per_message != 1)} per user "
+                f"{cost.bits_per_message:,} bit{'s' * (cost.bits_per_message != 1)} per user "
                 f"({size:,} byte{'s' * (size != 1)}): "
                 f"{ways(protocol.messages, protocol.shuffler)}. {cost.messages:,} messages in all, "
                 f"numbers modulo {power_text(protocol.q)}, which no sum of values within the "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer
+from ikos._validation import choice, integer, quote
 from ikos.counts.directed import DOWN, float_down, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import lemma_c5, parts
@@ -173,9 +173,11 @@ def _range(name: str, ends: Iterable[object], *, least: int, most: int) -> tuple
     try:
         low, high = ends
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be two integers, got {ends!r}") from None
-    first = integer(name, low, low=least, high=most)
-    return first, integer(name, high, low=first, high=most)
+        raise TypeError(f"{name} must be two integers, got {quote(ends)}") from None
+    first, last = integer(name, low, low=least, high=most), integer(name, high, high=most)
+    if last < first:
+        raise ValueError(f"{name} must be (least, greatest), got {quote((first, last))}")
+    return first, last
 
 
 def _stated(bound: str, n: int, m: int, graph: ShareGraph) -> None:

@@ -93,9 +93,12 @@ def test_text(run):
     ("options", "words"),
     [
         (("--domain", "ternary", "--dimension", "9", "--sparsity", "1"),
-         "vectors of 9 coordinates with at most 1 entries of -1 or 1 with"),
+         "vectors of 9 coordinates with at most 1 entry of -1 or 1 with"),
         (("--domain", "categories", "--sizes", "4"),
          "vectors of answers to 1 question of 4 categories in all with"),
+        (("--domain", "categories", "--sizes", "1"),
+         "vectors of answers to 1 question of 1 category in all with"),
+        (("--domain", "ball", "--dimension", "1"), "vectors of 1 coordinate and norm at most 1 "),
         (("--domain", "box", "--dimension", "1000", "--lower", "-1"),
          "vectors of 1,000 coordinates in [-1, 1] with"),
     ],

@@ -61,7 +61,8 @@ def test_the_account(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
     rows = re.findall(r"^  (analyzer|shuffler \d) +(\d+) +([\d,]+) +([\d,]+)$", text, re.MULTILINE)
     assert [int(reports) for _, reports, *_ in rows] == [101, 101, 101, 100, 100, 100]
-    assert flat.startswith("How many of 100 people would vote for Bob Dole (1) rather than Bill ")
+    assert flat.startswith("How many of 100 answers are for Bob Dole (1) rather than Bill ")
+    assert "those of the 944 people of the American National Election Study of 1996" in flat
     assert "100 of 101 reports are complete" in flat
     truth = int(np.resize(load_anes96("vote"), 100).sum())
     assert f"allow to be shown: {truth}." in flat

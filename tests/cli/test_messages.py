@@ -308,6 +308,9 @@ class TestCorruptShufflers:
         assert "while at most 2 shufflers may collude, for a secure sum" in flat
         assert "2 of them for shufflers that collude" in flat
         assert "At most 2 of the shufflers may tell it all that they see" in flat
+        assert "Each parallel shuffler mixes one number of every user." in flat
+        text = run("messages", *SECURE, "--corrupt-shufflers", "1").out
+        assert "At most 1 of the shufflers may tell it all that it sees" in " ".join(text.split())
         assert "single: whoever controls a single shuffler sees everything" in flat
 
     def test_the_library_agrees(self, run):
@@ -419,7 +422,7 @@ def test_ways_to_write_integers(run, text, value):
 )
 def test_large_moduli(run, modulus):
     options = ("--users", "1000", "--modulus", modulus, "--sigma", "80")
-    assert "Messages of each of 1,000 users" in run("messages", *options).out
+    assert "Messages of each of 1,000 users for" in run("messages", *options).out
     result = run("messages", *options, "--json").json
     assert result["modulus"].isdigit()
     assert result["rows"][0]["bits_per_user"] < 2**53
@@ -442,6 +445,7 @@ def test_one_user_has_nothing_to_hide(run):
     assert [row["total"] for row in covered] == [1, 1, 2, 2]
     assert result["floor"] is None
     text = " ".join(run("messages", *options).out.split())
+    assert text.startswith("Messages of 1 user for a secure sum")
     assert "no limit" in text
     assert "nothing to hide: the sum is the user's value" in text
     private = run("messages", "--users", "1", "--epsilon", "1", "--delta", "0.01").out

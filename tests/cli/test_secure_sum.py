@@ -287,6 +287,10 @@ class TestWords:
         assert "shuffled, through one shuffler." in text
         assert "1 clear" not in text
 
+    def test_wide_messages(self, run, people):
+        text = flat(run("secure-sum", people, *AGE, "--modulus", "2^1500", "--sigma", "9").out)
+        assert re.search(r"\d+ messages of 1,500 bits per user", text)
+
     def test_one_user_has_nothing_to_hide(self, run, tmp_path):
         path = tmp_path / "t.csv"
         path.write_text("a\n3\n")

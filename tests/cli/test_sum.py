@@ -229,6 +229,8 @@ def test_settings(run, people):
     assert (result["shuffler"], result["clear_share"], result["clear"]) == ("single", False, 0)
     assert result["analysis"] == "ishai2006"
     assert run("sum", people, *AGE, *single, "--json").json["analysis"] == "exact"
+    wide = " ".join(run("sum", people, *AGE, *single, "--modulus", "2^1500").out.split())
+    assert "messages of 1,500 bits per user" in wide
     assert "through one shuffler" in " ".join(run("sum", people, *AGE, *single).out.split())
     honest = run("sum", people, *AGE, "--min-honest", "500", "--corrupt-shufflers", "1").out
     assert "500 of 1,000 users" in honest

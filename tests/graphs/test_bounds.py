@@ -258,7 +258,10 @@ def test_sweep_tells_its_progress() -> None:
     [
         (((18, 20),), {}, "n must be at least 19 for Lemma C.5"),
         (((19, 20), (2, 3)), {}, "m must be at least 3 for Lemma C.5"),
-        (((20, 19),), {}, "users must be at least 20, got 19"),
+        (((20, 19),), {}, r"users must be \(least, greatest\), got \(20, 19\)"),
+        (((40, 19), (3, 5)), {}, r"users must be \(least, greatest\), got \(40, 19\)"),
+        (((19, 20), (5, 3)), {}, r"messages must be \(least, greatest\), got \(5, 3\)"),
+        (((1, 20),), {"bound": "parts"}, "users must be at least 2, got 1"),
         (((19, 5000),), {}, "users must be at most 2048, got 5000"),
         (((19, 20),), {"shuffler": "single"}, "bound must be 'parts'"),
         (((19, 20),), {"clear_share": False}, "bound must be 'parts'"),

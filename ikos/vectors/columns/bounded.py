@@ -29,7 +29,7 @@ def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     given = array(name, value)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
-    if given.ndim > 1 or given.size not in (1, columns):
+    if given.shape not in ((), (columns,)):
         raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
     limits = np.broadcast_to(given.astype(np.float64), (columns,))
     if not (np.abs(limits) <= MAX_BOUND).all():
@@ -52,6 +52,8 @@ class BoundedColumns:
         if values.dtype.kind not in "iuf":
             hint = "; use x.astype(float)" if values.dtype.kind == "b" else ""
             raise TypeError(f"x must hold real numbers, got an array of {values.dtype}{hint}")
+        if values.ndim == 2 and values.shape[1] and not values.size:
+            raise ValueError("x must hold at least one user's values, got none")
         if values.ndim != 2 or not values.size:
             raise ValueError(
                 f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
