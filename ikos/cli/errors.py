@@ -181,7 +181,11 @@ class Command(_Mistakes):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
-        except MISTAKES as error:
+        except (*MISTAKES, SystemError) as error:
+            if _of_an_interrupt(error):
+                raise Interrupted from None
+            if isinstance(error, SystemError):
+                raise
             raise click.UsageError(problem(error), ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -273,6 +277,17 @@ def _take_interrupts() -> None:
     with suppress(ValueError):  # not the main thread's to say
         if signal.getsignal(signal.SIGINT) is end_at_once:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: in the midst of its import, a module of C raises ImportError."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def leave_interrupts() -> None:

@@ -220,6 +220,23 @@ def test_interrupted_run(run, people, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("kind", [ImportError, SystemError])
+def test_interrupted_import_of_c(run, people, monkeypatch, kind):
+    """What modules of C make of it."""
+
+    def interrupt(*args, **kwargs):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise kind("initialization failed") from error
+
+    monkeypatch.setattr(PrivateSum, "run", interrupt)
+    bounds = ("--lower", "0", "--upper", "100", "--epsilon", "1", "--delta", "1e-6")
+    assert run("sum", people, "--column", "age", *bounds, status=130).err == (
+        "ikos: error: interrupted\n"
+    )
+
+
 class TestInterruptedAgain:
     """A second Ctrl-C, before the program has come to ignore it."""
 
