@@ -374,8 +374,8 @@ def test_a_column_of_a_table_is_read_block_by_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "integers", "said"),
     [
-        ("9", False, "row 2 must be in [0, 4], got 9.0"),
-        ("2.5", True, "row 2 must be an integer with integers=True, got 2.5"),
+        ("9", False, "row 2 (line 3) must be in [0, 4], got 9.0"),
+        ("2.5", True, "row 2 (line 3) must be an integer with integers=True, got 2.5"),
     ],
 )
 def test_a_bad_row_of_a_table_is_named_with_its_file(

@@ -8,6 +8,7 @@ import pickle
 import platform
 import subprocess
 import sys
+import threading
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from ikos import PrivateSum
 from ikos.tables import csv, open_column, parquet, read_column
-from ikos.tables.parts import ROWS, Stamp
+from ikos.tables.parts import ROWS, BadRow, Stamp
 from ikos.testing import DeterministicRandom
 
 
@@ -363,6 +364,49 @@ class TestParts:
         assert np.concatenate(list(seen.blocks())).tolist() == [1, 2, 3, 4, 5]
         assert sum(size for *_, size in found) == 5
         assert found[0][:2] == ("a.parquet", 0)
+
+    @pytest.mark.parametrize(
+        ("text", "header", "row", "line"),
+        [
+            ("b,a\nx,1\ny,9\n", True, 2, 3),
+            ('b,a\n"x\ny",1\n"z\n\n",9\n', True, 2, 4),
+            ("x,1\ny,9\n", False, 2, 2),
+            ("b,a\n" + "x,1\n" * 20_000 + "y,9\n", True, 20_001, 20_002),
+            ("b,a\n" + '"x\n",1\n' * 600 + "y,9\n\n", True, 601, 1202),
+        ],
+        ids=["first", "quoted", "no header", "far", "far and quoted"],
+    )
+    def test_rows_that_are_refused_have_lines(self, tmp_path, text, header, row, line):
+        """The same as those of cells that are no numbers; a pipe is gone, and has none."""
+
+        def look(values, where, before):
+            if (values > 5).any():
+                raise BadRow(before + int(np.argmax(values > 5)) + 1, "is large")
+            return values
+
+        path = tmp_path / "t.csv"
+        column = "a" if header else 2
+        path.write_text(text)
+        seen = open_column(path, column, header=header).seen(look).seen(lambda values, *_: values)
+        with pytest.raises(ValueError, match=rf"^'.*t\.csv': row {row} \(line {line}\) is large$"):
+            list(seen.blocks())
+        path.write_text(text.replace("9", "z"))
+        assert f"row {row} (line {line}) has 'z'" in refusal(path, column, header=header)
+        if not hasattr(os, "mkfifo"):
+            return
+        os.mkfifo(tmp_path / "pipe")
+        threading.Thread(target=(tmp_path / "pipe").write_text, args=(text,), daemon=True).start()
+        seen = open_column(tmp_path / "pipe", column, header=header).seen(look)
+        with pytest.raises(ValueError, match=rf"pipe': row {row} is large$"):
+            list(seen.blocks())
+
+    def test_rows_of_parquet_have_no_lines(self, store):
+        def look(values, where, before):
+            raise BadRow(before + 1, "is refused")
+
+        seen = open_column(store("a.parquet", list(range(5))), "a").seen(look)
+        with pytest.raises(ValueError, match=r"a\.parquet': row 1 is refused$"):
+            list(seen.blocks())
 
 
 class TestParquetFolders:

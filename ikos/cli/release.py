@@ -143,22 +143,27 @@ class Rule:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
+        from ikos.tables.parts import BadRow
+
+        del where  # which is said with the row
         outside = (values < self.lower) | (values > self.upper)
         inside = values
         if outside.any():
             if not self.clamp:
                 first = int(np.argmax(outside))
-                raise ValueError(
-                    f"{where}: row {before + first + 1} has {values[first]:.15g} in "
-                    f"{which(self.column)}, outside [{self.lower:.10g}, {self.upper:.10g}]; "
-                    "give public bounds that hold every value, or --on-out-of-range clamp"
+                raise BadRow(
+                    before + first + 1,
+                    f"has {values[first]:.15g} in {which(self.column)}, outside "
+                    f"[{self.lower:.10g}, {self.upper:.10g}]; give public bounds that hold every "
+                    "value, or --on-out-of-range clamp",
                 )
             inside = np.clip(values, self.lower, self.upper)
         if self.integers and (broken := inside != np.floor(inside)).any():
             first = int(np.argmax(broken))
-            raise ValueError(
-                f"{where}: row {before + first + 1} has {inside[first]:.15g} in "
-                f"{which(self.column)}, which is no integer as --integers says"
+            raise BadRow(
+                before + first + 1,
+                f"has {inside[first]:.15g} in {which(self.column)}, which is no integer as "
+                "--integers says",
             )
         return inside
 

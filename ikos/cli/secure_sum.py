@@ -138,13 +138,16 @@ class Rule:
         import numpy as np
 
         from ikos.cli.release import which
+        from ikos.tables.parts import BadRow
+
+        del where  # which is said with the row
 
         def refuse(wrong: NDArray[np.bool_], why: str) -> None:
             if wrong.any():
                 first = int(np.argmax(wrong))
-                raise ValueError(
-                    f"{where}: row {before + first + 1} has {_plain(float(values[first]))} in "
-                    f"{which(self.column)}, {why}"
+                raise BadRow(
+                    before + first + 1,
+                    f"has {_plain(float(values[first]))} in {which(self.column)}, {why}",
                 )
 
         if not self.clamp:

@@ -121,14 +121,16 @@ class _Located:
 
     def __call__(self, values: NDArray[Any], where: str, before: int) -> NDArray[Any]:
         """Return a block of a table as it is, looked at where it is read."""
+        del where  # which is said with the row
         try:
             self.clients.checked(values, before)
         except ValueError as error:
             found = re.match(r"x\[(\d+)\] ", message := str(error))
             if found is None:
                 raise
-            row = int(found[1]) + 1
-            raise ValueError(f"{where}: row {row} {message[found.end() :]}") from None
+            from ikos.tables.parts import BadRow  # which only they need who have tables
+
+            raise BadRow(int(found[1]) + 1, message[found.end() :]) from None
         return values
 
 

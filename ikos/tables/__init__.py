@@ -59,7 +59,8 @@ class Column:
         look : callable
             Takes a block of numbers, the file as messages show it, and how many rows of that file
             come before; returns as many numbers. It is called where the block is read: for another
-            process, it must be one that can be pickled.
+            process, it must be one that can be pickled. It refuses a row by
+            `ikos.tables.parts.BadRow`.
         """
         parts = (
             SeenPart(

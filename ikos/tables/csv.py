@@ -21,6 +21,7 @@ __all__ = ["CsvPart", "check_delimiter", "csv_part"]
 
 BLOCK = 1 << 14
 CHUNK = 1 << 18
+_SOUGHT = 1 << 8  # rows, of which a line is sought
 CELLS = 1 << 20  # of a block, where rows are wide
 LONGEST_LINE = 1 << 26
 _BLANKS = " \t"
@@ -79,6 +80,20 @@ class CsvPart(Part):
                 yield np.concatenate(held)
             if not self.header and reader.row == 1:
                 raise ValueError(f"{self.where} is empty")
+
+    def line(self, row: int) -> int | None:
+        """Return where a row begins: it is found once more, in a file that is stored."""
+        if not self.stored:
+            return None
+        with self.opened() as file:
+            reader = _Csv(file, self.where, self.size, self.delimiter, None)
+            reader.begin(self.column, self.header)
+            before = 0
+            while block := reader.rows(_SOUGHT):
+                if row <= before + len(block):
+                    return reader.line + sum(map(_height, block[: row - before - 1]))
+                before += len(block)
+        return None
 
 
 def csv_part(

@@ -21,6 +21,7 @@ from ikos.work import Progress
 
 __all__ = [
     "ROWS",
+    "BadRow",
     "Look",
     "Part",
     "SeenPart",
@@ -36,7 +37,25 @@ ROWS = 1 << 17
 
 Look = Callable[[NDArray[np.float64], str, int], NDArray[np.float64]]
 """Takes numbers, the file as messages show it, and how many rows of it come before; returns as many
-numbers, or refuses one of these."""
+numbers, or refuses one of these: by `BadRow`, where it names the row."""
+
+
+class BadRow(ValueError):  # noqa: N818
+    """What a `Look` refuses: it is said with the file, and with the line where there are lines.
+
+    Parameters
+    ----------
+    row : int
+        Of the file, counted from 1.
+    what : str
+        The rest of the message.
+    """
+
+    def __init__(self, row: int, what: str) -> None:
+        super().__init__(f"row {row} {what}")
+        self.row = row
+        self.what = what
+
 
 _ELSEWHERE = ("/dev/", "/proc/")  # names that mean another file in another process
 
@@ -143,6 +162,10 @@ class Part(ABC):
             longer the one that was opened first.
         """
 
+    def line(self, row: int) -> int | None:  # noqa: ARG002
+        """Return where a row of the file begins, if it has lines and can be read again."""
+        return None
+
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """Open the file, and make sure that it is the one it was, and is until it is closed."""
@@ -192,8 +215,18 @@ class SeenPart(Part):
         """Yield the numbers, as `Part.blocks` says."""
         row = self.first
         for block in self.part.blocks(progress):
-            yield self.look(block, self.where, row)
+            try:
+                seen = self.look(block, self.where, row)
+            except BadRow as bad:
+                line = self.part.line(bad.row)
+                place = "" if line is None else f" (line {line})"
+                raise ValueError(f"{self.where}: row {bad.row}{place} {bad.what}") from None
+            yield seen
             row += block.size
+
+    def line(self, row: int) -> int | None:
+        """As of the part."""
+        return self.part.line(row)
 
 
 def shown(path: str | os.PathLike[str]) -> str:

@@ -158,8 +158,8 @@ class TestValues:
     def test_what_is_no_integer(self, refused, people):
         message = refused("secure-sum", people, "--column", "score", "--upper", "2")
         assert message == (
-            f"'{people}': row 2 has 0.25 in column 'score', which is no integer; 'ikos sum' takes "
-            "any numbers"
+            f"'{people}': row 2 (line 3) has 0.25 in column 'score', which is no integer; "
+            "'ikos sum' takes any numbers"
         )
 
     @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ class TestValues:
     )  # fmt: skip
     def test_out_of_range(self, run, refused, people, bounds, row, value):
         message = refused("secure-sum", people, "--column", "age", *bounds)
-        assert f"row {row} has {value} in column 'age', outside [" in message
+        assert f"row {row} (line {row + 1}) has {value} in column 'age', outside [" in message
         assert message.endswith(
             "; give public bounds that hold every value, or --on-out-of-range clamp"
         )
@@ -181,12 +181,14 @@ class TestValues:
         for name, ages in (("1.csv", (20, 30)), ("2.csv", (40, 500))):
             (tmp_path / name).write_text("age\n" + "".join(f"{age}\n" for age in ages))
         message = refused("secure-sum", tmp_path, *AGE)
-        assert "2.csv': row 2 has 500 in column 'age', outside [0, 100]" in message
+        assert "2.csv': row 2 (line 3) has 500 in column 'age', outside [0, 100]" in message
 
     def test_rows_are_counted_over_blocks(self, refused, tmp_path):
         path = tmp_path / "t.csv"
         path.write_text("age\n" + "30\n" * 200_000 + "101\n")
-        assert "row 200001 has 101 in column 'age'" in refused("secure-sum", path, *AGE)
+        assert "row 200001 (line 200002) has 101 in column 'age'" in refused(
+            "secure-sum", path, *AGE
+        )
 
     def test_clamped(self, run, people):
         narrow = ("--column", "age", "--lower", "30", "--upper", "40", "--on-out-of-range", "clamp")

@@ -121,7 +121,9 @@ def test_integers(run, people, refused):
     assert result["precision"] == 100
     assert result["sum"] == int(result["sum"])
     score = ("--column", "score", "--lower", "0", "--upper", "2", *AGE[6:])
-    assert "row 2 has 0.25 in column 'score'" in refused("sum", people, *score, "--integers")
+    assert "row 2 (line 3) has 0.25 in column 'score'" in refused(
+        "sum", people, *score, "--integers"
+    )
     assert "--integers" in refused("sum", people, *once(*AGE, "--integers", "--upper", "99.5"))
     message = refused("sum", people, *AGE, "--integers", "--precision", "7")
     assert message == "--precision must be upper - lower = 100 with --integers, got 7"
@@ -132,7 +134,7 @@ class TestOutOfRange:
 
     def test_refused_by_default(self, refused, people):
         message = refused("sum", people, *self.NARROW)
-        assert "row 1 has 20 in column 'age', outside [30, 40]" in message
+        assert "row 1 (line 2) has 20 in column 'age', outside [30, 40]" in message
         assert "--on-out-of-range clamp" in message
 
     def test_clamped(self, run, people):
@@ -487,7 +489,7 @@ class TestFolders:
         for name, ages in (("1.csv", (20, 30)), ("2.csv", (40, 500))):
             (tmp_path / name).write_text("age\n" + "".join(f"{age}\n" for age in ages * 20))
         message = refused("sum", tmp_path, *AGE)
-        assert "2.csv': row 2 has 500 in column 'age', outside [0, 100]" in message
+        assert "2.csv': row 2 (line 3) has 500 in column 'age', outside [0, 100]" in message
         clamp = ("--on-out-of-range", "clamp", "--show-true", "--json")
         result = run("sum", tmp_path, *AGE, *clamp).json
         assert result["users"] == 80
