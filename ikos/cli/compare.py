@@ -194,24 +194,25 @@ def _values(
     """Return the column, within the bounds, and how many values were moved to them."""
     import numpy as np
 
-    from ikos.tables import read_column
+    from ikos.cli.release import Rule
+    from ikos.tables import open_column
 
     check_column(data.column, header=header)
+    rule = Rule(lower, upper, data.clamp, False, data.column)
+    moved = 0
+
+    def look(found: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
+        nonlocal moved
+        inside = rule(found, where, before)
+        moved += int((inside != found).sum())
+        return inside
+
+    table = open_column(data.file, data.column, header=header, delimiter=delimiter)
     with progress("reading") as shown:
-        values = read_column(
-            data.file, data.column, header=header, delimiter=delimiter, progress=shown
-        )
+        values = np.concatenate(list(table.seen(look).blocks(shown)))
     if values.size > MOST_USERS:
         raise click.UsageError(f"{data.file!r} has {values.size:,} rows, more than {MOST_USERS:,}")
-    outside = (values < lower) | (values > upper)
-    if outside.any() and not data.clamp:
-        first = int(np.argmax(outside))
-        raise click.UsageError(
-            f"{data.file!r}: row {first + 1} has {values[first]:.15g} in {data.which}, outside "
-            f"[{lower:.10g}, {upper:.10g}]; "
-            "give public bounds that hold every value, or --on-out-of-range clamp"
-        )
-    return np.clip(values, lower, upper), int(outside.sum())
+    return values, moved
 
 
 def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:

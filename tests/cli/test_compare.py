@@ -242,7 +242,8 @@ def test_clamped(run, tmp_path):
     options = ("--data", path, "--column", "2", "--no-header", "--delimiter", ";", "--lower", "0",
                "--upper", "3", "--epsilon", "1", "--protocol", "central-discrete")  # fmt: skip
     path.write_text("1;5\n" * 20)
-    assert "row 1 has 5 in column 2, outside [0, 3]" in run("compare", *options, status=2).err
+    said = run("compare", *options, status=2).err
+    assert "row 1 (line 1) has 5 in column 2, outside [0, 3]" in said
     clamp = ("--on-out-of-range", "clamp", "--json")
     said = (WARNING, "20 of 20 values were moved to the bounds")
     result = run("compare", *options, *clamp, warning=said).json
@@ -251,6 +252,13 @@ def test_clamped(run, tmp_path):
     assert "--users must be the 20 rows" in run("compare", *options, *clamp, "--users", "19",
                                                 status=2).err  # fmt: skip
     assert run("compare", *options, *clamp, "--users", "20", warning=said).json["users"] == 20
+
+
+def test_the_file_and_its_row_are_named(run, tmp_path):
+    (tmp_path / "1.csv").write_text("age\n" + "30\n" * 20)
+    (tmp_path / "2.csv").write_text("age\n30\n500\n")
+    said = run("compare", "--data", tmp_path, *DATA[2:], status=2).err
+    assert "2.csv': row 2 (line 3) has 500 in column 'age', outside [" in said
 
 
 # Figures
