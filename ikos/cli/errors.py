@@ -216,7 +216,10 @@ class Group(_Mistakes, click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, or say which there are."""
-        result = super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+        except KeyboardInterrupt:  # another one, while the command ended
+            raise Interrupted from None
         if ctx.invoked_subcommand is None:
             print_text([ctx.get_help()])
         return result
