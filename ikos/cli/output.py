@@ -162,7 +162,8 @@ def outwards(low: float, high: float) -> tuple[str, str]:
     if not (1e-9 < scale < 1e12) or max(abs(low), abs(high)) >= 1e15:
         first, last = str(Interval(low, high)).strip("[]").split(", ")
         return first, last
-    step = Decimal(1).scaleb(min(0, math.floor(math.log10(scale)) - 2))
+    whole = float(low).is_integer() and float(high).is_integer()
+    step = Decimal(1).scaleb(0 if whole else min(0, math.floor(math.log10(scale)) - 2))
     ends = ((low, ROUND_FLOOR), (high, ROUND_CEILING))
     texts = [f"{Decimal(end).quantize(step, way):,f}" for end, way in ends]
     first, last = (text if text.strip("-0.,") else text.removeprefix("-") for text in texts)

@@ -237,7 +237,7 @@ class Release:
         error = result.estimate - truth.total
         rows = [
             ("", "true value", "error of the estimate"),
-            ("sum", figures(truth.total, width / 2), figures(error, width / 2)),
+            ("sum", *(figures(value, _scale(value, width)) for value in (truth.total, error))),
             ("mean", figures(truth.total / n, width / 2 / n), figures(error / n, width / 2 / n)),
         ]
         heading = "The truth, NOT private: do not publish"
@@ -248,7 +248,7 @@ class Release:
             lines += wrapped(
                 f"{truth.clamped:,} value{'s were' if truth.clamped != 1 else ' was'} clamped. "
                 "Before that the sum was "
-                f"{figures(truth.before_clamping, width / 2)}."
+                f"{figures(truth.before_clamping, _scale(truth.before_clamping, width))}."
             )
         return lines
 
@@ -507,4 +507,9 @@ def which(column: str) -> str:
 
 
 def _with_interval(value: float, ends: tuple[float, float]) -> tuple[str, str]:
-    return figures(value, (ends[1] - ends[0]) / 2), " to ".join(outwards(*ends))
+    return figures(value, _scale(value, ends[1] - ends[0])), " to ".join(outwards(*ends))
+
+
+def _scale(value: float, width: float) -> float:
+    """Return what a number is uncertain by, at least so much that an integer has no decimals."""
+    return max(width / 2, 100.0) if float(value).is_integer() else width / 2

@@ -358,6 +358,13 @@ def test_the_census_file(run):
     assert result["standard_error"] / 32561 < 0.01
 
 
+def test_sums_of_integers_are_printed_as_such(run, people):
+    given = ("--column", "age", "--lower", "0", "--upper", "100", "--integers", "--show-true")
+    text = run("sum", people, *given, "--epsilon", "1", "--delta", "1e-6").out
+    assert re.search(r"^  sum +[\d,]+ +[\d,]+ to [\d,]+$", text, re.MULTILINE)
+    assert re.search(r"^  sum +[\d,]+ +-?[\d,]+$", text, re.MULTILINE)  # the truth and the error
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "message"),
