@@ -58,7 +58,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--epsilon": {"type": EPSILON, "help": "Privacy budget, e.g. 1; smaller is more private."},
     "--delta": {
         "type": DELTA,
-        "help": "Privacy failure probability, e.g. 1e-9; far below 1/users.",
+        "help": "Delta of the guarantee, e.g. 1e-9; far below 1/users.",
     },
     "--min-honest": {
         "type": HONEST,
