@@ -40,7 +40,8 @@ def collusion(corrupt: int) -> str:
     'while no shuffler colludes with the analyzer'
     """
     if corrupt:
-        return f"while at most {corrupt} of the shufflers collude with the analyzer"
+        verb = "colludes" if corrupt == 1 else "collude"
+        return f"while at most {corrupt} of the shufflers {verb} with the analyzer"
     return "while no shuffler colludes with the analyzer"
 
 

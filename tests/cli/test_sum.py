@@ -236,7 +236,7 @@ def test_settings(run, people):
     assert "through one shuffler" in " ".join(run("sum", people, *AGE, *single).out.split())
     honest = run("sum", people, *AGE, "--min-honest", "500", "--corrupt-shufflers", "1").out
     assert "500 of 1,000 users" in honest
-    assert "at most 1 of the shufflers collude" in honest
+    assert "at most 1 of the shufflers colludes" in honest
 
 
 def test_honest_users_are_a_number_or_a_share(run, people):
