@@ -60,7 +60,7 @@ class Column:
             Takes a block of numbers, the file as messages show it, and how many rows of that file
             come before; returns as many numbers. It is called where the block is read: for another
             process, it must be one that can be pickled. It refuses a row by
-            `ikos.tables.parts.BadRow`.
+            ``ikos.tables.parts.BadRow``.
         """
         parts = (
             SeenPart(
