@@ -83,6 +83,7 @@ def add_notebooks(app: Any) -> None:
         app.config.exclude_patterns.append("notebooks/*")
         app.config.suppress_warnings.append("toc.excluded")
         return
+    importlib.import_module("matplotlib.font_manager")  # lists the fonts, of which a page may speak
     profile = Path(app.doctreedir) / "ipython" / "profile_default"  # not the user's own
     profile.mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
