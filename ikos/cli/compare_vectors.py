@@ -52,7 +52,8 @@ RADIUS = Bound(above="0")
 LEGEND = (
     "MSE: bound on the mean squared Euclidean distance from the sum, whatever the vectors; RMSE: "
     "its root for the mean, both in the data's units. One user: how far the messages of one "
-    "dishonest user can move the sum at most."
+    "dishonest user can move the sum at most. A curator is not bound to Gaussian noise: where "
+    "private-vector-sum has less error, a curator can add the same."
 )
 
 
