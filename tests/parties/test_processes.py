@@ -201,11 +201,11 @@ def test_a_client_that_is_killed_half_way(fleet, tmp_path):
     assert client.wait(PATIENCE) == -signal.SIGKILL
     (place,) = store.iterdir()
     kept = Report.from_json(place.read_text(), running.task)
-    assert sorted(running.reports()) == [0, 0, 1, 1]
+    assert sorted(running.reports()) == [0, 0, 0, 1, 1]
     again = run("client", orders, running.home, 30, store, 0, stdout=subprocess.PIPE)
     assert again.communicate(timeout=PATIENCE)[0] == b"True\n"
     assert Report.from_json(place.read_text(), running.task) == kept
-    assert running.reports() == [1, 1, 1, 1]
+    assert running.reports() == [1] * 5
     running.submit(VALUES)
     found = running.release()
     assert (found["complete"], found["result"]["users"]) == (25, 25)
@@ -222,7 +222,7 @@ def test_two_programs_of_one_client(fleet, tmp_path):
     ]
     assert [one.communicate(timeout=PATIENCE)[0] for one in both].count(b"") == 0
     assert [one.returncode for one in both] == [0, 0]
-    assert running.reports() == [1, 1, 1, 1]
+    assert running.reports() == [1] * 5
 
 
 def test_clients_that_stop_half_way_do_not_count(fleet):
@@ -308,9 +308,9 @@ def test_truncated_oversized_and_odd_requests(fleet):
             wire.shutdown(socket.SHUT_WR)
             # what ended too early may be answered or not
             assert status_of(received(wire)) in ({status} if status else {0, 400})
-    assert running.reports() == [0, 0, 0, 0]
+    assert running.reports() == [0] * 5
     running.put(30, report)  # nothing of it was spent
-    assert running.reports() == [1, 1, 1, 1]
+    assert running.reports() == [1] * 5
 
 
 def received(wire):
@@ -422,14 +422,14 @@ def test_a_full_disk(fleet):
          ).append((client, report))  # fmt: skip
     assert refused
     client, report = refused[0]
-    with pytest.raises(Unsent, match="of 4 parties have the report"):
+    with pytest.raises(Unsent, match="of 5 parties have the report"):
         submit_with(running, client, report, patience=0.5)
     assert running.ask(1, "GET").json()["reports"] == 10 + len(kept)
     assert "the store cannot be written to" in fleet.log(1).read_text()
     fleet.limit_files(1, -1)
     for client, report in (*kept, *refused):
         running.put(client, report)
-    assert running.reports() == [40] * 4
+    assert running.reports() == [40] * 5
     is_released(running, 40, 40)
 
 
@@ -448,7 +448,7 @@ def test_a_disk_that_is_full_when_a_party_is_killed(fleet):
     assert not put_part(fleet.http, running.task, running.secrets[20], report, 2)
     fleet.kill(2)
     fleet.ready()
-    assert running.reports() == [10] * 4
+    assert running.reports() == [10] * 5
     running.put(20, report)
     running.submit([1] * 10, first=10)
     is_released(running, 21, 21)
@@ -459,7 +459,7 @@ def test_a_dead_shuffler(fleet):
     total = running.submit(VALUES)
     fleet.kill(2)
     report = Report.make(running.task, 1)
-    with pytest.raises(Unsent, match="3 of 4 parties"):
+    with pytest.raises(Unsent, match="4 of 5 parties"):
         submit_with(running, 30, report, patience=0.5)
     answer = running.ask(0, "POST", "/release", running.operator)
     assert answer.status_code == 202
@@ -483,7 +483,7 @@ def test_a_slow_shuffler(fleet):
     slow = fleet.processes[3]
     slow.send_signal(signal.SIGSTOP)
     report = Report.make(running.task, 1)
-    with pytest.raises(Unsent, match="3 of 4 parties"):
+    with pytest.raises(Unsent, match="4 of 5 parties"):
         submit_with(running, 30, report, patience=0.5)
     slow.send_signal(signal.SIGCONT)
     running.put(30, report)
@@ -587,7 +587,7 @@ def test_tls(tmp_path, quiet):
             pytest.raises(ssl.SSLCertVerificationError),
         ):
             context.wrap_socket(wire, server_hostname="party.example")
-        assert running.reports() == [0, 0, 0, 0]
+        assert running.reports() == [0] * 5
         assert not Client(running.task, running.secrets[30], ca=authority).submit(1).again
         total = 1 + running.submit(VALUES)
         is_released(running, total, len(VALUES) + 1)

@@ -401,7 +401,7 @@ def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
             shutil.rmtree(tmp_path / "again")
         if not broke:
             break
-    assert number == 5 * 3 + 3 * 2  # closing, ids, batches told, sent, forgotten; and each peer
+    assert number == 5 * 4 + 4 * 3  # closing, ids, batches told, sent, forgotten; and each peer
 
 
 GONE = ("sent", "deleted", "released", "stopped")  # what a party says when it has no reports
