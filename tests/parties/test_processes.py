@@ -694,7 +694,7 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
     """Searched for in all forms, where each is of so many digits that none is there by chance."""
     lower, upper = 10**14 + 7, 10**15
     fleet = Fleet(
-        tmp_path, columns=13, users=100, min_honest=90, delta=0.9, lower=lower, upper=upper,
+        tmp_path, columns=14, users=100, min_honest=90, delta=0.9, lower=lower, upper=upper,
         modulus=2**64,
     )  # fmt: skip
     try:
