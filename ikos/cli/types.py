@@ -345,7 +345,20 @@ class Name(Base):
         return [CompletionItem(name) for name in self.names if name.startswith(incomplete)]
 
 
-class Table(Base):
+class _File(Base):
+    """The name of a file."""
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Let the shell complete names of files."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+class Table(_File):
     """A CSV or Parquet file, a folder of such files, or ``-`` for CSV from standard input."""
 
     name = "table"
@@ -358,15 +371,6 @@ class Table(Base):
     ) -> str:
         """Return the name of a file or folder."""
         return "/dev/stdin" if value == "-" else str(value)
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Let the shell complete names of files."""
-        return [CompletionItem(incomplete, type="file")]
 
 
 class Named(click.Path):
@@ -390,19 +394,10 @@ class Named(click.Path):
         return super().convert(value, param, ctx)
 
 
-class PlotFile(Base):
+class PlotFile(_File):
     """The name of a figure's file, which says its format."""
 
     name = "file"
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Let the shell complete names of files."""
-        return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path, of a file that can be written as far as can be told."""
