@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import stat
 
@@ -188,10 +189,11 @@ def test_a_report_of_another_task_or_damaged():
     text = Report.make(TASK, 1).to_json(TASK)
     with pytest.raises(ValueError, match="no report of it"):
         Report.from_json(text, OTHER)
-    for part in Report.from_json(text, TASK).parts:
-        with pytest.raises(ValueError, match="base64url") as caught:
-            Report.from_json(text.replace(tokens.encoded(part), "x"), TASK)
-        assert "got" not in str(caught.value)
+    for place in range(len(Report.from_json(text, TASK).parts)):
+        found = json.loads(text)
+        found["parts"][place] = "x"  # not in the text: a short part may stand elsewhere, too
+        with pytest.raises(ValueError, match=r"a part must be [0-9]+ bytes in base64url$"):
+            Report.from_json(json.dumps(found), TASK)
 
 
 @pytest.mark.parametrize("value", [-1, 2, 0.5, float("nan"), "3", None])
