@@ -1,17 +1,18 @@
 """Second moments of the share graph for any number of users, by its largest component.
 
-Write B(n, j) = f_j f_(n-j) / f_n and h_c(n) = f_(n-c+1) / f_n (`ikos.counts.share_graph`, f_1 = 1),
-e_j = E[q^C] on j users, and kappa = 1 + eps, where eps bounds the sum of B(N, s) / B(N, 1) over
-2 <= s <= N - 2 for every N: 11/10 if two messages hide, (2/3)^(h-3) / 2 if h >= 3 do.
+Write B(n, j) = f_j f_(n-j) / f_n and phi_c(n) = f_(n-c+1) / f_n (`ikos.counts.share_graph`, where
+f_1 = 1), e_j = E[q^C] on j users, and kappa = 1 + eps, where eps bounds the sum of
+B(N, s) / B(N, 1) over 2 <= s <= N - 2 for every N: 11/10 if two messages hide, (2/3)^(h-3) / 2 if
+h >= 3 do.
 
 *Lemma.* With c parts, the sum Q_c(n) of f_(s_1) ... f_(s_c) / f_n over the compositions of n into
-positive parts is at most c kappa^(c-1) h_c(n); and P[C = c] <= Q_c(n) / c!.
+positive parts is at most c kappa^(c-1) phi_c(n); and P[C = c] <= Q_c(n) / c!.
 
 *Theorem.* For 2 <= J and n >= (J+2)^2 / 4, with two or more messages that hide,
 
     E[q^(C-1); C >= 2] <=   sum_{j<J} B(n, j) e_j
-                          + n B(n, J) sum_{c<J} q^c kappa^(c-1) h_c(J) / (c-1)!
-                          + sum_{c>J} (q kappa)^(c-1) h_c(n) / (c-1)!.
+                          + n B(n, J) sum_{c<J} q^c kappa^(c-1) phi_c(J) / (c-1)!
+                          + sum_{c>J} (q kappa)^(c-1) phi_c(n) / (c-1)!.
 
 The first sum is over graphs with a component of more than n - J users and j users outside of it,
 what is left of a factor P[C = 1] on n - j users being at most 1. The second and the third line
@@ -136,7 +137,7 @@ def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
     factor = kappa(graph)
     with rounding(UP):
         colours = mpfr(q)
-        # the second line: f_J h_c(J) = f_(J-c+1) and B(n, J) / f_J = f_(n-J) / f_n
+        # the second line: f_J phi_c(J) = f_(J-c+1) and B(n, J) / f_J = f_(n-J) / f_n
         term, terms = colours, []
         for c in range(1, cutoff):
             terms.append(term * moments.weight[cutoff - c + 1])

@@ -6,7 +6,7 @@ component with s - 1 others (``ikos.counts.share_graph``),
     c_k = P[C = 1]                    = 1 - sum_{s<k} w(k, s)
     e_k = E[q^C]                      = sum_{s<=k} w(k, s) q e_(k-s),      e_0 = 1
     D_k = E[q^(C-1); C >= 2]          =     sum_{s<k} w(k, s) e_(k-s)
-    x_k = E[q^(C-1)] - 1              =     sum_{s<k} w(k, s) (e_(k-s) - 1)
+    xi_k = E[q^(C-1)] - 1             =     sum_{s<k} w(k, s) (e_(k-s) - 1)
 
 on k users, for every k up to n in O(n^2) operations and without a condition on n, m or q: with
 s = k left out what remains has at least one component of its own. All but the first are sums
@@ -47,7 +47,7 @@ class Moments:
     divergence : tuple of mpfr
         Upper bounds of D_k.
     excess : tuple of mpfr
-        Upper bounds of x_k.
+        Upper bounds of xi_k.
     """
 
     connected: tuple[mpfr, ...]

@@ -3,7 +3,7 @@
 Let Q_c be the expected number of ordered partitions of the users into c unions of components; a
 graph with c components has c! of them. Where two or more messages hide,
 
-    P[C = c] <= Q_c / c! <= kappa^(c-1) h_c(n) / (c-1)!,       h_c(n) = f_(n-c+1) / f_n,
+    P[C = c] <= Q_c / c! <= kappa^(c-1) phi_c(n) / (c-1)!,       phi_c(n) = f_(n-c+1) / f_n,
 
 with the weights f of `ikos.counts.share_graph` and kappa of `ikos.counts.largest_component`. The
 proof is in the documentation: How many messages, "Any number of users". The bound implies Lemma
