@@ -16,7 +16,7 @@ from ikos.cli.program import SETTINGS
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, signals and terminals of POSIX")
 
 SCRIPT = Path(sys.executable).with_name("ikos")
-PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos.cli"]
+PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos"]
 
 BOUNDS = ("--column", "a", "--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
 COUNT = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")

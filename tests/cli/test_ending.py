@@ -47,7 +47,7 @@ class TestStatus:
 
     def test_as_a_module(self):
         done = subprocess.run(
-            [sys.executable, "-m", "ikos.cli", "--version"], capture_output=True, text=True
+            [sys.executable, "-m", "ikos", "--version"], capture_output=True, text=True
         )
         assert (done.returncode, done.stdout) == (0, f"ikos {ikos.__version__}\n")
 

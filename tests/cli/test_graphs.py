@@ -26,7 +26,7 @@ from ikos.counts.directed import float_down, float_up
 from ikos.graphs.components import BACKENDS
 from ikos.testing import DeterministicRandom
 
-PROGRAM = [sys.executable, "-m", "ikos.cli", "graphs"]
+PROGRAM = [sys.executable, "-m", "ikos", "graphs"]
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and permissions of POSIX")
 

@@ -233,7 +233,7 @@ def served(folder, log):
     """Run a shuffler in a process of its own."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ikos.cli", "serve", "shuffler", str(folder), "--port", "0"],
+            [sys.executable, "-m", "ikos", "serve", "shuffler", str(folder), "--port", "0"],
             stdout=errors, stderr=errors,
         )  # fmt: skip
     try:
@@ -304,7 +304,7 @@ def test_it_says_where_it_listens_and_stops_when_told(
     log = tmp_path / "log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ikos.cli", "serve", role, str(small / folder),
+            [sys.executable, "-m", "ikos", "serve", role, str(small / folder),
              "--host", "localhost", "--port", "0", *(files if tls else ())],
             stdout=errors, stderr=errors,
             env={key: text for key, text in os.environ.items() if key != "JOURNAL_STREAM"},

@@ -1,4 +1,4 @@
-"""``python -m ikos.cli``, the same as ``ikos``."""
+"""``python -m ikos``, the same as ``ikos``."""
 
 from ikos.cli import main
 
