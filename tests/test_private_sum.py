@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -509,3 +510,12 @@ def test_a_theorem_that_does_not_cover_the_group_is_said_to(protocol) -> None:
         more = {} if protocol is SecureSum else {"modulus": q}
         made = protocol(*given, **more, **ways)
         assert made.guarantee.conditions[0].startswith(first)
+
+
+def test_by_default_the_group_is_one_that_the_theorem_covers() -> None:
+    ways = {"shuffler": "single", "clear_share": False}
+    usual = PrivateSum(50, 1, 1e-4, **ways).modulus
+    found = PrivateSum(50, 1, 1e-4, analysis="ghazi2020", **ways)
+    assert found.modulus == gmpy2.next_prime(usual)
+    assert found.guarantee.conditions == PrivateSum(50, 1, 1e-4, **ways).guarantee.conditions
+    assert found.run(np.ones(50)).wrap_probability <= 2.0**-40

@@ -200,12 +200,12 @@ def _sum(
     options : mapping
         Further arguments of `SecureSum`; ``min_honest`` may be a share of the users.
     """
-    import gmpy2
     import numpy as np
 
     from ikos import SecureSum
     from ikos.cli.release import MAX_MESSAGES, drained
     from ikos.cli.secure_sum_report import Report
+    from ikos.counts.ghazi2020 import covered
 
     def look(values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
         inside = rule(values, where, before)
@@ -235,7 +235,7 @@ def _sum(
     # a power of two, the fastest to work with: its elements have no more bits than those of least
     q = 1 << (least - 1).bit_length() if modulus is None else modulus
     if modulus is None and given["analysis"] == "ghazi2020":  # which is proved for primes alone
-        q = int(gmpy2.next_prime(least - 1))
+        q = covered("ghazi2020", least)
     protocol = SecureSum(users, q, sigma=sigma, **given)
     if users * protocol.messages.total > MAX_MESSAGES:
         raise click.UsageError(

@@ -19,7 +19,7 @@ import gmpy2
 from ikos.counts.directed import DOWN, UP, float_down, log2, rounding
 from ikos.counts.types import Users
 
-__all__ = ["THEOREM", "guess", "level", "refusal", "unproved"]
+__all__ = ["THEOREM", "covered", "guess", "level", "refusal", "unproved"]
 
 THEOREM = "GMPV20, Theorem 3 (proved for prime q), with the constants stated in BBGN20, Section 1.2"
 
@@ -28,10 +28,23 @@ MAX_TESTED_BITS = 1 << 13
 """Whether longer moduli are prime is not tested: it would take many seconds."""
 
 
-def unproved(analysis: str | None, q: int) -> str | None:
-    """Return why nothing is proved by an analysis for a group of order q, or None where it is."""
+def covered(analysis: str, least: int) -> int:
+    """Return the smallest order from ``least`` on of a group that an analysis is proved for.
+
+    Examples
+    --------
+    >>> covered("ghazi2020", 2**16), covered("exact", 2**16)
+    (65537, 65536)
+    """
+    return int(gmpy2.next_prime(least - 1)) if analysis == "ghazi2020" else least
+
+
+def unproved(analysis: str | None, q: int, dimension: int = 1) -> str | None:
+    """Return why nothing is proved by an analysis for the group Z_q^dimension, or None."""
     if analysis != "ghazi2020":
         return None
+    if dimension > 1:
+        return "not proved for vectors of several coordinates as one group"
     if q % 2 and q.bit_length() > MAX_TESTED_BITS:
         return "proved for a prime modulus only, and one of so many bits is not tested"
     return None if gmpy2.is_prime(q) else "not proved for a composite modulus"

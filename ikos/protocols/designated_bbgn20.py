@@ -84,7 +84,7 @@ class DesignatedNoise(NoiseOverSecureSum):
         users, _ = self._checked_users(n)
         eps, allowed = budget(epsilon, delta)
         p = checked_precision(default_precision(eps, users) if precision is None else precision)
-        q = checked_modulus(modulus, users, p, NoiseLaw(eps / p, Fraction(1)))
+        q = checked_modulus(modulus, users, p, NoiseLaw(eps / p, Fraction(1)), analysis)
         count, secure_sum = hiding(
             users,
             q,

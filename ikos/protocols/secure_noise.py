@@ -25,7 +25,7 @@ from ikos.results import ONE_REPORT, Cost
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation import SecureSum
-from ikos.summation.secure_sum import alone
+from ikos.summation.secure_sum import alone, uncovered
 
 __all__ = ["Modular", "NoiseOverSecureSum", "hiding"]
 
@@ -183,6 +183,7 @@ class NoiseOverSecureSum(Baseline):
         else:
             shufflers = "while no shuffler colludes with the analyzer"
         return (
+            *uncovered(self.messages.analysis, self.modulus),
             shufflers,
             ONE_REPORT,
             "the number of users is public; shares are pseudorandom (AES-256)",

@@ -182,7 +182,7 @@ class SparseNoise(NoiseOverSecureSum):
         most = SparseLaw(eps / p, needed(spare, p), users)
         count, secure_sum = hiding(
             users,
-            checked_modulus(modulus, users, p, most),
+            checked_modulus(modulus, users, p, most, analysis),
             eps,
             allowed * HIDING_SHARE,
             min_honest=honest,

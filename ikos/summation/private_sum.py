@@ -20,7 +20,7 @@ from ikos.counts import (
     private_message_count,
     private_proved,
 )
-from ikos.counts.ghazi2020 import unproved
+from ikos.counts.ghazi2020 import covered
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
@@ -31,7 +31,7 @@ from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation.everybody import Engine, Values, add_up, gathered
 from ikos.summation.mixing import Setting
-from ikos.summation.secure_sum import PSEUDORANDOM, SecureSum, digest
+from ikos.summation.secure_sum import PSEUDORANDOM, SecureSum, digest, uncovered
 from ikos.work import Progress
 
 __all__ = ["PrivateSum", "checked_modulus", "checked_precision"]
@@ -44,10 +44,10 @@ def checked_precision(precision: object) -> int:
     return integer("precision", precision, low=1, high=MAX_PRECISION)
 
 
-def checked_modulus(modulus: object, users: int, precision: int, law: Noise) -> int:
-    """Check and return the order of the group; None for `default_modulus`."""
+def checked_modulus(modulus: object, users: int, precision: int, law: Noise, analysis: str) -> int:
+    """Check and return the order of the group; None for the least from `default_modulus` on."""
     if modulus is None:
-        return default_modulus(users, precision, law)
+        return covered(analysis, default_modulus(users, precision, law))
     q = integer("modulus", modulus, low=2)
     if q <= users * precision:
         raise ValueError(
@@ -79,7 +79,8 @@ class PrivateSum:
     modulus : int, optional
         Order q of the group, above n p. By default the smallest power of two at which the noisy
         sum wraps around with probability at most 2^-40, and at which that adds at most a thousandth
-        of the noise's variance to the mean squared error (a wrong result, no loss of privacy).
+        of the noise's variance to the mean squared error (a wrong result, no loss of privacy);
+        with ``analysis="ghazi2020"``, which is proved for primes alone, the next prime.
     messages : int, optional
         Messages of each user in all, the clear share included. Used even where they prove
         nothing; the guarantee then says so. By default the smallest number that proves
@@ -172,7 +173,7 @@ class PrivateSum:
             precision = default_precision(budget, honest)
         p = checked_precision(precision)
         law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, honest))
-        q = checked_modulus(modulus, n, p, law)
+        q = checked_modulus(modulus, n, p, law, analysis)
         # One user's value changes: the views of min_honest users hide it, and giving the adversary
         # what the other honest ones send only helps it. So the delta for min_honest is enough,
         # however many are honest. (A level sigma is about inputs that may differ everywhere.)
@@ -247,9 +248,8 @@ class PrivateSum:
         """What is guaranteed to each user for one run."""
         count = self.messages
         assert count.delta is not None
-        missing = unproved(count.analysis, self.modulus)
         conditions: tuple[str, ...] = (
-            *([f"NOT for this group: {missing}"] if missing else []),
+            *uncovered(count.analysis, self.modulus),
             *self.secure_sum.trust,
             ONE_REPORT,
             PSEUDORANDOM,

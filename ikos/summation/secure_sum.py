@@ -26,7 +26,18 @@ from ikos.summation.everybody import Engine, Values, add_up, gathered
 from ikos.summation.mixing import Setting, mixed_sum
 from ikos.work import Progress
 
-__all__ = ["PSEUDORANDOM", "SecureGuarantee", "SecureSum", "alone", "collusion", "digest"]
+__all__ = [
+    "FURTHER_SUMS",
+    "PSEUDORANDOM",
+    "SecureGuarantee",
+    "SecureSum",
+    "alone",
+    "collusion",
+    "digest",
+    "uncovered",
+]
+
+FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
@@ -43,6 +54,20 @@ def collusion(corrupt: int) -> str:
         verb = "colludes" if corrupt == 1 else "collude"
         return f"while at most {corrupt} of the shufflers {verb} with the analyzer"
     return "while no shuffler colludes with the analyzer"
+
+
+def uncovered(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
+    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so.
+
+    Examples
+    --------
+    >>> uncovered("ghazi2020", 2**31)
+    ('NOT for this group: not proved for a composite modulus',)
+    >>> uncovered("exact", 2**31)
+    ()
+    """
+    missing = unproved(analysis, q, dimension)
+    return (f"NOT for this group: {missing}",) if missing else ()
 
 
 def digest(parameters: dict[str, object]) -> str:
@@ -265,7 +290,7 @@ class SecureSum:
         }
 
     @property
-    def trust(self) -> tuple[str, str]:
+    def trust(self) -> tuple[str, ...]:
         """Who must be honest."""
         if self.shuffler == "single":
             shufflers = alone(self.clear_share)
@@ -277,11 +302,10 @@ class SecureSum:
     def guarantee(self) -> SecureGuarantee:
         """What is hidden of the users' values, by which theorem, under which conditions."""
         count = self.messages
-        missing = unproved(count.analysis, self.q)
         conditions = (
-            *([f"NOT for this group: {missing}"] if missing else []),
+            *uncovered(count.analysis, self.q),
             *self.trust,
-            "for one report per user; every further sum over the same users is learned as well",
+            FURTHER_SUMS,
             PSEUDORANDOM,
         )
         return SecureGuarantee(count.sigma, count.theorem, conditions if count.sigma else ())

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, floating, integer, quote, up
 from ikos.accounting.vector_noise import NoiseRate, Sensitivity
-from ikos.accuracy import NoiseLaw, default_modulus, standard_error
+from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts import ANALYSES, SHUFFLERS, Layout
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
@@ -21,9 +21,10 @@ from ikos.counts.vectors import SEPARATE
 from ikos.encoding import decode
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, present
+from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
-from ikos.summation.secure_sum import PSEUDORANDOM, alone, collusion, digest
+from ikos.summation.private_sum import checked_modulus
+from ikos.summation.secure_sum import PSEUDORANDOM, digest, uncovered
 from ikos.vectors.domains import Domain
 from ikos.vectors.encoding import Encoding, encoding_of, settled
 from ikos.vectors.hidden_noise import MAX_RELEASES, HiddenNoise, Hiding, reports
@@ -238,14 +239,7 @@ class PrivateVectorSum(VectorBaseline):
         if not isinstance(made, Encoding):
             made = settled(made, signal, math.sqrt(honest) / 2)
         plan, p = hiding(made), made.precision
-        if modulus is None:
-            q = default_modulus(n, p, NoiseLaw(plan.least_rate, Fraction(n, honest)))
-        else:
-            q = integer("modulus", modulus, low=2)
-            if q <= n * p:
-                raise ValueError(
-                    f"modulus must be above n * precision = {n * p}, got {quote(modulus)}"
-                )
+        q = checked_modulus(modulus, n, p, NoiseLaw(plan.least_rate, Fraction(n, honest)), analysis)
         found: HiddenNoise
         if messages is None:
             found = plan.chosen(q, corrupt)
@@ -294,18 +288,11 @@ class PrivateVectorSum(VectorBaseline):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user, for one run or all ``releases`` of them together."""
-        delta, corrupt = self.layout.delta, self.secure_sum.corrupt_shufflers
+        delta, count = self.layout.delta, self.layout.count
         assert delta is not None
-        shufflers = collusion(0)
-        if self.secure_sum.shuffler == "single":
-            shufflers = alone(self.secure_sum.clear_share)
-        if corrupt:
-            shufflers = (
-                f"while at most {corrupt} of the shufflers of each sum collude with the analyzer"
-            )
         conditions: tuple[str, ...] = (
-            present(self.min_honest, self.n),
-            shufflers,
+            *uncovered(count.analysis, self.modulus, self.dimension // self.layout.sums),
+            *self.secure_sum.trust,
             reports(self.releases),
             PSEUDORANDOM,
         )
@@ -314,7 +301,7 @@ class PrivateVectorSum(VectorBaseline):
                 "while any two vectors that a user may have are within the promised sensitivity",
                 *conditions,
             )
-        theorem = f"{METHODS[self.noise.method]}; {self.layout.count.theorem}"
+        theorem = f"{METHODS[self.noise.method]}; {count.theorem}"
         return Guarantee(up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
     @property

@@ -16,11 +16,19 @@ from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_trust
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, hundredths
+from ikos.results import Cost, hundredths, present
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation import SecureSum
-from ikos.summation.secure_sum import digest
+from ikos.summation.secure_sum import (
+    FURTHER_SUMS,
+    PSEUDORANDOM,
+    SecureGuarantee,
+    alone,
+    collusion,
+    digest,
+    uncovered,
+)
 from ikos.vectors.domains import MAX_DIMENSION
 from ikos.work import Progress
 
@@ -207,6 +215,31 @@ class SecureVectorSum:
     def clear_share(self) -> bool:
         """Whether the last share of each coordinate bypasses the shufflers."""
         return bool(self.layout.count.clear)
+
+    @property
+    def trust(self) -> tuple[str, ...]:
+        """Who must be honest."""
+        shufflers = collusion(0)
+        if self.shuffler == "single":
+            shufflers = alone(self.clear_share)
+        if self.corrupt_shufflers:
+            shufflers = (
+                f"while at most {self.corrupt_shufflers} of the shufflers of each sum collude "
+                "with the analyzer"
+            )
+        return present(self.min_honest, self.n), shufflers
+
+    @property
+    def guarantee(self) -> SecureGuarantee:
+        """What is hidden of the users' vectors, by which theorem, under which conditions."""
+        count = self.layout.count
+        conditions = (
+            *uncovered(count.analysis, self.q, self.dimension // self.layout.sums),
+            *self.trust,
+            FURTHER_SUMS,
+            PSEUDORANDOM,
+        )
+        return SecureGuarantee(self.sigma, count.theorem, conditions if self.sigma else ())
 
     @property
     def _separate(self) -> bool:

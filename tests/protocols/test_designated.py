@@ -117,6 +117,7 @@ def test_messages_prove_delta_and_one_fewer_does_not(analysis: str) -> None:
     protocol = DesignatedNoise(1000, 1, 1e-6, **options)
     count = protocol.messages
     assert protocol.guarantee.delta <= 1e-6
+    assert not any("NOT for this group" in said for said in protocol.guarantee.conditions)
     assert protocol.guarantee.delta == count.delta
     assert "Lemma 5.2" in protocol.guarantee.theorem
     assert protocol.cost().messages_per_user == count.total
@@ -124,6 +125,12 @@ def test_messages_prove_delta_and_one_fewer_does_not(analysis: str) -> None:
     assert count.delta == pytest.approx((1 + np.e) * 2**-count.sigma, rel=1e-9)
     fewer = DesignatedNoise(1000, 1, 1e-6, messages=count.total - 1, **options)
     assert fewer.guarantee.delta > 1e-6
+
+
+def test_a_theorem_that_does_not_cover_the_group_is_said_to() -> None:
+    ways: dict[str, Any] = {"analysis": "ghazi2020", "shuffler": "single", "clear_share": False}
+    protocol = DesignatedNoise(1000, 1, 1e-6, modulus=2**40, **ways)
+    assert "NOT for this group: not proved for a composite modulus" in protocol.guarantee.conditions
 
 
 def test_nothing_proved_is_said() -> None:

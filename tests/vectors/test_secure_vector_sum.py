@@ -16,8 +16,9 @@ from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import SecureSum, View, security_level
 from ikos.counts import vector_layouts
-from ikos.counts.vectors import level_of_sums
+from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.testing import DeterministicRandom
+from ikos.vectors import Box, PrivateVectorSum
 from ikos.vectors.secure_sum import LAYOUTS, SecureVectorSum, pack, unpack
 
 MODULI = [2, 3, 2**32, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1]
@@ -245,6 +246,37 @@ def test_given_the_number_that_is_chosen_proves_the_same() -> None:
             messages=chosen.layout.count.total,
         )  # fmt: skip
         assert given == chosen
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_guarantee_is_that_of_the_whole_vector(layout: str) -> None:
+    options: dict[str, Any] = {"layout": layout, "min_honest": 90, "corrupt_shufflers": 1}
+    protocol = SecureVectorSum(100, 3, 2**32, **options)
+    found = protocol.guarantee
+    assert found.sigma == protocol.sigma >= 80
+    assert found.theorem == protocol.layout.count.theorem
+    assert found.conditions[0].startswith("while at least 90 of 100 users are honest and present")
+    assert found.conditions[1].startswith("while at most 1 of the shufflers of each sum collude")
+    few = SecureVectorSum(100, 3, 2**32, messages=2, **options).guarantee
+    assert (few.proved, few.conditions) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("layout", "d", "q", "said"),
+    [
+        (SEPARATE, 2, 2**31 - 1, "while"),
+        (SEPARATE, 2, 2**31, "NOT for this group: not proved for a composite modulus"),
+        (ONE_GROUP, 1, 2**31 - 1, "while"),
+        (ONE_GROUP, 2, 2**31 - 1, "NOT for this group: not proved for vectors of several"),
+    ],
+)
+def test_a_theorem_that_does_not_cover_the_group_is_said_to(
+    layout: str, d: int, q: int, said: str
+) -> None:
+    ways: dict[str, Any] = {"analysis": "ghazi2020", "shuffler": "single", "clear_share": False}
+    assert SecureVectorSum(50, d, q, layout=layout, **ways).guarantee.conditions[0].startswith(said)
+    private = PrivateVectorSum(50, Box(d), 1, 1e-4, layout=layout, modulus=q, **ways)
+    assert private.guarantee.conditions[0].startswith(said)
 
 
 def test_one_coordinate_is_the_scalar_sum() -> None:
