@@ -55,6 +55,8 @@ suppress_warnings: list[str] = []
 
 html_theme = "furo"
 html_title = f"ikos {release}"
+html_static_path = ["_static"]
+html_css_files = ["math.css"]
 html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
