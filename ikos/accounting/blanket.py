@@ -132,7 +132,8 @@ class ResponseBlanket:
         if not math.isfinite(epsilon):
             raise ValueError(f"epsilon must be finite, got {epsilon!r}")
         if epsilon < 0:  # H(e^-s) = 1 - e^-s + e^-s H(e^s), by the symmetry of x and x'
-            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.divergence(-epsilon))
+            swapped = -math.expm1(epsilon) + math.exp(epsilon) * self.divergence(-epsilon)
+            return min(1.0, swapped * (1 + 2.0**-50))
         if self.gamma == 1 or epsilon >= self.local_epsilon:
             return 0.0
         return min(1.0, self.tails(epsilon)[2] * (1 + SLACK))

@@ -52,7 +52,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, quote
+from ikos._validation import integer, number, quote, rational
 from ikos.accounting.flooding_shifts import (
     ShiftMoments,
     negative_binomial_divergence,
@@ -252,16 +252,18 @@ def paper_flooding(
         If a step of the proof fails for the parameters.
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
+    number("central", central, above=0)
+    _checked_budget(epsilon, delta)
     t = paper_weights(steps) if weights is None else weights
     size = weighted_size(steps, t)
     if size > 1 + 1e-12:
         raise ValueError(f"weights must hold every message in a total of 1, got {size:.4g}")
     eps, share = epsilon / 2, delta / 2
-    number = 2 * steps - 1
+    atoms_in_all = 2 * steps - 1
     shape = _shape_up(3 * (1 + math.log(1 / share)))
     first = Flood((1,), shape, rate_down(0.2 * eps / steps))
-    hidden = negative_binomial_divergence(float(shape), float(first.rate), steps, eps)
-    shape = _shape_up(3 * (1 + math.log(number / share)))
+    hidden = negative_binomial_divergence(math.floor(shape), float(first.rate), steps, eps)
+    shape = _shape_up(3 * (1 + math.log(atoms_in_all / share)))
     floods = [first]
     for weight in np.unique(t[1:])[::-1].tolist():
         sizes = (np.flatnonzero(t[1:] == weight) + 1).tolist()
@@ -270,19 +272,29 @@ def paper_flooding(
     parts = decomposition(steps)
     largest = np.maximum(parts.largest()[steps:], parts.largest()[steps::-1])
     largest[1] = np.abs(parts.pairs).max()
-    i = np.repeat(np.arange(steps + 1), largest)
-    d = np.arange(i.size) - np.repeat(np.cumsum(largest) - largest, largest) + 1
-    rates = np.zeros(int(t.max()) + 1)
+    # of the atoms of one weight, and so of one rate, the largest shift is enough
+    shifts = np.zeros(int(t.max()) + 1, dtype=np.int64)
+    np.maximum.at(shifts, t[1:], largest[1:])
+    weights = np.repeat(np.arange(shifts.size), shifts)
+    d = np.arange(weights.size) - np.repeat(np.cumsum(shifts) - shifts, shifts) + 1
+    rates = np.zeros(shifts.size)
     for weight, flood in zip(np.unique(t[1:])[::-1].tolist(), floods[1:], strict=True):
         rates[weight] = float(flood.rate)
-    each = negative_binomial_divergence(float(shape), rates[t[i]], d, d * (eps / (2 * t[i])))
-    proved = float(hidden[0] + number * each.max(initial=0.0))
-    if proved > delta:
+    each = negative_binomial_divergence(
+        math.floor(shape), rates[weights], d, d * (eps / (2 * weights))
+    )
+    proved = float(hidden[0] + atoms_in_all * each.max(initial=0.0))
+    if not proved <= delta:
         raise ValueError(
             f"flooding: the paper's constants give delta = {at_least(proved, 6)} for epsilon = "
             f"{quote(epsilon)} and delta = {quote(delta)}; use flooding='certified'"
         )
     return Flooding(steps, central, tuple(floods), proved)
+
+
+def _checked_budget(epsilon: float, delta: float) -> None:
+    number("epsilon", epsilon, above=0)
+    number("delta", delta, above=0, below=1)
 
 
 def _shape_up(shape: float) -> Fraction:
@@ -332,15 +344,28 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     epsilon : float
         The whole: central noise and flooding together.
     lost : float
-        About how much of delta is for outcomes where floods are too small; any value is sound.
+        About how much of delta is for outcomes where floods are too small; any positive value is
+        sound.
 
     Returns
     -------
     float
         Rounded up; 1 if nothing is proved.
+
+    Raises
+    ------
+    ValueError
+        If floods hold what is no atom, share one, or have shapes that are not integers, or for
+        numbers out of range.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
-    if epsilon <= s * p:
+    number("flooding.central", flooding.central, above=0)
+    number("epsilon", epsilon, low=0)
+    number("lost", lost, above=0)
+    for i in (i for flood in flooding.floods for i in flood.atoms):
+        if i != 1 and not 2 <= abs(i) <= p:
+            raise ValueError(f"floods must hold the atoms 1 and ±2 to ±{p}, got {i}")
+    if epsilon <= s * p or lost >= 1:
         return 1.0
     order = _orders(epsilon - s * p, lost)
     parts = decomposition(p)
@@ -526,6 +551,9 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
     (True, True)
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
+    _checked_budget(epsilon, delta)
+    if not 0 < rational("central", central) < Fraction(epsilon) / steps:
+        raise ValueError(f"central must be above 0 and below epsilon / steps, got {quote(central)}")
     lost = _LOST * delta
 
     def scale(shape: int) -> float:

@@ -10,8 +10,23 @@ So the best tests are thresholds, their power rises with d, and the pair (f, f_d
 (f, f_e) for e >= d: every divergence of the first is at most that of the second, and so it is for
 products with other pairs.
 
-Tails are regularized incomplete beta functions, correct to about 1e-13 of their value; results are
-enlarged by far more than that.
+A shape need not be an integer; here it is, and a larger one is more noise: what is above an integer
+is independent, and adding it is post-processing. Then losses are short sums that do not cancel,
+
+    ln f(k) / f(k - d) + a d = sum_{j<r} ln(1 + d / (k - d + j)) =: T(k),
+
+and K < k means r successes or more in N = k + r - 1 trials of chance 1 - e^-a: tails are sums of
+positive terms. In doubles they are correct to 1e-9 of their value: logarithms of terms are sums of
+at most a thousand numbers, below 10^4 on the way. Results are enlarged by more than that.
+
+*Thresholds.* In doubles T is within eta = 1e-12 (epsilon + a d) of its value. For "down" let k be
+the first outcome >= d with T(k) <= epsilon + a d - eta, as computed. Then K < k is the best test at
+some epsilon* between epsilon - 3 eta and epsilon, so that
+
+    (divergence at epsilon) <= (that at epsilon*) <= P[K < k] - e^(epsilon - 3 eta) P[K < k - d].
+
+For "up", with k the first where T(k) <= a d - epsilon + eta, it is P[K >= k - d] less that multiple
+of P[K >= k]; and 0 if epsilon >= a d, the largest loss.
 """
 
 from __future__ import annotations
@@ -21,92 +36,167 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc, gammaln, logsumexp
+from scipy.special import logsumexp
+
+from ikos._validation import integer
 
 __all__ = ["ShiftMoments", "negative_binomial_divergence", "shift_moments"]
 
-_SLACK = 1e-6
-"""Relative enlargement of every computed divergence, and of the probability of its event."""
+_SLACK = 1e-8
+"""Relative enlargement of every probability, and of every divergence."""
+
+_ETA = 1e-12
+"""Relative error allowed for in a loss."""
+
+MAX_RATE = 100
+"""Largest rate: at most e^-100 of any noise is left."""
 
 _LOG_SLACK = 1e-8
 """Enlargement of every log moment."""
 
 _BLOCKS = 256
 _TINY = 1e-320
+_TOGETHER = 1 << 22
+
+Floats = NDArray[np.float64]
 
 
-def _below(r: float, a: float | NDArray[np.float64], k: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P[K < k]."""
-    inside = betainc(r, np.maximum(k, 1.0), -np.expm1(-a))
-    return np.asarray(np.where(k > 0, inside, 0.0), dtype=np.float64)
+def _terms(r: int, a: Floats | float, k: Floats, many: int) -> tuple[Floats, Floats, Floats]:
+    """Return trials, odds, and logarithms of P[j successes] for j = 1, ..., many.
+
+    K < k means r successes or more in k + r - 1 trials of chance 1 - e^-a.
+    """
+    trials, rate = np.broadcast_arrays(np.maximum(k, 1.0) + (r - 1), np.asarray(a, np.float64))
+    odds = np.expm1(rate)
+    j = np.arange(1, many + 1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        steps = np.log(np.maximum(trials[:, np.newaxis] - j + 1, 0.0) * (odds[:, np.newaxis] / j))
+    return trials, odds, np.cumsum(steps, axis=1) - (rate * trials)[:, np.newaxis]
 
 
-def _from(r: float, a: float | NDArray[np.float64], k: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P[K >= k]."""
-    inside = betaincc(r, np.maximum(k, 1.0), -np.expm1(-a))
-    return np.asarray(np.where(k > 0, inside, 1.0), dtype=np.float64)
+def _from(r: int, a: Floats | float, k: Floats) -> Floats:
+    """Return P[K >= k], to a relative error of at most 1e-9."""
+    trials, _, logs = _terms(r, a, k, r - 1)
+    above = np.exp(logsumexp(np.column_stack((-trials * a, logs)), axis=1))
+    return np.asarray(np.where(k > 0, above, 1.0))
+
+
+def _below(r: int, a: Floats | float, k: Floats) -> Floats:
+    """Return P[K < k], to a relative error of at most 1e-9.
+
+    If the terms fall from j = r on they are added up. If not, the mode is above r, and what is
+    left is at least a half.
+    """
+    many = r + 64 + 8 * math.isqrt(r)
+    trials, odds, logs = _terms(r, a, k, many)
+    # ratios of terms fall: from the last one on the rest is a part of a geometric series
+    ratio = np.clip((trials - many) * odds / (many + 1), 0.0, 0.99)
+    rest = np.exp(logs[:, -1]) * ratio / (1 - ratio)
+    below = np.exp(logsumexp(logs[:, r - 1 :], axis=1)) + rest
+    falling = (trials - r) * odds <= r + 1
+    if not falling.all():
+        below = np.where(falling, below, 1 - _from(r, a, k))
+    return np.asarray(np.where(k > 0, below, 0.0))
+
+
+def _rising(r: int, d: Floats, k: Floats) -> Floats:
+    """Return T(k), the loss above its least value -a d; infinite for k < d."""
+    apart = (k - d)[:, np.newaxis] + np.arange(1, r, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.log1p(d[:, np.newaxis] / apart).sum(axis=1)
+    return np.asarray(np.where(k < d, np.inf, total), dtype=np.float64)
+
+
+def _first_at_most(r: int, d: Floats, level: Floats) -> Floats:
+    """Return the first k >= d where T(k) is at most a positive level.
+
+    With x = k - d, T lies between (r - 1) ln(1 + d / (x + r / 2)), by convexity, and the same with
+    x + 1 for x + r / 2.
+    """
+    if r == 1:
+        return d
+    with np.errstate(over="ignore"):
+        x: Floats = d / np.expm1(level / (r - 1))
+    low: Floats = np.maximum(np.floor(x - r / 2) - 2, -1.0) + d
+    high: Floats = np.maximum(np.ceil(x) + 1, 0.0) + d
+    for _ in range(r.bit_length() + 3):
+        middle = np.floor((low + high) / 2)
+        inner = (low < middle) & (middle < high)
+        small = _rising(r, d, middle) <= level
+        low = np.where(inner & ~small, middle, low)
+        high = np.where(inner & small, middle, high)
+    return high
 
 
 def negative_binomial_divergence(
-    shape: float, rate: ArrayLike, shift: ArrayLike, epsilon: ArrayLike
-) -> NDArray[np.float64]:
+    shape: int, rate: ArrayLike, shift: ArrayLike, epsilon: ArrayLike
+) -> Floats:
     """Return the delta at which NB(shape, e^-rate) hides shifts at given epsilons.
 
     Parameters
     ----------
-    shape : float
-        At least 1.
+    shape : int
+        At least 1. For one that is no integer take the integer below it (module notes).
     rate, epsilon : array_like of float
-        One for each shift, or one for all; the rates positive.
+        One for each shift, or one for all; rates above 0 and at most 100, epsilons at least 0.
     shift : array_like of int
         At least 1 each.
 
     Returns
     -------
     ndarray
-        The larger hockey-stick divergence of both directions, rounded up by about 1e-6 of it and
-        1e-6 of the probability of the event where it is attained.
+        The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of
+        the probability of the event where it is attained.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments of another kind or range.
 
     Examples
     --------
     The geometric law: mass 1 - e^(-rate d) has nothing on the other side.
 
-    >>> negative_binomial_divergence(1.0, 0.5, [1, 2], [0.5, 1.0]).round(5)
+    >>> negative_binomial_divergence(1, 0.5, [1, 2], [0.5, 1.0]).round(5)
     array([0.39347, 0.63212])
     """
+    r = integer("shape", shape, low=1)
     d, eps, a = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon, rate))
     )
+    for name, found, fits in (
+        ("shift", d, (d >= 1) & (d == np.floor(d))),
+        ("epsilon", eps, eps >= 0),
+        ("rate", a, (a > 0) & (a <= MAX_RATE)),
+    ):
+        if not (fits & np.isfinite(found)).all():
+            wrong = float(found[~(fits & np.isfinite(found))][0])
+            raise ValueError(f"{name} must be {_WANTED[name]}, got {wrong!r}")
+    size = max(1, _TOGETHER // (2 * r + 128))
+    parts = [
+        _divergence(r, a[at : at + size], d[at : at + size], eps[at : at + size])
+        for at in range(0, d.size, size)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)
 
-    def loss(k: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ln f(k) / f(k - d), for k >= d."""
-        rising: NDArray[np.float64] = gammaln(k + shape) - gammaln(k - d + shape)
-        falling: NDArray[np.float64] = gammaln(k + 1) - gammaln(k - d + 1)
-        found: NDArray[np.float64] = rising - falling - a * d
-        return found
 
-    def first_at_most(level: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the smallest k >= d where the loss is at most a level above -a d."""
-        low = d - 1
-        high: NDArray[np.float64] = d + np.ceil((shape + 2) * d / np.maximum(level + a * d, 1e-300))
-        for _ in range(64):
-            middle = np.floor((low + high) / 2)
-            small = loss(np.maximum(middle, d)) <= level
-            high = np.where(small & (middle > low), middle, high)
-            low = np.where(~small & (middle > low), middle, low)
-        return high
+_WANTED = {
+    "shift": "integers of at least 1",
+    "epsilon": "finite and at least 0",
+    "rate": f"above 0 and at most {MAX_RATE}",
+}
 
-    # down: the event K < k with k the first where the loss is at most epsilon
-    k = first_at_most(eps)
-    event = _below(shape, a, k)
-    down = event - np.exp(eps) * _below(shape, a, k - d) + _SLACK * event
-    # up: the event K + d >= k with k the first where -loss is at least epsilon, if it ever is
-    k = first_at_most(np.where(a * d > eps, -eps, np.inf))
-    event = _from(shape, a, k - d)
-    up = event - np.exp(eps) * _from(shape, a, k) + _SLACK * event
-    up = np.where(a * d > eps, up, 0.0)
-    larger: NDArray[np.float64] = np.maximum(np.maximum(down, up), 0.0) * (1 + _SLACK)
-    return np.minimum(larger, 1.0)
+
+def _divergence(r: int, a: Floats, d: Floats, eps: Floats) -> Floats:
+    eta = _ETA * (eps + a * d)
+    less = np.exp(eps - 3 * eta) * (1 - _SLACK)
+    k = _first_at_most(r, d, eps + a * d - eta)
+    down = _below(r, a, k) * (1 + _SLACK) - less * _below(r, a, k - d)
+    ever = a * d * (1 + _ETA) > eps
+    k = _first_at_most(r, d, np.where(ever, a * d - eps + eta, 1.0))
+    up = _from(r, a, k - d) * (1 + _SLACK) - less * _from(r, a, k)
+    larger = np.maximum(down, np.where(ever, up, 0.0))
+    return np.clip(larger * (1 + _SLACK) + _TINY, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -123,13 +213,13 @@ class ShiftMoments:
         Probability of the outcomes left out, which counts in full as delta.
     """
 
-    up: NDArray[np.float64]
-    down: NDArray[np.float64]
+    up: Floats
+    down: Floats
     lost: float
 
 
 def shift_moments(
-    shape: int, rate: float, shifts: NDArray[np.int64], orders: NDArray[np.float64], lost: float
+    shape: int, rate: float, shifts: NDArray[np.int64], orders: Floats, lost: float
 ) -> ShiftMoments:
     """Return bounds of the moments of losses, from blocks of outcomes at their largest loss.
 
@@ -153,9 +243,13 @@ def shift_moments(
     edges[0] = first
     below = np.append(_below(shape, rate, edges), 1.0)
     above = np.append(_from(shape, rate, edges), 0.0)
-    mass = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
+    mass = np.where(
+        below[1:] < 0.5,
+        np.diff(below) + _SLACK * below[1:],
+        -np.diff(above) + _SLACK * above[:-1],
+    )
     log_mass = np.log(np.maximum(mass, _TINY))
-    start = math.log(max(below[0], _TINY))
+    start = math.log(max(below[0] * (1 + _SLACK), _TINY))
     j = np.arange(1, shape, dtype=np.float64)[:, np.newaxis]
     ends = np.append(edges[1:] - 1, np.inf)
 
@@ -183,9 +277,8 @@ def _quantile(shape: int, rate: float, lost: float) -> int:
     """Return a k, the largest up to one, with P[K < k] at most ``lost``."""
     low, high = 0, math.ceil(shape / rate) + 2
     while high - low > 1:
-        middle = (low + high) // 2
-        if float(_below(shape, rate, np.array([float(middle)]))[0]) <= lost:
-            low = middle
-        else:
-            high = middle
+        between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))
+        fits = _below(shape, rate, between) <= lost
+        low = int(between[fits][-1]) if fits.any() else low
+        high = int(between[~fits][0]) if not fits.all() else high
     return low

@@ -74,6 +74,13 @@ def test_exact_at_tiny_sizes(n: int, bits: int, gamma: Fraction) -> None:
         assert worst <= found <= float(worst) * (1 + 1e-9) + 1e-60
 
 
+@pytest.mark.parametrize("distance", [2**60, 2**100, 2**150])
+def test_answers_that_tell_next_to_nothing(distance: int) -> None:
+    gamma = 1 - Fraction(1, distance)
+    truth = max(pairs for pairs, _ in definition(0.0, 2, gamma, 1))
+    assert 0 < truth <= binary_response_delta(0, 2, gamma) < 1e-13
+
+
 def test_equal_others_are_not_always_the_worst() -> None:
     found = 0
     for n, k in product((4, 6, 8), range(1, 16)):

@@ -243,6 +243,15 @@ def test_epsilon_zero_and_below_by_symmetry():
         assert abs(below - law) < 1e-12
 
 
+def test_it_is_not_understated_below_zero():
+    """Where answers tell nothing the divergence is 1 - e^epsilon."""
+    one = ResponseBlanket(5, 3, Fraction(1))
+    with gmpy2.context(precision=200):
+        for step in range(1, 400):
+            epsilon = -0.0137 * step
+            assert -gmpy2.expm1(mpfr(epsilon)) <= one.divergence(epsilon)
+
+
 def test_beyond_the_local_guarantee_nothing_is_left():
     one = ResponseBlanket(10, 3, Fraction(1, 2))
     local = math.log(1 + 3 * 0.5 / 0.5)

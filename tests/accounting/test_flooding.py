@@ -5,7 +5,9 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
+from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -286,7 +288,7 @@ def test_paper_constants_hold_and_the_certified_are_fewer(
 
 
 def test_a_shape_that_is_too_small_is_refused() -> None:
-    each = negative_binomial_divergence(60 / 20, 0.1 * 0.05, [1], [0.025])
+    each = negative_binomial_divergence(60 // 20, 0.1 * 0.05, [1], [0.025])
     assert each[0] > 1e-8
 
 
@@ -304,16 +306,141 @@ def direct(shape: float, rate: float, d: int, epsilon: float) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.floats(1, 60),
-    st.floats(0.01, 2),
+    st.integers(1, 60),
+    st.floats(0.01, 20),
     st.integers(1, 30),
     st.floats(0.001, 5),
 )
-def test_divergence_is_that_of_the_sum(shape: float, rate: float, d: int, epsilon: float) -> None:
+def test_divergence_is_that_of_the_sum(shape: int, rate: float, d: int, epsilon: float) -> None:
     exact = direct(shape, rate, d, epsilon)
     computed = float(negative_binomial_divergence(shape, rate, d, epsilon)[0])
     assert exact <= computed + 1e-15
-    assert computed <= exact * (1 + 1e-3) + 2e-6
+    assert computed <= exact * (1 + 1e-6) + 1e-7
+
+
+BITS = 1000
+
+
+def tail(r: int, rate: float, k: int) -> Any:
+    """Return P[K >= k]: fewer than r successes in k + r - 1 trials."""
+    if k <= 0:
+        return gmpy2.mpfr(1)
+    odds, trials = gmpy2.expm1(gmpy2.mpfr(rate)), k + r - 1
+    term = total = gmpy2.exp(-gmpy2.mpfr(rate) * trials)
+    for j in range(r - 1):
+        term *= gmpy2.mpfr(trials - j) / (j + 1) * odds
+        total += term
+    return total
+
+
+def true_divergence(r: int, rate: float, d: int, epsilon: float) -> Any:
+    """Return the divergence in 1000 bits, at the thresholds where losses cross epsilon."""
+
+    def first(level: Any) -> int:
+        low, high = d - 1, d
+        while rising(high) > level:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if rising(middle) <= level else (middle, high)
+        return high
+
+    def rising(k: int) -> Any:
+        return sum((gmpy2.log1p(gmpy2.mpfr(d) / (k - d + j)) for j in range(1, r)), gmpy2.mpfr(0))
+
+    with gmpy2.context(precision=BITS):
+        worst, e = gmpy2.mpfr(rate) * d, gmpy2.exp(gmpy2.mpfr(epsilon))
+        k = first(epsilon + worst)
+        found = (1 - tail(r, rate, k)) - e * (1 - tail(r, rate, k - d))
+        if epsilon < worst:
+            k = first(worst - epsilon)
+            found = max(found, tail(r, rate, k - d) - e * tail(r, rate, k))
+        return found
+
+
+@pytest.mark.parametrize("rate", [1e-13, 1e-10, 1e-7, 1e-4, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize(
+    "shape",
+    [1, 2, 16, pytest.param(45, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow)],
+)
+def test_divergences_are_not_below_the_truth_however_small_the_rate(
+    shape: int, rate: float
+) -> None:
+    for part in (1e-6, 1e-3, 0.1):
+        d = max(1, round(part / rate))
+        for epsilon in (0.1 * rate * d, 0.999999 * rate * d, 3 * rate * d, 50 * rate * d):
+            exact = true_divergence(shape, rate, d, epsilon)
+            computed = negative_binomial_divergence(shape, rate, d, epsilon)[0]
+            assert exact <= computed
+            # the slack, of the divergence and of the probability of its event
+            assert computed <= exact * (1 + 1e-6) + 3e-8
+
+
+def test_paper_constants_at_a_small_epsilon() -> None:
+    """The first flood alone has a divergence of 1.67e-20; cancellation once hid most of it."""
+    noise = paper_flooding(100, Fraction(1, 10**8), 1e-5 / 2, 1e-3)
+    first = noise.floods[0]
+    shape = math.ceil(first.shape)  # more noise
+    rate = float(first.rate)
+    assert true_divergence(shape, rate, 100, 1e-5 / 4) <= noise.delta <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rate": 0.0}, "rate must be above 0 and at most 100, got 0.0"),
+        ({"rate": [1.0, 101.0]}, "rate must be"),
+        ({"rate": math.nan}, "rate must be"),
+        ({"shift": 0}, "shift must be integers of at least 1, got 0.0"),
+        ({"shift": 1.5}, "shift must be"),
+        ({"epsilon": -1e-9}, "epsilon must be finite and at least 0"),
+        ({"epsilon": math.inf}, "epsilon must be"),
+        ({"shape": 0}, "shape must be at least 1"),
+    ],
+)
+def test_bad_shifts(change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"shape": 2, "rate": 0.5, "shift": [1, 2], "epsilon": 0.1} | change
+    with pytest.raises(ValueError, match=message):
+        negative_binomial_divergence(**given)
+
+
+def test_what_no_flooding_is_is_refused() -> None:
+    def flooding(*atoms: int) -> Flooding:
+        floods = (Flood((1, *atoms), Fraction(4), Fraction(1, 100)),)
+        return Flooding(2, Fraction(1, 10), floods, 1.0)
+
+    assert flooding_delta(flooding(2), 4.0, 1e-3) < 1
+    for wrong in (-3, 3, 0, -1):
+        with pytest.raises(ValueError, match=f"atoms 1 and ±2 to ±2, got {wrong}"):
+            flooding_delta(flooding(2, wrong), 4.0, 1e-3)
+    with pytest.raises(ValueError, match="central must be"):
+        flooding_delta(replace(flooding(2), central=Fraction(0)), 4.0, 1e-3)
+    with pytest.raises(ValueError, match="lost must be"):
+        flooding_delta(flooding(2), 4.0, 0.0)
+    assert flooding_delta(flooding(2), 4.0, 2.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "message"),
+    [
+        (-1.0, 1e-3, "epsilon"),
+        (math.nan, 1e-3, "epsilon"),
+        (1.0, 0.0, "delta"),
+        (1.0, 1.5, "delta"),
+    ],
+)
+def test_budgets_out_of_range(epsilon: float, delta: float, message: str) -> None:
+    for make in (paper_flooding, certified_flooding):
+        with pytest.raises(ValueError, match=f"{message} must be"):
+            make(2, Fraction(1, 10), epsilon, delta)
+
+
+def test_central_noise_of_no_rate_is_refused() -> None:
+    for central in (Fraction(0), Fraction(-1)):
+        with pytest.raises(ValueError, match="central must be"):
+            paper_flooding(2, central, 1.0, 1e-3)
+        with pytest.raises(ValueError, match="central must be"):
+            certified_flooding(2, central, 1.0, 1e-3)
 
 
 @pytest.mark.parametrize(("shape", "rate", "d"), [(1, 0.3, 2), (5, 0.05, 1), (20, 0.01, 7)])
