@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,46 @@ def test_scripts_name_commands_and_options_that_exist() -> None:
             command = command.commands[words[0]]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, line
+
+
+# Tasks: none is refused, and as many shufflers are needed as is said
+
+
+def tasks() -> list[tuple[str, str]]:
+    """Return the commands that make tasks, of pages and of help, and what is printed of each."""
+    cli = pytest.importorskip("ikos.cli")
+    found = []
+    for page in PAGES:
+        blocks = [
+            (kind, source.replace("\\\n", " "))
+            for kind, source in BLOCK.findall(page.read_text(encoding="utf-8"))
+        ]
+        for (kind, source), (after, printed) in pairwise([*blocks, ("", "")]):
+            if kind in ("console", "sh"):
+                said = printed if after == "text" and "--dry-run" in source else ""
+                made = (line.removeprefix("$ ") for line in source.splitlines())
+                found += [(line, said) for line in made if line.startswith("ikos task new ")]
+    for words in (["task"], ["task", "new"]):
+        shown = CliRunner().invoke(cli.commands, [*words, "--help"], prog_name="ikos").output
+        examples = re.sub(r"\\\n\s+", " ", shown).splitlines()
+        found += [(line.strip(), "") for line in examples if line.startswith("    ikos task new ")]
+    return found
+
+
+@pytest.mark.parametrize(("command", "printed"), tasks())
+def test_tasks_can_be_made_as_shown(command: str, printed: str, tmp_path: Path) -> None:
+    cli = pytest.importorskip("ikos.cli")
+    _, *words = shlex.split(command)
+    if "--dry-run" not in words:
+        words[words.index("--output") + 1] = str(tmp_path / "made")
+    made = CliRunner().invoke(cli.commands, words, prog_name="ikos")
+    assert made.exit_code == 0, made.output
+    assert made.stdout.startswith(printed)
+
+
+def test_tasks_are_made_on_pages_and_in_help() -> None:
+    assert len(tasks()) >= 9
+    assert sum(bool(printed) for _, printed in tasks()) >= 2
 
 
 # The cluster of docs/scale.md

@@ -80,7 +80,8 @@ Examples
       --shuffler https://b.example:8443 \\
       --shuffler https://c.example:8443 \\
       --shuffler https://d.example:8443 \\
-      --shuffler https://e.example:8443
+      --shuffler https://e.example:8443 \\
+      --shuffler https://f.example:8443
 """
 
 
