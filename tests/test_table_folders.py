@@ -79,7 +79,7 @@ class TestCsvFolders:
         put("b.csv", "a\n3\n")
         put("a/z.csv", "x,a\n0,2\n")
         put("a/b=1/c.csv", "a\n1\n")
-        folder = put("c", "a\n4\n")
+        folder = put("c.CSV", "a\n4\n")
         assert read_column(folder, "a").tolist() == [1, 2, 3, 4]
         assert len(open_column(folder, "a").parts) == 4
 
@@ -110,6 +110,11 @@ class TestCsvFolders:
         assert "has 2 columns and" in refusal(folder, 1, header=False)
         put("2.csv", "3,4\n")
         assert read_column(folder, 1, header=False).tolist() == [1, 3]
+
+    @pytest.mark.parametrize("copy", ["a.csv~", "a.csv.bak", "a.txt", "a", "deeper/a.csv.old"])
+    def test_copies_under_other_names(self, put, copy):
+        put("a.csv", "a\n1\n")
+        assert "do not end alike" in refusal(put(copy, "a\n1\n"))
 
     def test_links_that_count_twice(self, put):
         folder = put("a.csv", "a\n1\n")
@@ -455,10 +460,16 @@ class TestParquetFolders:
         assert read_column(folder, "a").tolist() == [1, 2, 3, 1.5]
 
     def test_kinds_are_not_mixed(self, put, store):
-        store("1.parquet", [1])
-        message = refusal(put("README.txt", "a\n1\n"))
+        store("1", [1])
+        message = refusal(put("README", "a\n1\n"))
         assert "holds Parquet and other files" in message
-        assert "README.txt" in message
+        assert "README" in message
+        (store("2.parquet", [1]) / "1").unlink()
+        assert "do not end alike" in refusal(put("README", "a\n1\n"))
+
+    def test_both_endings_of_parquet(self, store):
+        store("1.parquet", [1.5])
+        assert read_column(store("2.pq", [2.5]), "a").tolist() == [1.5, 2.5]
 
     def test_memory_is_bounded(self, store):
         """One row group of 8 MB, of which never more than a few blocks of 1 MB are in memory."""

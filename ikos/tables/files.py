@@ -24,8 +24,9 @@ def files_in(folder: str | os.PathLike[str]) -> list[str]:
     Raises
     ------
     ValueError
-        If there are none; a folder or file cannot be read, or is reached twice through links; or
-        it is a table of a format with its own list of files.
+        If there are none; names end in different ways, as copies' do (``a.csv~``, ``a.csv.bak``); a
+        folder or file cannot be read, or is reached twice through links; or it is a table of a
+        format with its own list of files.
     """
     where = shown(folder)
     found: list[str] = []
@@ -62,7 +63,26 @@ def files_in(folder: str | os.PathLike[str]) -> list[str]:
             found.append(path)
     if not found:
         raise ValueError(f"{where} is a folder without files (names that begin with . or _ apart)")
-    return sorted(found, key=lambda path: Path(path).parts)
+    found.sort(key=lambda path: Path(path).parts)
+    _alike(found)
+    return found
+
+
+def _alike(paths: list[str]) -> None:
+    """Refuse names with different endings: rows of a copy or of a note would be users."""
+    endings = [_ending(path) for path in paths]
+    for path, ending in zip(paths, endings, strict=True):
+        if ending != endings[0]:
+            raise ValueError(
+                f"{shown(paths[0])} and {shown(path)} do not end alike: files of one folder are "
+                "one table, and a copy would count its rows twice; move what is not a part of it "
+                "elsewhere"
+            )
+
+
+def _ending(path: str) -> str:
+    ending = Path(path).suffix.lower()
+    return SUFFIXES[0] if ending in SUFFIXES else ending
 
 
 def _ignored(name: str) -> bool:
