@@ -27,6 +27,7 @@ __all__ = [
     "hundredths",
     "percent",
     "present",
+    "weak",
 ]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
@@ -271,10 +272,31 @@ class Cost(Printed):
         )
 
 
-def footer(guarantee: Guarantee, cost: str) -> tuple[str, ...]:
+LARGE_EPSILON = 10
+
+
+def weak(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
+    """Return warnings for a budget that a mechanism could spend on giving somebody away.
+
+    Publishing one user's value in full, chosen at random, is (0, 1/n)-private: a delta of 1/n or
+    more excludes next to nothing. At an epsilon of 10 a likelihood ratio of 22,000 is allowed.
+    """
+    said = []
+    if delta * users >= 1:
+        said.append(
+            f"delta = {float(delta):.3g} is not below 1/users = {1 / users:.3g}: it would allow "
+            "publishing a random user's value; take it far smaller"
+        )
+    if epsilon > LARGE_EPSILON:
+        said.append(f"epsilon = {float(epsilon):.6g} protects next to nobody; 1 is customary")
+    return said
+
+
+def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     """Return the last lines of what is printed: the guarantee, what it rests on, and the cost."""
     lines = [guarantee.budget]
     if guarantee.proved:
+        lines += [f"beware: {said}" for said in weak(guarantee.epsilon, guarantee.delta, users)]
         lines += [f"by {guarantee.theorem}"]
     first, *rest = (*lines, *guarantee.conditions)
     return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
@@ -335,7 +357,7 @@ class Estimate(Printed, ABC):
                 f"sum       {self.estimate:.8g}  {of_sum}",
                 f"mean      {self.mean():.8g}  {of_mean}",
                 f"error     {at_least(self.standard_error, 4)} (sum, root mean square, at most)",
-                *footer(self.guarantee, str(self.cost)),
+                *footer(self.guarantee, str(self.cost), self.users),
             )
         )
 

@@ -156,7 +156,7 @@ class Variance(Printed):
             (
                 f"variance  {self.estimate:.8g}  95 % interval {self.interval()}",
                 f"mean      {self.mean():.8g}  95 % interval {self.first.mean_interval()}",
-                *footer(self.guarantee, f"twice {self.first.cost}"),
+                *footer(self.guarantee, f"twice {self.first.cost}", self.first.users),
             )
         )
 
@@ -252,9 +252,9 @@ class Histogram(Printed):
             f"{category!s:>{width}}  {result.estimate:>12.0f}  95 % interval {result.interval()}"
             for category, result in self.counts.items()
         ]
-        each = next(iter(self.counts.values())).cost
-        sent = f"{len(self.counts):,} times {each}"
-        return "\n".join((*lines, *footer(self.guarantee, sent)))
+        each = next(iter(self.counts.values()))
+        sent = f"{len(self.counts):,} times {each.cost}"
+        return "\n".join((*lines, *footer(self.guarantee, sent, each.users)))
 
 
 def histogram(

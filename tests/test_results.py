@@ -59,7 +59,7 @@ def test_notebooks_show_what_print_shows() -> None:
 
 def test_the_end_of_what_is_printed() -> None:
     guarantee = Guarantee(1.0, 1e-8, "theorem of somebody", ("if so", "and if so"))
-    assert footer(guarantee, "all of it") == (
+    assert footer(guarantee, "all of it", 10**6) == (
         "guarantee (1, 1e-08)-differential privacy, replace-one",
         "          by theorem of somebody",
         "          if so",
@@ -67,10 +67,27 @@ def test_the_end_of_what_is_printed() -> None:
         "sent      all of it",
     )
     nothing = replace(guarantee, delta=1.0, conditions=())
-    assert footer(nothing, "all of it") == (
+    assert footer(nothing, "all of it", 10**9) == (
         "guarantee no differential privacy is proved: too few messages",
         "sent      all of it",
     )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "users", "said"),
+    [
+        (1.0, 1e-8, 10**8 - 1, None),
+        (1.0, 1e-8, 10**8 + 1, "beware: delta = 1e-08 is not below 1/users = 1e-08"),
+        (10.0, 1e-8, 1000, None),
+        (10.5, 1e-8, 1000, "beware: epsilon = 10.5 protects next to nobody"),
+    ],
+)
+def test_budgets_that_protect_little_are_said_to(
+    epsilon: float, delta: float, users: int, said: str | None
+) -> None:
+    printed = footer(Guarantee(epsilon, delta, "a theorem", ()), "all of it", users)
+    assert len(printed) == 3 + (said is not None)
+    assert said is None or printed[1].strip().startswith(said)
 
 
 def test_every_kind_says_guarantee_conditions_and_cost() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ikos.cli.budget import usual_delta, weak
+from ikos.cli.budget import usual_delta
 from ikos.cli.compare_report import (
     Asked,
     Data,
@@ -172,6 +172,8 @@ def command(
         lines = _measured(lines, values, data)
     if plot is not None:
         _plot(plot, asked, lines)
+    from ikos.results import weak
+
     warnings = weak(epsilon, asked.delta, users)
     if data is not None:
         warnings.append(NOT_PRIVATE)

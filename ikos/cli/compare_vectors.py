@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.budget import usual_delta, weak
+from ikos.cli.budget import usual_delta
 from ikos.cli.compare_report import Asked, Line, as_json, as_text, counted, no_protocol
 from ikos.cli.errors import Command, unwritten
 from ikos.cli.names import VECTOR_PROTOCOLS
@@ -154,6 +154,8 @@ def command(
             save(protocols_figure([line.row for line in lines], asked.title), plot)
         except OSError as error:
             raise unwritten(plot, error) from None
+    from ikos.results import weak
+
     warnings = weak(epsilon, asked.delta, users)
     for warning in warnings:
         warn(warning)

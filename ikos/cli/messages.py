@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.budget import weak
 from ikos.cli.errors import Command, in_options, unwritten
 from ikos.cli.messages_report import Asked, Floor, Row, Values, as_json, as_text
 from ikos.cli.options import FIGURE, check_bounds, option
@@ -151,6 +150,8 @@ def command(
     if plot is not None:
         narrowed = shuffler is not None or clear_share is not None
         _plot(plot, asked, analyses, settings if narrowed else None, modulus, precision)
+    from ikos.results import weak
+
     warnings = weak(epsilon, delta, users) if epsilon is not None and delta is not None else []
     for warning in warnings:
         warn(warning)

@@ -33,7 +33,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ikos import __version__
-from ikos.cli.budget import weak
 from ikos.cli.errors import Interrupted
 from ikos.cli.output import (
     aligned,
@@ -48,7 +47,7 @@ from ikos.cli.output import (
 )
 from ikos.cli.types import Honest
 from ikos.counts.ghazi2020 import unproved
-from ikos.results import at_least, at_most, percent
+from ikos.results import at_least, at_most, percent, weak
 from ikos.work import Interrupted as Stopped
 
 if TYPE_CHECKING:

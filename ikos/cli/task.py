@@ -181,7 +181,7 @@ def new(
     shufflers there must be. All folders are for different people: whoever
     has those of all parties sees everything.
     """
-    from ikos.cli.budget import weak
+    from ikos.results import weak
 
     check_bounds(options["lower"], options["upper"])
     options["min_honest"] = Honest.of(min_honest, users)

@@ -134,7 +134,7 @@ class VectorResult(Printed):
                 f"sum       ({shown}{', ...' if d > 4 else ''}), {d:,} coordinates",
                 f"error     {at_least(self.standard_error, 4)} (Euclidean norm, root mean square, "
                 f"at most); {at_least(each, 4)} at most for any one coordinate",
-                *footer(self.guarantee, str(self.cost)),
+                *footer(self.guarantee, str(self.cost), self.users),
             )
         )
 

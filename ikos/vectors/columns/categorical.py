@@ -74,7 +74,8 @@ class Histograms(Printed):
             lines.append(f"{column}: {shown}{more}")
         each = math.sqrt(self.private.error.coordinate.mean_square)
         lines.append(f"error     {at_least(each, 4)} for each count (root mean square, at most)")
-        return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
+        private = self.private
+        return "\n".join((*lines, *footer(private.guarantee, str(private.cost), private.users)))
 
 
 def histograms(

@@ -108,7 +108,8 @@ class Variances(Printed):
         ]
         if self.centre.size > 8:
             lines.append(f"... {self.centre.size:,} columns in all")
-        return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
+        private = self.private
+        return "\n".join((*lines, *footer(private.guarantee, str(private.cost), private.users)))
 
 
 def _some(private: VectorResult, part: slice) -> VectorResult:

@@ -89,7 +89,8 @@ class ColumnSums(Printed):
         ]
         if self.scale.size > 8:
             lines.append(f"... {self.scale.size:,} columns in all")
-        return "\n".join((*lines, *footer(self.private.guarantee, str(self.private.cost))))
+        private = self.private
+        return "\n".join((*lines, *footer(private.guarantee, str(private.cost), private.users)))
 
 
 def promise_kept(result: VectorResult) -> VectorResult:
