@@ -13,7 +13,7 @@ from ikos._validation import integer, number, quote
 from ikos.counts import exact as exact_analysis
 from ikos.counts import hockey_stick
 from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.secure import MAX_SIGMA, least, proved, setting, smallest
+from ikos.counts.secure import MAX_SIGMA, checked_trust, least, proved, setting, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 
@@ -64,6 +64,7 @@ def private_message_count(
     shuffler: str = "parallel",
     clear_share: bool = True,
     min_honest: int | None = None,
+    corrupt_shufflers: int = 0,
     reserve: float | Fraction = 0.01,
 ) -> MessageCount:
     """Return how many messages the private sum needs to be (epsilon, delta)-private.
@@ -82,6 +83,9 @@ def private_message_count(
         As in `security_level`.
     min_honest : int, optional
         Count for this many users in place of ``n``.
+    corrupt_shufflers : int
+        How many of the parallel shufflers may collude with the analyzer. As many messages are
+        added; ``shuffled`` counts these, too.
     reserve : float
         Largest share of epsilon that may be spent on the imperfect hiding instead of noise, 0 to
         1/2. As little of it is spent as allows the count. The published analyses spend none.
@@ -108,7 +112,7 @@ def private_message_count(
     9
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    users = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+    users, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
     precision = integer("precision", precision, low=1, high=MAX_PRECISION)
     if analysis != "exact":
@@ -150,7 +154,7 @@ def private_message_count(
 
     if analysis == "exact":
         shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share, budget))
-    return with_messages(shuffled, n)
+    return with_messages(shuffled, n).sent(corrupt)
 
 
 def near(

@@ -203,6 +203,8 @@ def message_count(
     analysis: str = "exact",
     shuffler: str = "parallel",
     clear_share: bool = True,
+    min_honest: int | None = None,
+    corrupt_shufflers: int = 0,
 ) -> MessageCount:
     """Return how many messages each user must send for sigma bits of security.
 
@@ -217,6 +219,12 @@ def message_count(
         the views of any two inputs with the same sum.
     analysis, shuffler, clear_share
         As in `security_level`.
+    min_honest : int, optional
+        How many users are honest and present at least; ``n`` by default. The level holds for every
+        number of honest users from here to ``n``.
+    corrupt_shufflers : int
+        How many of the parallel shufflers may collude with the analyzer. As many messages are
+        added; ``shuffled`` counts these, too.
 
     Returns
     -------
@@ -237,9 +245,18 @@ def message_count(
     >>> message_count(10**6, 2**64, 80, analysis="ghazi2020", shuffler="single",
     ...               clear_share=False).total
     765
+
+    A tenth of the users may be missing or dishonest, and two of the shufflers:
+
+    >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
+    16
     """
-    n = integer("n", n, low=1)
-    return least((n, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
+    honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
+    count = least(
+        (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share
+    )
+    return count.sent(corrupt)
 
 
 def least(

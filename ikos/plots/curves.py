@@ -10,7 +10,7 @@ from fractions import Fraction
 from ikos import PrivateSum
 from ikos._validation import integer
 from ikos.accuracy import default_precision
-from ikos.counts import ANALYSES, MessageCount, least
+from ikos.counts import ANALYSES, MessageCount, message_count
 from ikos.counts.floor import counting_floor
 from ikos.work import Progress
 
@@ -166,15 +166,16 @@ def secure_curves(
     _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount:
-        found = least(
-            (_part(n, honest), n),
+        return message_count(
+            n,
             q,
             sigma,
             analysis=analysis,
             shuffler=setting[0],
             clear_share=setting[1],
+            min_honest=_part(n, honest),
+            corrupt_shufflers=corrupt,
         )
-        return found.sent(corrupt)
 
     lowest = min(settings, key=lambda setting: (setting[0] == "parallel", setting[1]))
 

@@ -188,8 +188,9 @@ class PrivateSum:
                 shuffler=shuffler,
                 clear_share=clear_share,
                 min_honest=honest,
+                corrupt_shufflers=corrupt,
                 reserve=spare,
-            ).sent(corrupt)
+            )
         else:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
             count = private_proved(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, unmasked
-from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, least, proved
+from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, message_count, proved
 from ikos.counts.ghazi2020 import unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
@@ -233,8 +233,15 @@ class SecureSum:
         choice("analysis", analysis, ANALYSES)
         clear = flag("clear_share", clear_share)
         if messages is None:
-            count = least(
-                (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear
+            count = message_count(
+                n,
+                q,
+                sigma,
+                analysis=analysis,
+                shuffler=shuffler,
+                clear_share=clear,
+                min_honest=honest,
+                corrupt_shufflers=corrupt,
             )
         else:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
@@ -245,8 +252,8 @@ class SecureSum:
                 analysis=analysis,
                 shuffler=shuffler,
                 clear_share=clear,
-            )
-        self._set(n, q, count.sent(corrupt, messages), shuffler, honest, corrupt)
+            ).sent(corrupt, total)
+        self._set(n, q, count, shuffler, honest, corrupt)
 
     def _set(
         self, n: int, q: int, messages: MessageCount, shuffler: str, min_honest: int, corrupt: int

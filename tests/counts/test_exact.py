@@ -17,7 +17,7 @@ from gmpy2 import mpfr, mpq
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ikos import message_count, security_level
+from ikos import message_count, private_message_count, security_level
 from ikos.counts import exact, largest_component, least, proved, share_graph
 from ikos.counts import recursion as library
 from ikos.counts.directed import DOWN, UP, float_up, rounding
@@ -767,3 +767,30 @@ def test_the_independent_evaluation_notices_a_changed_formula() -> None:
             changed = recursion(n, q, m, "single", True)
             assert abs(float(bits(changed.divergence[n]) - bits(base.divergence[20]))) > 1e-3
         assert base.divergence[20].rad() < 1e-100
+
+
+@pytest.mark.parametrize("corrupt", [0, 3])
+@pytest.mark.parametrize("honest", [20, 150, 200])
+def test_counts_hold_for_whoever_is_honest(honest: int, corrupt: int) -> None:
+    n, q = 200, 2**32
+    count = message_count(n, q, 60, min_honest=honest, corrupt_shufflers=corrupt)
+    hidden = count.shuffled - corrupt
+    assert 60 <= count.sigma <= security_level(honest, q, hidden)
+    assert count.sigma <= security_level(n, q, hidden)
+    assert security_level(honest, q, hidden - 1) < 60
+    private = private_message_count(
+        n, 2**20, 1, 1e-6, 100, min_honest=honest, corrupt_shufflers=corrupt
+    )
+    usual = private_message_count(n, 2**20, 1, 1e-6, 100, min_honest=honest)
+    assert private == replace(usual, shuffled=usual.shuffled + corrupt)
+
+
+def test_trust_that_is_none() -> None:
+    for count in (
+        lambda **trust: message_count(100, 2**32, 60, **trust),
+        lambda **trust: private_message_count(100, 2**20, 1, 1e-6, 100, **trust),
+    ):
+        with pytest.raises(ValueError, match="min_honest must be at most 100, got 101"):
+            count(min_honest=101)
+        with pytest.raises(ValueError, match="corrupt_shufflers must be 0 with a single shuffler"):
+            count(corrupt_shufflers=1, shuffler="single")
