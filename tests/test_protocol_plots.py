@@ -117,7 +117,7 @@ def test_the_legend_tells_what_is_drawn():
     words = [text.get_text() for text in legend.get_texts()]
     assert words == [
         "shuffle model, private sums of ikos", "shuffle model", "local model",
-        "central model, the best of it",
+        "central model, the best compared",
     ]  # fmt: skip
     few = [row for row in given if row.key in ("private-sum", "privacy-blanket")]
     (legend,) = protocols.protocols_figure(few, "Two").legends

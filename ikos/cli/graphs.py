@@ -129,7 +129,7 @@ def command(
     with sampled graphs, and with importance samples of those that are too rare
     to be seen.
 
-    Ctrl-C prints what was found until then.
+    Ctrl-C prints what was found until then, once a graph was sampled.
     """
     from ikos import graphs
     from ikos.cli.graphs_report import Asked, headline

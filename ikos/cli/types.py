@@ -110,7 +110,11 @@ class Decimal(Base):
         except OverflowError:
             self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
         if result is None:
-            self.fail(f"{clipped(text)} is not a decimal number such as 0.1 or 1e-9", param, ctx)
+            hint = "; write it without commas" if "," in text else ""
+            if text.endswith("%"):
+                hint = "; write 0.95 for 95 %"
+            said = f"{clipped(text)} is not a decimal number such as 0.1 or 1e-9{hint}"
+            self.fail(said, param, ctx)
         if self.above is not None and result <= Fraction(self.above):
             _refuse(f"greater than {self.above}", text, param, ctx)
         if self.low is not None and result < Fraction(self.low):

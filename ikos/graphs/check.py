@@ -500,7 +500,7 @@ def _about_the_unseen(check: ComponentCheck) -> str:
         likely = row.exact.high
         with rounding(DOWN):
             many = _rounded_down(1 / likely)
-        return f"{text} P[C = {c}] is {likely:.3Ug}: one in {many} graphs."
+        return f"{text} P[C = {c}] is {likely:.3Ng}: one in {many} graphs."
     if row.bound is None:
         return text
     return f"{text} P[C = {c}] is proved to be at most {row.bound:.3Ug}."
@@ -517,7 +517,7 @@ def _about_planted(check: ComponentCheck) -> str:
             f"within [{mpfr(low):.3Dg}, {mpfr(high):.3Ug}]."
         )
     if check.planted_fit >= FALSE_ALARM:
-        reach = f"P[C = {last.parts}] = {exact.high:.3Ug}"
+        reach = f"P[C = {last.parts}] = {exact.high:.3Ng}"
         return f"{many.capitalize()} for each c agree with the exact law, down to {reach}."
     return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
 

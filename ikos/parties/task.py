@@ -292,7 +292,8 @@ class Task:
         if len(shufflers) < columns:
             raise ValueError(
                 f"shufflers must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
-                f"delta = {quote(delta)} and {needed.min_honest:,} honest users, "
+                f"delta = {quote(delta)} and {needed.min_honest:,} honest users"
+                f"{f', {corrupt_shufflers} shufflers colluding' if corrupt_shufflers else ''}, "
                 f"got {len(shufflers)}"
             )
         chosen = EnvelopedSum(

@@ -15,6 +15,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
     from matplotlib.transforms import ScaledTranslation
 except ImportError:
@@ -42,7 +43,7 @@ _WORDS = {
     "ours": "shuffle model, private sums of ikos",
     "shuffle": "shuffle model",
     "local": "local model",
-    "central": "central model, the best of it",
+    "central": "central model, the best compared",
     "measured": "measured, about a 95 % interval",
 }
 
@@ -139,8 +140,15 @@ def _point(row: Compared[Any, Any], sent: str, measured: Measurement | None) -> 
 
 
 def _aside(point: _Point, points: Sequence[_Point]) -> float:
-    """Return how far to the right what is measured is drawn, in points: beside what is level."""
-    return 5.0 * [other.key for other in points if other.sent == point.sent].index(point.key)
+    """Return how far to the right a point is drawn, in points.
+
+    Where something is measured, what sends as much stands side by side: bars would cover others'
+    markers.
+    """
+    level = [other.key for other in points if other.sent == point.sent]
+    if all(other.measured is None for other in points):
+        return 0.0
+    return 9.0 * (level.index(point.key) - (len(level) - 1) / 2)
 
 
 def _draw(figure: Figure, axes: Axes, points: Sequence[_Point], line: float | None) -> None:
@@ -150,11 +158,15 @@ def _draw(figure: Figure, axes: Axes, points: Sequence[_Point], line: float | No
     if line is not None:
         axes.axhline(line, color=BLACK, linewidth=1.2, linestyle=(0, (4, 1.5)), gid="central")
     for point in points:
+        aside = axes.transData + ScaledTranslation(
+            _aside(point, points) / 72, 0, figure.dpi_scale_trans
+        )
         axes.plot(
             [point.sent],
             [point.mse],
             linestyle="none",
             gid=point.key,
+            transform=aside,
             zorder=4 if point.kind == "ours" else 5,
             markeredgecolor="white",
             markeredgewidth=0.6,
@@ -162,12 +174,7 @@ def _draw(figure: Figure, axes: Axes, points: Sequence[_Point], line: float | No
         )
         if point.measured is not None:
             low, middle, high = (max(end, _LEAST) for end in point.measured)
-            style: dict[str, Any] = {
-                "color": BLACK,
-                "zorder": 6,
-                "transform": axes.transData
-                + ScaledTranslation(_aside(point, points) / 72, 0, figure.dpi_scale_trans),
-            }
+            style: dict[str, Any] = {"color": BLACK, "zorder": 6, "transform": aside}
             axes.plot(
                 [point.sent] * 2, [low, high], linewidth=1, gid=f"{point.key}-interval", **style
             )
@@ -227,11 +234,15 @@ def _label(
     scale = canvas.figure.dpi / 72  # from points to pixels
     frame = axes.get_window_extent()
     to_pixels = axes.transData.transform
-    places = {p.key: (float(x), float(y)) for p in points for x, y in [to_pixels((p.sent, p.mse))]}
+    places = {
+        p.key: (float(x) + _aside(p, points) * scale, float(y))
+        for p in points
+        for x, y in [to_pixels((p.sent, p.mse))]
+    }
     taken = [_box(x, y, 9 * scale, 9 * scale) for x, y in places.values()]
     for point in points:
         if point.measured is not None:
-            x = places[point.key][0] + _aside(point, points) * scale
+            x = places[point.key][0]
             low, high = (
                 float(to_pixels((point.sent, max(end, _LEAST)))[1])
                 for end in (point.measured[0], point.measured[2])
@@ -260,7 +271,7 @@ def _label(
         view = frame.x0, frame.y0, frame.x1, frame.y1
         others = [there for key, there in places.items() if key != point.key]
         dx, dy = _offset(place, size, scale, view, others, taken, leaders)
-        text.set_position((dx / scale, dy / scale))
+        text.set_position((_aside(point, points) + dx / scale, dy / scale))
         box = _box(place[0] + dx, place[1] + dy, *size)
         taken.append(box)
         end = _nearest(box, *place)
@@ -399,7 +410,9 @@ def _legend(figure: Figure, points: Sequence[_Point]) -> None:
             if gid == point.key:
                 drawn.setdefault(point.kind, artist)
             elif gid == f"{point.key}-measured":
-                drawn.setdefault("measured", artist)
+                drawn["measured"] = Line2D(
+                    [], [], color=BLACK, linestyle="none", marker="|", markersize=11
+                )
         if gid == "central":
             drawn["central"] = artist
     names = [name for name in _WORDS if name in drawn]

@@ -231,6 +231,8 @@ class SeenPart(Part):
 
 def shown(path: str | os.PathLike[str]) -> str:
     """Return a path for messages; the end of a long one tells more than its beginning."""
+    if os.fspath(path) == "/dev/stdin":
+        return "standard input"
     text = repr(os.fspath(path))
     return text if len(text) <= 200 else f"'...{text[-196:]}"
 

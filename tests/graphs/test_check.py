@@ -91,7 +91,7 @@ def test_verdict_says_what_was_and_was_not_seen() -> None:
     assert samples == "A sample of 20,000 graphs agrees with the exact law."
     assert unseen.startswith("Not seen: 3 components or more. The sample says P[C >= 3] < 0.00019")
     assert "P[C = 3] is 3.53e-06: one in 283,334 graphs." in unseen
-    assert "agree with the exact law, down to P[C = 6] = 2.61e-15." in planted
+    assert "agree with the exact law, down to P[C = 6] = 2.6e-15." in planted
 
 
 def test_what_the_verdict_calls_unseen_holds() -> None:
