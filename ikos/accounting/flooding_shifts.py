@@ -16,8 +16,8 @@ is independent, and adding it is post-processing. Then losses are short sums tha
     ln f(k) / f(k - d) + a d = sum_{j<r} ln(1 + d / (k - d + j)) =: T(k),
 
 and K < k means r successes or more in N = k + r - 1 trials of chance 1 - e^-a: tails are sums of
-positive terms. In doubles they are correct to 1e-9 of their value: logarithms of terms are sums of
-at most a thousand numbers, below 10^4 on the way. Results are enlarged by more than that.
+positive terms. In doubles they are correct to 5e-9 of their value: logarithms of terms are sums of
+at most five thousand numbers, below 10^4 on the way. Results are enlarged by more than that.
 
 *Thresholds.* In doubles T is within eta = 1e-12 (epsilon + a d) of its value. For "down" let k be
 the first outcome >= d with T(k) <= epsilon + a d - eta, as computed. Then K < k is the best test at
@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from ikos._validation import integer
+from ikos._validation import integer, number
 
 __all__ = ["ShiftMoments", "negative_binomial_divergence", "shift_moments"]
 
@@ -48,8 +48,11 @@ _SLACK = 1e-8
 _ETA = 1e-12
 """Relative error allowed for in a loss."""
 
+MAX_SHAPE = 1 << 12
+"""Largest shape: rounding errors grow with it."""
+
 MAX_RATE = 100
-"""Largest rate: at most e^-100 of any noise is left."""
+"""Largest rate: at a rate of 100 there is next to no noise."""
 
 _LOG_SLACK = 1e-8
 """Enlargement of every log moment."""
@@ -75,14 +78,14 @@ def _terms(r: int, a: Floats | float, k: Floats, many: int) -> tuple[Floats, Flo
 
 
 def _from(r: int, a: Floats | float, k: Floats) -> Floats:
-    """Return P[K >= k], to a relative error of at most 1e-9."""
+    """Return P[K >= k], to a relative error of at most 5e-9."""
     trials, _, logs = _terms(r, a, k, r - 1)
     above = np.exp(logsumexp(np.column_stack((-trials * a, logs)), axis=1))
     return np.asarray(np.where(k > 0, above, 1.0))
 
 
 def _below(r: int, a: Floats | float, k: Floats) -> Floats:
-    """Return P[K < k], to a relative error of at most 1e-9.
+    """Return P[K < k], to a relative error of at most 5e-9.
 
     If the terms fall from j = r on they are added up. If not, the mode is above r, and what is
     left is at least a half.
@@ -136,7 +139,7 @@ def negative_binomial_divergence(
     Parameters
     ----------
     shape : int
-        At least 1. For one that is no integer take the integer below it (module notes).
+        From 1 to 4096. For one that is no integer take the integer below it (module notes).
     rate, epsilon : array_like of float
         One for each shift, or one for all; rates above 0 and at most 100, epsilons at least 0.
     shift : array_like of int
@@ -160,7 +163,7 @@ def negative_binomial_divergence(
     >>> negative_binomial_divergence(1, 0.5, [1, 2], [0.5, 1.0]).round(5)
     array([0.39347, 0.63212])
     """
-    r = integer("shape", shape, low=1)
+    r = integer("shape", shape, low=1, high=MAX_SHAPE)
     d, eps, a = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon, rate))
     )
@@ -226,9 +229,9 @@ def shift_moments(
     Parameters
     ----------
     shape : int
-        Integer, at least 1: losses are then short sums without cancellation.
+        From 1 to 4096.
     rate : float
-        Positive.
+        Above 0, at most 100.
     shifts : (k,) ndarray of int
         At least 1 each.
     orders : (m,) ndarray of float
@@ -236,6 +239,8 @@ def shift_moments(
     lost : float
         How much probability the smallest outcomes may have that are left out of ``down``.
     """
+    shape = integer("shape", shape, low=1, high=MAX_SHAPE)
+    number("rate", rate, above=0, high=MAX_RATE)
     first = _quantile(shape, rate, lost)
     top = (shape + 16 * math.sqrt(shape) + 25) / rate + first + 2
     edges = np.ceil(np.linspace(first ** (1 / 3), top ** (1 / 3), _BLOCKS) ** 3)

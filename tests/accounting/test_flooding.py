@@ -418,6 +418,15 @@ def test_what_no_flooding_is_is_refused() -> None:
     with pytest.raises(ValueError, match="lost must be"):
         flooding_delta(flooding(2), 4.0, 0.0)
     assert flooding_delta(flooding(2), 4.0, 2.0) == 1
+    (flood,) = flooding(2).floods
+    for change, message in (
+        ({"rate": Fraction(0)}, "rate must be"),
+        ({"rate": Fraction(101)}, "rate must be"),
+        ({"shape": Fraction(5000)}, "shape must be at most 4096"),
+        ({"shape": Fraction(5, 2)}, "floods must have integer shapes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            flooding_delta(replace(flooding(2), floods=(replace(flood, **change),)), 4.0, 1e-3)
 
 
 @pytest.mark.parametrize(
