@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from ikos.results import (
     footer,
     hundredths,
 )
-from ikos.vectors import Ball, PrivateVectorSum, histograms, means, variances
+from ikos.vectors import Ball, PrivateVectorSum, SecureVectorSum, histograms, means, variances
 
 
 def results():
@@ -214,3 +215,31 @@ def test_intervals_at_the_command_line_are_rounded_outwards(middle: float, reach
     assert first <= low
     assert last >= high
     assert last - first <= (high - low) * 1.03 + 4 * math.ulp(abs(middle) + reach)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "title"),
+    [
+        (
+            ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
+            "private sum of 1,000 users, values in [-1, 100] in 112 steps, modulo 1048576, "
+            "parallel shufflers",
+        ),
+        (
+            SecureVectorSum(100, 3, 2**32, min_honest=90),
+            "secure sum of 100 vectors of 3 coordinates modulo 4294967296, separate sums, "
+            "parallel shufflers",
+        ),
+        (PrivateVectorSum(1000, Ball(8), 1, 1e-6), "PrivateVectorSum of 1,000 users, Ball("),
+        (CorrelatedNoise(100, 1, 1e-6), "CorrelatedNoise of 100 users, "),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_protocols_print_what_they_guarantee_and_cost(protocol: Any, title: str) -> None:
+    first, *rest = str(protocol).splitlines()
+    assert first.startswith(title)
+    assert rest[-1] == f"sent      {protocol.cost()}"
+    for condition in protocol.guarantee.conditions:
+        assert f"          {condition}" in rest
+    assert f"          by {protocol.guarantee.theorem}" in rest
+    assert repr(protocol).startswith(f"<{type(protocol).__name__} ")

@@ -58,7 +58,9 @@ _LOG_SLACK = 1e-8
 """Enlargement of every log moment."""
 
 _BLOCKS = 256
-_TINY = 1e-320
+_TINY = 1e-300
+"""Smallest probability told from 0: doubles far below have fewer digits."""
+
 _TOGETHER = 1 << 22
 
 Floats = NDArray[np.float64]
@@ -80,7 +82,7 @@ def _terms(r: int, a: Floats | float, k: Floats, many: int) -> tuple[Floats, Flo
 def _from(r: int, a: Floats | float, k: Floats) -> Floats:
     """Return P[K >= k], to a relative error of at most 5e-9."""
     trials, _, logs = _terms(r, a, k, r - 1)
-    above = np.exp(logsumexp(np.column_stack((-trials * a, logs)), axis=1))
+    above = np.exp(-trials * a) + np.exp(logs).sum(axis=1)
     return np.asarray(np.where(k > 0, above, 1.0))
 
 
@@ -94,8 +96,8 @@ def _below(r: int, a: Floats | float, k: Floats) -> Floats:
     trials, odds, logs = _terms(r, a, k, many)
     # ratios of terms fall: from the last one on the rest is a part of a geometric series
     ratio = np.clip((trials - many) * odds / (many + 1), 0.0, 0.99)
-    rest = np.exp(logs[:, -1]) * ratio / (1 - ratio)
-    below = np.exp(logsumexp(logs[:, r - 1 :], axis=1)) + rest
+    terms = np.exp(logs[:, r - 1 :])
+    below = terms.sum(axis=1) + terms[:, -1] * ratio / (1 - ratio)
     falling = (trials - r) * odds <= r + 1
     if not falling.all():
         below = np.where(falling, below, 1 - _from(r, a, k))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, enough, integer, unmasked
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, at_least
+from ikos.results import Cost, Guarantee, at_least, footer
 from ikos.shuffling import ORDERS, View, shuffle
 
 __all__ = ["MAX_USERS", "Reports"]
@@ -66,6 +67,16 @@ class Reports(ABC):
         return (
             f"<{type(self).__name__} n={self.n}{honest}, {self._particulars}; "
             f"mean squared error at most {at_least(self.mse, 4)}; {self.guarantee}>"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, "
+                f"{self._particulars}",
+                f"error     {at_least(math.sqrt(self.mse), 4)} (root mean square, at most)",
+                *footer(self.guarantee, str(self.cost()), self.n),
+            )
         )
 
     @abstractmethod

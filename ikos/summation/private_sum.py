@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,7 +27,7 @@ from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_shares
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult
+from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult, at_least, footer
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation.everybody import Engine, Values, add_up, gathered
@@ -470,4 +471,16 @@ class PrivateSum:
             f"<PrivateSum n={self.n}{extras}, precision={self.precision}, "
             f"q={quote(self.modulus)}, {self.secure_sum.shuffler}: {self.messages}; "
             f"{self.guarantee}>"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"private sum of {self.n:,} user{'s' * (self.n > 1)}, values in "
+                f"[{self.lower:g}, {self.upper:g}] in {self.precision:,} steps, modulo "
+                f"{quote(self.modulus)}, {self.secure_sum.shuffler} "
+                f"shuffler{'s' * (self.secure_sum.shuffler == 'parallel')}",
+                f"error     {at_least(math.sqrt(self.mse), 4)} (sum, root mean square, at most)",
+                *footer(self.guarantee, str(self.cost()), self.n),
+            )
         )

@@ -33,6 +33,7 @@ __all__ = [
     "SecureSum",
     "alone",
     "collusion",
+    "described",
     "digest",
     "uncovered",
 ]
@@ -139,6 +140,23 @@ class SecureGuarantee(Printed):
 
     def __str__(self) -> str:
         return f"{self.statement} ({self.theorem})" if self.proved else self.statement
+
+
+def described(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
+    """Return what is printed of a secure sum."""
+    lines = (
+        *([f"by {guarantee.theorem}"] if guarantee.proved else []),
+        *guarantee.conditions,
+        "no differential privacy: the sum is exact",
+    )
+    return "\n".join(
+        (
+            title,
+            f"guarantee {guarantee.statement}",
+            *(f"          {line}" for line in lines),
+            f"sent      {cost}",
+        )
+    )
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -543,18 +561,8 @@ class SecureSum:
         )
 
     def __str__(self) -> str:
-        guarantee = self.guarantee
-        lines = (
-            *([f"by {guarantee.theorem}"] if guarantee.proved else []),
-            *guarantee.conditions,
-            "no differential privacy: the sum is exact",
+        title = (
+            f"secure sum of {self.n:,} user{'s' * (self.n > 1)} modulo {quote(self.q)}, "
+            f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
         )
-        return "\n".join(
-            (
-                f"secure sum of {self.n:,} user{'s' * (self.n > 1)} modulo {quote(self.q)}, "
-                f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}",
-                f"guarantee {guarantee.statement}",
-                *(f"          {line}" for line in lines),
-                f"sent      {self.cost()}",
-            )
-        )
+        return described(title, self.guarantee, self.cost())

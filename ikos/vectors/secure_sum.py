@@ -26,6 +26,7 @@ from ikos.summation.secure_sum import (
     SecureGuarantee,
     alone,
     collusion,
+    described,
     digest,
     uncovered,
 )
@@ -574,3 +575,11 @@ class SecureVectorSum:
             f"<SecureVectorSum n={self.n}, dimension={self.dimension}, q={quote(self.q)}, "
             f"{self.shuffler}{extras}: {self.layout}; {proof}>"
         )
+
+    def __str__(self) -> str:
+        title = (
+            f"secure sum of {self.n:,} vector{'s' * (self.n > 1)} of {self.dimension:,} "
+            f"coordinate{'s' * (self.dimension > 1)} modulo {quote(self.q)}, {self.layout.name}, "
+            f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
+        )
+        return described(title, self.guarantee, self.cost())
