@@ -197,7 +197,7 @@ def _parties(task: Task, folder: Path) -> Iterator[list[_Party]]:
             own, log = folder / "task" / name, folder / f"{name}.log"
             with log.open("wb") as errors:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "ikos.cli", "serve", role, str(own)],
+                    [sys.executable, "-m", "ikos", "serve", role, str(own)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
@@ -247,7 +247,7 @@ def _ikos(*arguments: str) -> dict[str, Any]:
     """Run a command as the operator would, and return what it prints."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "ikos.cli", *arguments],
+            [sys.executable, "-m", "ikos", *arguments],
             capture_output=True,
             text=True,
             timeout=_COMMAND_SECONDS,

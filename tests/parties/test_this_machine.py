@@ -38,7 +38,7 @@ def test_the_walk_through(tmp_path):
 
     ikos = tmp_path / "bin" / "ikos"
     ikos.parent.mkdir()
-    ikos.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ikos.cli "$@"\n')
+    ikos.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ikos "$@"\n')
     ikos.chmod(0o755)
     run = subprocess.Popen(
         ["bash", "-eu", "-c", at_free_ports("".join(walk_through("sh")))],
