@@ -258,6 +258,21 @@ def test_any_range_has_numbers_beside_it(drawing):
             assert all(tick == int(tick) for tick in ticks)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (6, 30, [6, 7, 8, 9, 10, 20, 30]),
+        (5, 60, [5, 10, 20, 50]),
+        (8, 2000, [10, 20, 50, 100, 200, 500, 1000, 2000]),
+        (7, 10**5, [10, 100, 1000, 10**4, 10**5]),
+    ],
+)
+def test_axes_of_messages_have_numbers_enough(drawing, low, high, shown):
+    axes = drawing.Figure().subplots()
+    drawing.log_messages(axes, low, high)
+    assert [tick for tick in axes.get_yticks() if tick] == shown
+
+
 def test_the_legend_says_of_what_the_attack_is(drawing):
     curves = secure_curves((1000,), 2**64, 80)
     (attack,) = (curve for curve in curves if curve.name == "attack")

@@ -134,7 +134,7 @@ def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -
     """Scale the axis of the messages logarithmically, with numbers that people read.
 
     Over so many decades and more, only powers of ten stand beside it; over few, as many others as
-    it takes to have two.
+    it takes to have three, or two powers of ten.
     """
     bottom = max(0.8, 0.8 * low)
     top = max(2 * bottom, 1.25 * high)
@@ -144,7 +144,7 @@ def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -
     for digits in _DIGITS[0 if top >= 10**decades * bottom else 1 :]:
         ticks = [d * 10.0**k for k in range(13) for d in digits if d * 10**k == int(d * 10**k)]
         ticks = [tick for tick in ticks if 1.1 * bottom <= tick <= top]
-        if len(ticks) > 1:
+        if len(ticks) > 2 or (len(ticks) == 2 and len(digits) == 1):
             break
     axes.yaxis.set_major_locator(FixedLocator(ticks))
     axes.yaxis.set_major_formatter(_messages_formatter())
