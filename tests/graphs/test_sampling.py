@@ -370,7 +370,7 @@ def dask(processes: bool) -> Iterator[Executor]:
             processes=processes,
             n_workers=2,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
