@@ -65,7 +65,8 @@ def added_up(found, n, delta, composition):
     return epsilon
 
 
-@pytest.mark.parametrize("messages", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("messages", [2, 3])
 def test_basic_composition_is_what_it_says(messages):
     n, delta = 10**4, 1e-8
     found = optimized_digits(n, 1.0, delta, messages, composition="basic")

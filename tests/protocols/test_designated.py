@@ -57,6 +57,7 @@ def test_too_few_messages_leak() -> None:
     assert deltas[0] > 0.3
 
 
+@pytest.mark.slow
 def test_one_user_adds_discrete_laplace_noise_and_the_others_none() -> None:
     """With every value at an end nothing is rounded; shares of a user add up to what it shared."""
     protocol = DesignatedNoise(3, 1, 1e-3, precision=20)

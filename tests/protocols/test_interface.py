@@ -421,6 +421,7 @@ def check_errors(name: str, runs: int) -> None:
     assert highest >= CASES[name].tight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name not in COSTLY])
 def test_errors_are_as_stated(name: str) -> None:
     check_errors(name, RUNS)

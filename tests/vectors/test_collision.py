@@ -325,9 +325,8 @@ def data(n, d, s, seed=0):
     return x
 
 
-@pytest.mark.parametrize(
-    "budget", [{"epsilon": 1}, pytest.param({"epsilon": 1, "delta": 1e-3}, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, pytest.param({"epsilon": 1, "delta": 1e-3})])
 def test_measured_errors_are_the_claimed_ones(budget):
     protocol = Collision(400, SparseTernary(12, 3), **budget)
     x = data(400, 12, 3)

@@ -243,6 +243,7 @@ def test_a_larger_weight_of_squares_would_not_be_free() -> None:
     assert l1 == pytest.approx((1 + 2 * W) ** 2 / (4 * W), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_variances_are_near_and_their_intervals_cover(table: NDArray[np.float64]) -> None:
     rng, runs = DeterministicRandom(4), 200
     truth = table.var(axis=0)
@@ -414,6 +415,7 @@ def test_few_functions_are_exact_in_l1_by_duality() -> None:
     assert float(promise.l1) == pytest.approx(max(np.abs(a + b).sum(), np.abs(a - b).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [Box(3, -1, 3), Ball(3, 2)], ids=str)
 def test_linear_statistics_are_unbiased_and_covered(domain: Any) -> None:
     matrix = MATRICES[0]

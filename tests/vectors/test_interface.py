@@ -133,12 +133,10 @@ COSTLY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in COSTLY))
-        for name, case in CASES.items()
-    ],
+    [pytest.param(case, id=name) for name, case in CASES.items()],
 )
 def test_unbiased_and_as_accurate_as_it_says(case: Case) -> None:
     """By Chebyshev's inequality and a binomial tail, at every number of runs.
