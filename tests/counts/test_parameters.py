@@ -56,15 +56,15 @@ def exhaustive(
 @pytest.mark.parametrize(
     ("n", "epsilon", "delta", "error", "how"),
     [
-        pytest.param(10, 1.0, 1e-3, 1.5, {}),
-        pytest.param(10, 1.0, 1e-3, 1.7, {}),
-        pytest.param(30, 1.0, 1e-4, 1.45, {}),
-        pytest.param(20, 3.0, 1e-5, 0.8, {"reserve": 0.05}),
-        pytest.param(15, 0.5, 1e-3, 3.5, {"reserve": 0.0}),
-        pytest.param(40, 0.5, 1e-4, 3.2, {"reserve": 0.0}),
+        (10, 1.0, 1e-3, 1.5, {}),
+        (10, 1.0, 1e-3, 1.7, {}),
+        (30, 1.0, 1e-4, 1.45, {}),
+        (20, 3.0, 1e-5, 0.8, {"reserve": 0.05}),
+        (15, 0.5, 1e-3, 3.5, {"reserve": 0.0}),
+        (40, 0.5, 1e-4, 3.2, {"reserve": 0.0}),
         (6, 2.0, 1e-2, 1.4, {"min_honest": 4}),
-        pytest.param(12, 2.0, 1e-3, 1.2, {"min_honest": 8}),
-        pytest.param(3, 4.0, 1e-2, 0.4, {}),
+        (12, 2.0, 1e-3, 1.2, {"min_honest": 8}),
+        (3, 4.0, 1e-2, 0.4, {}),
     ],
 )
 def test_equals_an_exhaustive_search(

@@ -326,7 +326,7 @@ def data(n, d, s, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [{"epsilon": 1}, pytest.param({"epsilon": 1, "delta": 1e-3})])
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-3}])
 def test_measured_errors_are_the_claimed_ones(budget):
     protocol = Collision(400, SparseTernary(12, 3), **budget)
     x = data(400, 12, 3)

@@ -127,17 +127,8 @@ def test_secure_randomness_is_the_default_and_nothing_predictable_is_taken(case:
                 call(given, rng)
 
 
-COSTLY = {
-    "kashin-correlated-noise", "kashin-correlated-noise-sampled", "kashin-private-sum",
-    "private-vector-sum-signs", "private-vector-sum-one-group",
-}  # fmt: skip
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=name) for name, case in CASES.items()],
-)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_unbiased_and_as_accurate_as_it_says(case: Case) -> None:
     """By Chebyshev's inequality and a binomial tail, at every number of runs.
 
