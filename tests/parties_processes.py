@@ -33,7 +33,13 @@ def die_where_told(orders: Path) -> None:
     """
     from ikos.parties import analyzer, client, collection, remote, shuffler, store
 
+    counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
+
     def die(point: str) -> None:
+        with counting:
+            die_if_told(point)
+
+    def die_if_told(point: str) -> None:
         try:
             told = orders.read_text()
         except FileNotFoundError:
