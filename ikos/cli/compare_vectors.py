@@ -16,9 +16,10 @@ from ikos.cli.budget import usual_delta
 from ikos.cli.compare_report import Asked, Line, as_json, as_text, counted, no_protocol
 from ikos.cli.errors import Command, unwritten
 from ikos.cli.names import VECTOR_PROTOCOLS
-from ikos.cli.options import FIGURE, check_bounds, option
+from ikos.cli.options import FIGURE, option
 from ikos.cli.output import print_json, print_text, progress, warn
-from ikos.cli.types import Bound, Honest, Name, Whole
+from ikos.cli.types import Honest, Name, Whole
+from ikos.cli.vector_domains import described, domain_of, domain_options
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain, VectorRow
@@ -39,36 +40,12 @@ Examples
 SECTIONS = {"users": "What to compare", "domain": "The vectors", "plot": "Output"}
 
 MOST_USERS = 10**9
-NEEDED = {
-    "box": ("dimension",),
-    "ball": ("dimension",),
-    "ternary": ("dimension", "sparsity"),
-    "categories": ("sizes",),
-}
-"""The options that each domain needs."""
-ALLOWED = {"box": ("lower", "upper"), "ball": ("radius",), "ternary": (), "categories": ()}
-"""Those that it takes besides."""
-RADIUS = Bound(above="0")
 LEGEND = (
     "MSE: bound on the mean squared Euclidean distance from the sum, whatever the vectors; RMSE: "
     "its root for the mean, both in the data's units. One user: how far the messages of one "
     "dishonest user can move the sum at most. A curator is not bound to Gaussian noise: where "
     "private-vector-sum has less error, a curator can add the same."
 )
-
-
-def _sizes(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[int, ...] | None:
-    """Return whole numbers that commas separate."""
-    if value is None:
-        return None
-    parts = value.split(",")
-    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
-        raise click.UsageError(f"--sizes must be numbers such as 2,5,12, got {value[:60]!r}")
-    if any(len(part) > 9 for part in parts):
-        raise click.UsageError("--sizes must be at most 1048576 in all")
-    return tuple(int(part) for part in parts)
 
 
 @click.command("compare-vectors", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
@@ -82,27 +59,7 @@ def _sizes(
     type=Name(*VECTOR_PROTOCOLS, listed=False),
     shown="all for the domain",
 )
-@option(
-    "--domain",
-    required=True,
-    type=Name(*NEEDED, listed=False),
-    help="Where vectors lie. box: each coordinate between bounds; ball: within a Euclidean ball; "
-    "ternary: a few entries of -1 or 1 and else 0; categories: an answer to each of several "
-    "questions.",
-)
-@option("--dimension", type=Whole(low=1), help="Coordinates of each vector.")
-@option("--lower", shown="0", help="Of a box: public lower bound of the coordinates.")
-@option("--upper", shown="1", help="Of a box: public upper bound of the coordinates.")
-@option("--radius", type=RADIUS, shown="1", help="Of a ball: the largest norm.")
-@option(
-    "--sparsity", type=Whole(low=1), help="Of ternary vectors: how many entries are not 0 at most."
-)
-@option(
-    "--sizes",
-    callback=_sizes,
-    metavar="LIST",
-    help="Of categories: how many answers each question has, e.g. 2,5,12.",
-)
+@domain_options(required=True)
 @option("--plot", help=FIGURE.format("the errors against messages and bits"))
 @option("--json", "json")
 def command(
@@ -124,9 +81,7 @@ def command(
     """
     if plot is not None:
         import ikos.plots.protocols  # noqa: F401  (says at once whether it can be done)
-    vectors, what = _domain(domain, given)
-    own = {"lower": None, "upper": None, "radius": None, "sparsity": None, "sizes": None}
-    held = {name: getattr(vectors, name) for name in own if hasattr(vectors, name)}
+    vectors, what = domain_of(domain, given)
     honest = Honest.of(min_honest, users)
     asked = Asked(
         "compare-vectors",
@@ -135,7 +90,7 @@ def command(
         epsilon,
         usual_delta(delta, users),
         f"{counted(users, 'vector')} {what}",
-        {"domain": domain, "dimension": vectors.dimension, **own, **held},
+        described(domain, vectors),
         LEGEND,
     )
     unfit = _unfit(domain, vectors, protocols)
@@ -163,41 +118,6 @@ def command(
         print_json(as_json(asked, lines, None, plot, warnings))
     else:
         print_text(as_text(asked, lines, None, plot))
-
-
-def _domain(name: str, given: dict[str, Any]) -> tuple[Domain, str]:
-    """Return where vectors lie, and that in words; refuse options that are for another domain."""
-    from ikos.vectors import Ball, Box, Categories, SparseTernary
-
-    for key, value in given.items():
-        if value is None and key in NEEDED[name]:
-            raise click.UsageError(f"--domain {name} needs --{key}")
-        if value is not None and key not in NEEDED[name] + ALLOWED[name]:
-            raise click.UsageError(f"--{key} is not for --domain {name}")
-    options = {key: value for key, value in given.items() if value is not None}
-    if name == "box":
-        check_bounds(options.get("lower", 0.0), options.get("upper", 1.0))
-        box = Box(**options)
-        return box, f"of {_coordinates(box)} in [{box.lower:.6g}, {box.upper:.6g}]"
-    if name == "ball":
-        ball = Ball(**options)
-        return ball, f"of {_coordinates(ball)} and norm at most {ball.radius:.6g}"
-    if name == "ternary":
-        sparse = SparseTernary(**options)
-        return sparse, (
-            f"of {_coordinates(sparse)} with at most {sparse.sparsity:,} "
-            f"entr{'ies' if sparse.sparsity > 1 else 'y'} of -1 or 1"
-        )
-    kinds = Categories(**options)
-    count = len(kinds.sizes)
-    return kinds, (
-        f"of answers to {count:,} question{'s' * (count > 1)} of {kinds.dimension:,} "
-        f"categor{'ies' if kinds.dimension > 1 else 'y'} in all"
-    )
-
-
-def _coordinates(domain: Domain) -> str:
-    return f"{domain.dimension:,} coordinate{'s' * (domain.dimension > 1)}"
 
 
 def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, str]:
