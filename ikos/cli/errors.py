@@ -361,6 +361,7 @@ def in_options(message: str) -> str:
     message = re.sub(r"^plots need ", "--plot needs ", message)
     message = re.sub(r"^('.*') must be a task: ", r"cannot read \1: ", message)
     message = re.sub(r"^header must be True for", "--no-header must be left out for", message)
+    message = message.replace(" for this q, got ", " for this --modulus, got ")
     message = message.replace("integers=True", "--integers")
     message = message.replace(
         "give certificate and private_key", "give --certificate and --private-key"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, in_options, unwritten
-from ikos.cli.messages_report import Asked, Floor, Row, Values, as_json, as_text
+from ikos.cli.counting import SEES_ALL, Row, asked_settings, check_collusion, reason, uncovered
+from ikos.cli.errors import Command, unwritten
+from ikos.cli.messages_report import Asked, Floor, Values, as_json, as_text
 from ikos.cli.options import FIGURE, check_bounds, option
 from ikos.cli.output import power_text, print_json, print_text, progress, warn
 from ikos.cli.types import SIGMA, Decimal, Honest, Whole
@@ -40,8 +41,6 @@ SECTIONS = {
 }
 
 RESERVE = Fraction(1, 100)
-
-SEES_ALL = "whoever controls a single shuffler sees everything"
 
 
 @click.command("messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
@@ -116,16 +115,12 @@ def command(
     For a secure sum, it also prints the floor: the number of messages below
     which no analysis, present or future, can get.
     """
-    from ikos.counts import ANALYSES, SHUFFLERS
+    from ikos.counts import ANALYSES
 
     values = {"lower": lower, "upper": upper, "integers": integers or None}
     _check(sigma, modulus, epsilon, delta, {**values, "precision": precision, "reserve": reserve})
     honest = Honest.of(min_honest, users)
-    if corrupt_shufflers and shuffler == "single":
-        raise click.UsageError(
-            f"--corrupt-shufflers must be 0 with a single shuffler, got {corrupt_shufflers}: "
-            f"{SEES_ALL}"
-        )
+    check_collusion(corrupt_shufflers, shuffler)
     if plot is not None:
         import ikos.plots.drawing  # noqa: F401  (says at once whether it can be done)
     if sigma is None:
@@ -138,18 +133,14 @@ def command(
         asked = Asked(users, honest, modulus, sigma, None, None, None, None)
     asked = replace(asked, corrupt=corrupt_shufflers)
     analyses = [analysis] if analysis else list(ANALYSES)
-    settings = [
-        (kind, clear)
-        for kind in ([shuffler] if shuffler else SHUFFLERS)
-        for clear in ((True, False) if clear_share is None else (clear_share,))
-    ]
-    rows = _rows(asked, analyses, settings)
+    ways = asked_settings(shuffler, clear_share)
+    rows = _rows(asked, analyses, ways)
     if all(row.count is None for row in rows):
-        raise click.UsageError(_uncovered(rows, analysis, shuffler, clear_share))
-    floor = _floor(asked, settings)
+        raise click.UsageError(uncovered(rows, analysis, shuffler, clear_share))
+    floor = _floor(asked, ways)
     if plot is not None:
         narrowed = shuffler is not None or clear_share is not None
-        _plot(plot, asked, analyses, settings if narrowed else None, modulus, precision)
+        _plot(plot, asked, analyses, ways if narrowed else None, modulus, precision)
     from ikos.results import weak
 
     warnings = weak(epsilon, delta, users) if epsilon is not None and delta is not None else []
@@ -159,22 +150,6 @@ def command(
         print_json(as_json(asked, rows, floor, plot, warnings))
     else:
         print_text(as_text(asked, rows, floor, plot))
-
-
-def _uncovered(
-    rows: list[Row], analysis: str | None, shuffler: str | None, clear_share: bool | None
-) -> str:
-    """Return why there is no row at all, with the options that leave none."""
-    narrowed = [] if shuffler is None else [f"--shuffler {shuffler}"]
-    if clear_share is not None:
-        narrowed.append("--clear-share" if clear_share else "--no-clear-share")
-    where = f" with {' '.join(narrowed)}" if narrowed else ""
-    option = "--analysis " if analysis else ""
-    reasons = dict.fromkeys(
-        f"{option}{row.analysis}{'' if str(row.reason).startswith('needs ') else ':'} {row.reason}"
-        for row in rows
-    )
-    return f"no theorem covers this{where}: {'; '.join(reasons)}"
 
 
 def _check(
@@ -281,17 +256,17 @@ def _rows(asked: Asked, analyses: list[str], settings: list[tuple[str, bool]]) -
 
 
 def _row(asked: Asked, analysis: str, shuffler: str, clear: bool) -> Row:
-    count, error, reason = None, None, None
+    count, error, why = None, None, None
     try:
         if asked.corrupt and shuffler == "single":
             raise ValueError(SEES_ALL)
         count, error = _ask(asked, analysis, shuffler, clear)
     except ValueError as problem:
-        reason = _reason(str(problem), analysis)
+        why = reason(str(problem), analysis)
     from ikos.counts.ghazi2020 import unproved
 
     missing = unproved(analysis, asked.q) if count else None
-    return Row(analysis, shuffler, clear, count, error, reason, missing)
+    return Row(analysis, shuffler, clear, count, error, why, missing)
 
 
 def _floor(asked: Asked, settings: list[tuple[str, bool]]) -> list[Floor] | None:
@@ -387,11 +362,3 @@ def _title(asked: Asked) -> str:
     return (
         f"Messages of a secure sum modulo {modulus} with {float(asked.sigma):,.6g} bits of security"
     )
-
-
-def _reason(message: str, analysis: str) -> str:
-    """Return why an analysis refuses, without the setting, which stands beside it."""
-    if message.startswith("analysis ") and "does not cover" in message:
-        message = message.partition(": ")[2] or message
-        message = message.partition("; analysis=")[0]
-    return in_options(message).removeprefix(f"{analysis} ")

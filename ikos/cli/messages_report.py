@@ -40,13 +40,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ikos import __version__
+from ikos.cli.counting import ASSUMES, Row, assumptions, best
 from ikos.cli.output import (
     aligned,
     bold,
@@ -56,28 +56,7 @@ from ikos.cli.output import (
     wrapped,
 )
 
-if TYPE_CHECKING:
-    from ikos import MessageCount
-
-
-__all__ = ["Asked", "Floor", "Row", "Values", "as_json", "as_text"]
-
-ASSUMES = {
-    "exact": "this library, by the collision identity: no conditions.",
-    "balle2020": (
-        "Balle, Bell, Gascon, Nissim 2020: at least 19 users, 3 shuffled messages and sigma 1; "
-        "parallel shufflers and a clear share, from which the other settings follow."
-    ),
-    "ghazi2020": (
-        "Ghazi, Manurangsi, Pagh, Velingker 2020, with the constants that Balle et al. state: "
-        "proved for a prime modulus; at least 3 users, a single shuffler, no clear share."
-    ),
-    "ishai2006": (
-        "Ishai, Kushilevitz, Ostrovsky, Sahai 2006, with the constants of Balle et al.: at least "
-        "2 users, a single shuffler, no clear share."
-    ),
-}
-"""Who proved what an analysis says, and under which conditions."""
+__all__ = ["Asked", "Floor", "Values", "as_json", "as_text"]
 
 
 @dataclass(frozen=True)
@@ -113,22 +92,6 @@ class Asked:
         return (self.q - 1).bit_length()
 
 
-@dataclass(frozen=True)
-class Row:
-    """One analysis in one setting: what it proves, or why it says nothing.
-
-    Where it has a count, ``unproved`` says why that is no proof, if so.
-    """
-
-    analysis: str
-    shuffler: str
-    clear_share: bool
-    count: MessageCount | None
-    error: float | None
-    reason: str | None
-    unproved: str | None = None
-
-
 DEFAULT = ("exact", "parallel", True)
 """The analysis and the setting that protocols have unless told otherwise."""
 
@@ -145,15 +108,6 @@ class Floor:
     shuffled: int
 
 
-def _best(rows: list[Row]) -> int | None:
-    """Return the fewest messages that are proved to be enough."""
-    return min((row.count.total for row in rows if row.count and not row.unproved), default=None)
-
-
-def _is_best(row: Row, best: int | None) -> bool:
-    return row.count is not None and not row.unproved and row.count.total == best
-
-
 def _number(value: Fraction | None) -> float | None:
     return None if value is None else float(value)
 
@@ -166,7 +120,7 @@ def as_json(
     warnings: list[str],
 ) -> dict[str, Any]:
     """Return the object that ``--json`` prints."""
-    best = _best(rows)
+    fewest = best(rows)
 
     def described(row: Row) -> dict[str, Any]:
         count = row.count
@@ -177,7 +131,7 @@ def as_json(
             "clear_share": row.clear_share,
             "covered": count is not None,
             "proved": count is not None and not row.unproved,
-            "best": _is_best(row, best),
+            "best": row.fewest is not None and row.fewest == fewest,
             "shuffled": count and count.shuffled,
             "clear": count and count.clear,
             "total": count and count.total,
@@ -243,11 +197,7 @@ def as_text(
     lines += ["", *_table(covered, asked), ""]
     if floor is not None:
         lines += [bold("The floor"), *_floor_text(floor, asked), ""]
-    lines += [bold("Who proved it, and what it assumes")]
-    for name in dict.fromkeys(row.analysis for row in covered):
-        lines += wrapped(f"{name}: {ASSUMES[name]}", "  ", "    ")
-    silent = {row.analysis for row in rows} - {row.analysis for row in covered}
-    lines += _refusals([row for row in rows if row.analysis in silent])
+    lines += assumptions(rows)
     lines += ["", bold("What it means"), *_meaning(covered, asked)]
     if plot is not None:
         lines += ["", f"Plotted in {click.format_filename(plot)}"]
@@ -287,7 +237,7 @@ def _heading(asked: Asked) -> str:
 def _table(covered: list[Row], asked: Asked) -> list[str]:
     from ikos.results import at_least, at_most, hundredths
 
-    best = _best(covered)
+    fewest = best(covered)
     table = [["analysis", "shuffler", "shuffled + clear", "= total"]]
     table[0] += ["sigma"] if asked.sigma is not None else ["delta", "noise eps"]
     table[0] += ["bits/user"]
@@ -317,9 +267,9 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
     for i, row in enumerate(covered, 1):
         if row.unproved:
             lines[i] = "!" + lines[i][1:]
-        elif _is_best(row, best):
+        elif row.fewest == fewest:
             lines[i] = bold("*" + lines[i][1:])
-    if best is not None:
+    if fewest is not None:
         lines.append("  * fewest messages")
     reasons = dict.fromkeys(row.unproved for row in covered if row.unproved)
     for reason in reasons:
@@ -356,26 +306,6 @@ def _floor_text(floor: list[Floor], asked: Asked) -> list[str]:
         f"fits too few of the inputs with that sum for {float(asked.sigma):,.10g} bits of "
         "security. Whether so few can be enough is not known."
     )
-
-
-def _refusals(refused: list[Row]) -> list[str]:
-    if not refused:
-        return []
-    lines = ["", bold("Not covered")]
-    refused.sort(key=lambda row: (row.analysis, row.reason or ""))
-    for (analysis, reason), group in groupby(refused, lambda row: (row.analysis, row.reason)):
-        lines += wrapped(f"{analysis}, {_settings(list(group))}: {reason}", "  ", "    ")
-    return lines
-
-
-def _settings(rows: list[Row]) -> str:
-    """Return the settings of rows, shortly."""
-    texts = []
-    for shuffler in dict.fromkeys(row.shuffler for row in rows):
-        clear = [row.clear_share for row in rows if row.shuffler == shuffler]
-        text = f"{shuffler} with{'' if clear[0] else 'out'} a clear share"
-        texts.append(shuffler if len(clear) > 1 else text)
-    return " and ".join(texts)
 
 
 def _meaning(covered: list[Row], asked: Asked) -> list[str]:

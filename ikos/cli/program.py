@@ -27,6 +27,7 @@ SUMMARIES = {
     "sum": "Release the private sum and mean of a column of TABLE.",
     "secure-sum": "Sum a column of TABLE, exactly and securely.",
     "messages": "Print how many messages each user must send.",
+    "messages-vectors": "Print how many messages each user must send, for sums of vectors.",
     "compare": "Compare all protocols for a private sum.",
     "compare-vectors": "Compare all protocols for a private sum of vectors.",
     "graphs": "Sample share graphs and check the bounds of their components.",

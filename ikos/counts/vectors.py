@@ -39,6 +39,7 @@ __all__ = [
     "ONE_GROUP",
     "SEPARATE",
     "Layout",
+    "checked_dimension",
     "level_of_sums",
     "private_vector_layouts",
     "vector_layouts",
@@ -162,7 +163,8 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     return max(0.0, float_down(bound))
 
 
-def _checked_dimension(dimension: object, q: int) -> int:
+def checked_dimension(dimension: object, q: int) -> int:
+    """Return the dimension, of a group Z_q^dimension whose order is not too large to be counted."""
     d = integer("dimension", dimension, low=1)
     if d * (q.bit_length() - 1) > MAX_BITS:
         raise ValueError(
@@ -219,7 +221,7 @@ def vector_layouts(
     """
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    d = _checked_dimension(dimension, q)
+    d = checked_dimension(dimension, q)
     honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
     users, bits = (honest, n), (q - 1).bit_length()
     how = {"analysis": analysis, "shuffler": shuffler}
@@ -309,7 +311,7 @@ def private_vector_layouts(
     n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)
-    d = _checked_dimension(dimension, q)
+    d = checked_dimension(dimension, q)
     moved = integer("sensitivity", d * p if sensitivity is None else sensitivity, low=1, high=d * p)
     honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
     bits = (q - 1).bit_length()

@@ -16,7 +16,7 @@ import pytest
 from command_lines import once
 
 from ikos import PrivateSum, SecureSum, message_count
-from ikos.cli import messages_report
+from ikos.cli import counting, messages_report
 from ikos.counts import ANALYSES, least
 from ikos.counts.floor import counting_floor
 
@@ -56,7 +56,7 @@ def test_every_analysis_in_every_setting_the_exact_one_first(run):
     assert sorted(found) == sorted((name, *each) for name in ANALYSES for each in SETTINGS)
     assert list(dict.fromkeys(name for name, *_ in found)) == list(ANALYSES)
     assert ANALYSES[0] == "exact"
-    assert set(messages_report.ASSUMES) == set(ANALYSES)
+    assert set(counting.ASSUMES) == set(ANALYSES)
 
 
 def test_values_of_other_bounds_and_integers(run, refused):
@@ -260,9 +260,9 @@ class TestCompositeModulus:
         assert (row["covered"], row["proved"], row["best"]) == (True, False, False)
 
     def test_fewer_than_the_proved_rows_it_is_not_the_best(self, run, monkeypatch):
-        real = messages_report._best
+        real = messages_report.best
         seen = []
-        monkeypatch.setattr(messages_report, "_best", lambda rows: seen.append(rows) or real(rows))
+        monkeypatch.setattr(messages_report, "best", lambda rows: seen.append(rows) or real(rows))
         run("messages", *SECURE, "--json")
         (rows,) = seen
         ghazi = next(row for row in rows if row.analysis == "ghazi2020" and row.count)

@@ -126,7 +126,17 @@ class TestHelp:
         assert refused(*words, *rest) == f"option {name} can be given only once"
 
 
-RUN = ("sum", "secure-sum", "messages", "compare", "compare-vectors", "graphs", "demo", "help")
+RUN = (
+    "sum",
+    "secure-sum",
+    "messages",
+    "messages-vectors",
+    "compare",
+    "compare-vectors",
+    "graphs",
+    "demo",
+    "help",
+)
 """The commands of which examples run; those of parties need parties."""
 EXAMPLES = [
     pytest.param(
