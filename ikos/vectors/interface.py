@@ -52,11 +52,14 @@ class VectorError:
     sampling : float
         The part of ``mean_square`` that is due to coordinates which users do not report; 0 where
         all report everything. Papers that estimate the sum of what was sampled leave it out.
+    integers : bool
+        Whether sums and their errors are integers, so that half widths are as well.
     """
 
     coordinate: ErrorLaw
     mean_square: float
     sampling: float = 0.0
+    integers: bool = False
 
 
 class Band(NamedTuple):
@@ -115,15 +118,19 @@ class VectorResult(Printed):
         Returns
         -------
         Band
-            ``low`` and ``high``, (d,) each; conservative, not asymptotic.
+            ``low`` and ``high``, (d,) each; conservative, not asymptotic. Integers where the
+            vectors were taken as they are: categories, signs, or a box with ``integers``.
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:
             raise ValueError(f"confidence must be below 1 by a double, got {confidence!r}")
         if flag("simultaneous", simultaneous):
             miss /= self.estimate.size
-        reach = self.error.coordinate.half_width(miss) + np.spacing(np.abs(self.estimate))
-        return Band(self.estimate - reach, self.estimate + reach)
+        reach = self.error.coordinate.half_width(miss)
+        rounding = np.spacing(np.abs(self.estimate) + reach)
+        if self.error.integers:  # below 2^53, where doubles are even closer, they are exact
+            rounding[rounding <= 1] = 0
+        return Band(self.estimate - reach - rounding, self.estimate + reach + rounding)
 
     def __str__(self) -> str:
         d = self.estimate.size

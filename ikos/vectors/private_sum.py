@@ -93,15 +93,22 @@ class CoordinateError:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
         No estimate is further off than the window of sums reaches, which is the answer where a
-        wrap-around alone is likelier than ``miss``.
+        wrap-around alone is likelier than ``miss``. An integer where errors are.
         """
         span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
-        always = self.width * floating(span)
+        found = self.width * floating(span)
         left = miss - self.wrap_probability
-        if left <= 0:
-            return always
-        reach = _half_width(self.law, left, self.users if self.rounded else 0)
-        return min(always, self.width * reach / self.precision)
+        if left > 0:
+            reach = _half_width(self.law, left, self.users if self.rounded else 0)
+            found = min(found, self.width * reach / self.precision)
+        # what is added is far above the rounding errors of logarithms over the rate
+        wider = found + 1e-9 * (found + floating(1 / self.law.rate))
+        return float(math.floor(wider)) if self.integers and math.isfinite(wider) else found
+
+    @property
+    def integers(self) -> bool:
+        """Whether errors are integers: values were taken as they are, in steps of 1."""
+        return not self.rounded and self.width == self.precision
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -360,7 +367,9 @@ class PrivateVectorSum(VectorBaseline):
         alpha = exp(-rate), rounding of at most users / 4, and wrap-around, in squared steps.
         """
         coordinate = self._coordinate(users)
-        return VectorError(coordinate, self.dimension * coordinate.mean_square)
+        return VectorError(
+            coordinate, self.dimension * coordinate.mean_square, integers=coordinate.integers
+        )
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""

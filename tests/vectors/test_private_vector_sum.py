@@ -403,6 +403,44 @@ def test_a_wrapped_sum_is_within_the_window() -> None:
     assert PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).wrap_probability <= 2**-39
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
+    """As those of numbers do; of real numbers they do not."""
+    box = PrivateVectorSum(50, Box(1, -2, 3), 1, 1e-6, integers=True)
+    line = PrivateSum(50, 1, 1e-6, lower=-2, upper=3, integers=True)
+    assert box.rate == line.rate
+    assert box.modulus == line.modulus
+    x = np.arange(50) % 6 - 2
+    found = box.run(x[:, np.newaxis], DeterministicRandom(8))
+    number = line.run(x, DeterministicRandom(8))
+    (low,), (high,) = found.interval(confidence)
+    ends = number.interval(confidence)
+    assert low - found.estimate[0] == ends.low - number.estimate
+    assert high - found.estimate[0] == ends.high - number.estimate
+    for domain in (Categories([2, 3]), SparseTernary(4, 2)):
+        result = PrivateVectorSum(50, domain, 1, 1e-6).run(vectors(domain, 50))
+        assert result.error.integers
+        for simultaneous in (False, True):
+            band = np.array(result.interval(confidence, simultaneous=simultaneous))
+            assert (band == np.rint(band)).all()
+            assert (band[0] < band[1]).all()
+    real = PrivateVectorSum(50, Ball(2), 1, 1e-6)
+    assert not real.error(50).integers
+    band = real.run(vectors(real.domain, 50)).interval(confidence)
+    assert (band.low != np.rint(band.low)).any()
+
+
+def test_no_integer_within_reach_is_left_out() -> None:
+    """P[abs(error) > half width] is at most what may be missed, and more for one step less."""
+    protocol = PrivateVectorSum(50, Box(1, 0, 4), 1, 1e-6, integers=True)
+    alpha = math.exp(-protocol.rate)
+    for miss in (0.5, 0.3, 0.1, 0.05, 1e-3):
+        reach = protocol.error(50).coordinate.half_width(miss)
+        assert reach == int(reach)
+        tail = [2 * alpha ** (t + 1) / (1 + alpha) for t in (reach, reach - 1)]
+        assert tail[0] <= miss < tail[1]
+
+
 def test_rounding_adds_little() -> None:
     for domain in (Box(300), Ball(300)):
         protocol = PrivateVectorSum(10**4, domain, 1, 1e-8)
