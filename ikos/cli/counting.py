@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import in_options
-from ikos.cli.output import bold, wrapped
+from ikos.cli.options import option
+from ikos.cli.output import bold, power_text, wrapped
+from ikos.cli.types import Decimal
 
 if TYPE_CHECKING:
     from ikos import MessageCount
 
 __all__ = [
     "ASSUMES",
+    "RESERVE",
     "SEES_ALL",
     "Row",
     "asked_settings",
     "assumptions",
     "best",
     "check_collusion",
+    "each_enough",
+    "listing_options",
+    "others_honest",
     "reason",
+    "reserve_option",
     "uncovered",
+    "users_asked",
 ]
+
+RESERVE = Fraction(1, 100)
+"""Unless given otherwise."""
 
 ASSUMES = {
     "exact": "this library, by the collision identity: no conditions.",
@@ -45,6 +57,57 @@ ASSUMES = {
 """Who proved what an analysis says, and under which conditions."""
 
 SEES_ALL = "whoever controls a single shuffler sees everything"
+
+
+def reserve_option() -> Callable[[Any], Any]:
+    """Add the option of `RESERVE`."""
+    return option(
+        "--reserve",
+        type=Decimal(),
+        shown="0.01",
+        help="Part of epsilon, 0 to 0.5, that may be spent on hiding by shuffling rather than on "
+        "noise.",
+    )
+
+
+def listing_options(single: str, bypassing: str) -> Callable[[Any], Any]:
+    """Add the options of what is listed.
+
+    Parameters
+    ----------
+    single : str
+        What a single shuffler is for.
+    bypassing : str
+        Of what a clear share is a message.
+    """
+    added = (
+        option(
+            "--analysis",
+            default=None,
+            shown="all",
+            help="Only one analysis: exact, balle2020, ghazi2020 or ishai2006.",
+        ),
+        option(
+            "--shuffler",
+            default=None,
+            shown="both",
+            help=f"Only a shuffler for each message, or only a single one for {single}.",
+        ),
+        option(
+            "--clear-share/--no-clear-share",
+            default=None,
+            shown="both",
+            help=f"Only with, or only without, a message of {bypassing} that bypasses the "
+            "shufflers.",
+        ),
+    )
+
+    def add(command: Any) -> Any:
+        for one in reversed(added):
+            command = one(command)
+        return command
+
+    return add
 
 
 @dataclass(frozen=True)
@@ -91,6 +154,34 @@ def check_collusion(corrupt_shufflers: int, shuffler: str | None) -> None:
             f"--corrupt-shufflers must be 0 with a single shuffler, got {corrupt_shufflers}: "
             f"{SEES_ALL}"
         )
+
+
+def users_asked(users: int, honest: int) -> str:
+    """Return whose messages are counted, as a heading begins."""
+    who = "Messages of "
+    who += "1 user" if users == 1 else f"each of {power_text(users)} users"
+    return who + (f", at least {power_text(honest)} of them honest," if honest < users else "")
+
+
+def others_honest(users: int, honest: int) -> str:
+    """Return what the numbers ask of users."""
+    if honest == users:
+        return ""
+    return (
+        "The other users may tell the analyzer all that they know; the numbers hold as long as at "
+        f"least {power_text(honest)} {'does' if honest == 1 else 'do'} not. "
+    )
+
+
+def each_enough(rows: Sequence[Row]) -> str:
+    """Return which of the rows that have counts are enough."""
+    sound = sum(not row.unproved for row in rows)
+    if not sound:
+        return "But no row is proved. "
+    if sound == 1:
+        return ""
+    which = "Each row" if sound == len(rows) else "Each row without a !"
+    return f"{which} is enough by itself. Where rows tie, choose what is easier to run."
 
 
 def reason(message: str, analysis: str) -> str:

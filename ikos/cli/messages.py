@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.counting import SEES_ALL, Row, asked_settings, check_collusion, reason, uncovered
+from ikos.cli.counting import (
+    RESERVE,
+    SEES_ALL,
+    Row,
+    asked_settings,
+    check_collusion,
+    listing_options,
+    reason,
+    reserve_option,
+    uncovered,
+)
 from ikos.cli.errors import Command, unwritten
 from ikos.cli.messages_report import Asked, Floor, Values, as_json, as_text
 from ikos.cli.options import FIGURE, check_bounds, option
 from ikos.cli.output import power_text, print_json, print_text, progress, warn
-from ikos.cli.types import SIGMA, Decimal, Honest, Whole
+from ikos.cli.types import SIGMA, Honest, Whole
 
 if TYPE_CHECKING:
     from ikos import MessageCount
@@ -40,8 +50,6 @@ SECTIONS = {
     "plot": "Output",
 }
 
-RESERVE = Fraction(1, 100)
-
 
 @click.command("messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @option("--users", required=True, type=Whole(low=1, high=1 << 53))
@@ -59,31 +67,8 @@ RESERVE = Fraction(1, 100)
 @option("--upper", shown="1")
 @option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
 @option("--precision")
-@option(
-    "--reserve",
-    type=Decimal(),
-    shown="0.01",
-    help="Part of epsilon, 0 to 0.5, that may be spent on hiding by shuffling rather than on "
-    "noise.",
-)
-@option(
-    "--analysis",
-    default=None,
-    shown="all",
-    help="Only one analysis: exact, balle2020, ghazi2020 or ishai2006.",
-)
-@option(
-    "--shuffler",
-    default=None,
-    shown="both",
-    help="Only a shuffler for each message, or only a single one for all.",
-)
-@option(
-    "--clear-share/--no-clear-share",
-    default=None,
-    shown="both",
-    help="Only with, or only without, a message of each user that bypasses the shufflers.",
-)
+@reserve_option()
+@listing_options("all", "each user")
 @option("--plot", help=FIGURE.format("the messages against the users"))
 @option("--json", "json")
 def command(

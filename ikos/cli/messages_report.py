@@ -46,7 +46,15 @@ from typing import Any
 import click
 
 from ikos import __version__
-from ikos.cli.counting import ASSUMES, Row, assumptions, best
+from ikos.cli.counting import (
+    ASSUMES,
+    Row,
+    assumptions,
+    best,
+    each_enough,
+    others_honest,
+    users_asked,
+)
 from ikos.cli.output import (
     aligned,
     bold,
@@ -214,10 +222,7 @@ def _encoded(asked: Asked) -> str:
 
 
 def _heading(asked: Asked) -> str:
-    who = "Messages of "
-    who += "1 user" if asked.users == 1 else f"each of {power_text(asked.users)} users"
-    if asked.honest < asked.users:
-        who += f", at least {power_text(asked.honest)} of them honest,"
+    who = users_asked(asked.users, asked.honest)
     if asked.corrupt:
         others = f"{asked.corrupt:,} shuffler{'s' * (asked.corrupt > 1)}"
         who += f"{'' if who[-1] == ',' else ','} while at most {others} may collude,"
@@ -342,20 +347,11 @@ def _meaning(covered: list[Row], asked: Asked) -> list[str]:
             "the delta listed and a part of epsilon, and the noise gets the rest, the noise "
             "epsilon. "
         )
-    if asked.honest < asked.users:
-        text += (
-            "The other users may tell the analyzer all that they know; the numbers hold as long as "
-            f"at least {power_text(asked.honest)} {'does' if asked.honest == 1 else 'do'} not. "
-        )
+    text += others_honest(asked.users, asked.honest)
     if asked.corrupt:
         text += (
             f"At most {asked.corrupt:,} of the shufflers may tell it all that "
             f"{'it sees' if asked.corrupt == 1 else 'they see'}: that is as "
             "good as clear, and as many messages more make up for it. "
         )
-    if not sound:
-        text += "But no row is proved. "
-    if len(sound) > 1:
-        each = "Each row" if len(sound) == len(covered) else "Each row without a !"
-        text += f"{each} is enough by itself. Where rows tie, choose what is easier to run."
-    return wrapped(text)
+    return wrapped(text + each_enough(covered))

@@ -11,12 +11,21 @@ from typing import Any
 
 import click
 
-from ikos.cli.counting import SEES_ALL, asked_settings, check_collusion, reason, uncovered
+from ikos.cli.counting import (
+    RESERVE,
+    SEES_ALL,
+    asked_settings,
+    check_collusion,
+    listing_options,
+    reason,
+    reserve_option,
+    uncovered,
+)
 from ikos.cli.errors import Command
 from ikos.cli.messages_vectors_report import Asked, Floor, Noise, Row, as_json, as_text
 from ikos.cli.options import option
 from ikos.cli.output import print_json, print_text, progress, warn
-from ikos.cli.types import SIGMA, Decimal, Honest, Whole
+from ikos.cli.types import SIGMA, Honest, Whole
 from ikos.cli.vector_domains import described, domain_of, domain_options
 
 __all__ = ["command"]
@@ -39,8 +48,6 @@ SECTIONS = {
     "analysis": "What to list",
     "json": "Output",
 }
-
-RESERVE = Fraction(1, 100)
 
 
 @click.command("messages-vectors", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
@@ -66,32 +73,9 @@ RESERVE = Fraction(1, 100)
 )
 @option("--integers", is_flag=True, help="Of a box: entries are integers, nothing is rounded.")
 @option("--precision", help="Steps between the bounds of a coordinate.")
-@option(
-    "--reserve",
-    type=Decimal(),
-    shown="0.01",
-    help="Part of epsilon, 0 to 0.5, that may be spent on hiding by shuffling rather than on "
-    "noise.",
-)
+@reserve_option()
 @domain_options(required=False)
-@option(
-    "--analysis",
-    default=None,
-    shown="all",
-    help="Only one analysis: exact, balle2020, ghazi2020 or ishai2006.",
-)
-@option(
-    "--shuffler",
-    default=None,
-    shown="both",
-    help="Only a shuffler for each message, or only a single one for all of a sum.",
-)
-@option(
-    "--clear-share/--no-clear-share",
-    default=None,
-    shown="both",
-    help="Only with, or only without, a message of each sum that bypasses the shufflers.",
-)
+@listing_options("all of a sum", "each sum")
 @option("--json", "json")
 def command(
     users: int,

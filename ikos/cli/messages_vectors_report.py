@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikos import __version__
 from ikos.cli import counting
-from ikos.cli.counting import ASSUMES, assumptions, best
+from ikos.cli.counting import ASSUMES, assumptions, best, each_enough, others_honest, users_asked
 from ikos.cli.output import (
     MAX_EXACT,
     aligned,
@@ -251,10 +251,7 @@ def as_text(asked: Asked, rows: list[Row], floor: list[Floor] | None) -> list[st
 
 
 def _heading(asked: Asked) -> str:
-    who = "Messages of "
-    who += "1 user" if asked.users == 1 else f"each of {power_text(asked.users)} users"
-    if asked.min_honest < asked.users:
-        who += f", at least {power_text(asked.min_honest)} of them honest,"
+    who = users_asked(asked.users, asked.min_honest)
     if asked.corrupt_shufflers:
         others = f"at most {asked.corrupt_shufflers:,} of the shufflers of each sum"
         who += f"{'' if who[-1] == ',' else ','} while {others} may collude,"
@@ -427,21 +424,10 @@ def _meaning(covered: list[Row], asked: Asked) -> list[str]:
         )
         if noise.releases > 1:
             text += f"That holds for all {noise.releases:,} sums together. "
-    if asked.min_honest < asked.users:
-        text += (
-            "The other users may tell the analyzer all that they know; the numbers hold as long as "
-            f"at least {power_text(asked.min_honest)} {'does' if asked.min_honest == 1 else 'do'} "
-            "not. "
-        )
+    text += others_honest(asked.users, asked.min_honest)
     if asked.corrupt_shufflers:
         text += (
             f"At most {asked.corrupt_shufflers:,} of the shufflers of each sum may tell it all: "
             "that is as good as clear, and as many messages more make up for it. "
         )
-    sound = [row for row in covered if not row.unproved]
-    if not sound:
-        text += "But no row is proved. "
-    if len(sound) > 1:
-        each = "Each row" if len(sound) == len(covered) else "Each row without a !"
-        text += f"{each} is enough by itself. Where rows tie, choose what is easier to run."
-    return wrapped(text)
+    return wrapped(text + each_enough(covered))
