@@ -65,6 +65,9 @@ class Bound:
     cutoff: int | None = None
 
 
+_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
+"""Each setting is checked once, though a search looks up bounds that it knows very often."""
+
 _NOTHING = Bound(gmpy2.inf(), "nothing")
 
 
@@ -78,7 +81,7 @@ def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str |
 
 def level(users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float:
     """Return the proved sigma of m shuffled messages, rounded down; 0.0 where it is none."""
-    upper = bound(users, q, ShareGraph(m, shuffler, clear_share)).upper
+    upper = bound(users, q, _graph(m, shuffler, clear_share)).upper
     if upper == 0:
         return math.inf
     with rounding(UP):

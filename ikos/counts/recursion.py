@@ -26,6 +26,7 @@ from typing import Any
 import gmpy2
 from gmpy2 import mpfr, mpq
 
+from ikos._validation import integer, quote
 from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
@@ -150,14 +151,36 @@ class RationalMoments:
         return mpq(s, k) * self.separated(k, s) * self.connected[s]
 
 
+def _checked(n: object, q: object, graph: object) -> tuple[int, int]:
+    """Return users and the order of the group; refuse what is no share graph."""
+    if not isinstance(graph, ShareGraph):
+        raise TypeError(f"graph must be a ShareGraph, got {type(graph).__name__} {quote(graph)}")
+    return integer("n", n, low=1), integer("q", q, low=1)
+
+
 def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
     """Return the recursion up to n users in rational arithmetic; digits grow with n^2.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    q : int
+        Order of the group, at least 1.
+    graph : ShareGraph
+        The setting.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
 
     Examples
     --------
     >>> rational(4, 2, ShareGraph(2, "single", False)).excess[4]
     mpq(29,35)
     """
+    n, q = _checked(n, q, graph)
     weight = [mpq(1)]
     for k in range(1, n + 1):
         weight.append(weight[-1] * graph.growth_exactly(k))
@@ -182,7 +205,21 @@ def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:
     Split between components; without a clear share, both the left and the right copies of A.
     The first is over the component of a member of A, where the others are all in it with
     probability C(s-1, k-1) / C(n-1, k-1) if it has s users.
+
+    Parameters
+    ----------
+    n, q, graph
+        As for `rational`.
+    k : int
+        Users of the set, 1 to n.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
     """
+    n, q = _checked(n, q, graph)
+    k = integer("k", k, low=1, high=n)
     moments = rational(n, q, graph)
 
     def together(r: int, s: int, members: int, known: int) -> mpq:

@@ -25,7 +25,9 @@ from dataclasses import dataclass
 import gmpy2
 from gmpy2 import mpfr, mpq
 
+from ikos._validation import choice, flag, integer
 from ikos.counts.directed import DOWN, PRECISION, UP, rounding
+from ikos.counts.types import SHUFFLERS
 
 __all__ = ["ShareGraph"]
 
@@ -44,11 +46,21 @@ class ShareGraph:
         m independent permutations of the users, or one of all slots.
     clear_share : bool
         Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
     """
 
     m: int
     shuffler: str
     clear_share: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "m", integer("m", self.m, low=1))
+        choice("shuffler", self.shuffler, SHUFFLERS)
+        object.__setattr__(self, "clear_share", flag("clear_share", self.clear_share))
 
     @property
     def hiding(self) -> int:

@@ -545,6 +545,68 @@ def test_bad_arguments_are_named_and_quoted(
         security_level(**{"n": 1000, "q": 2**32, "m": 9, **arguments})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ((2, "Parallel", True), ValueError, "shuffler must be one of .* got 'Parallel'"),
+        ((2, None, True), TypeError, "shuffler must be a string, got NoneType None"),
+        ((2, "single", "no"), TypeError, "clear_share must be True or False, got str 'no'"),
+        ((8.5, "single", True), TypeError, "m must be an integer, got float 8.5"),
+        ((True, "single", True), TypeError, "m must be an integer, got the boolean True"),
+        ((0, "parallel", False), ValueError, "m must be at least 1, got 0"),
+        ((-3, "single", True), ValueError, "m must be at least 1, got -3"),
+    ],
+)
+def test_what_is_no_share_graph_is_refused(
+    arguments: tuple[Any, ...], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        ShareGraph(*arguments)
+
+
+def test_share_graphs_of_numpy_scalars_are_those_of_pythons() -> None:
+    given: tuple[Any, ...] = (np.int8(5), "single", np.True_)
+    share = ShareGraph(*given)
+    assert share == ShareGraph(5, "single", True)
+    assert (type(share.m), type(share.clear_share)) == (int, bool)
+    assert library.rational(30, 3, share) == library.rational(30, 3, graph(5, "single", True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": 4.0}, TypeError, "n must be an integer, got float 4.0"),
+        ({"q": 2.5}, TypeError, "q must be an integer, got float 2.5"),
+        ({"q": -2}, ValueError, "q must be at least 1, got -2"),
+        ({"graph": None}, TypeError, "graph must be a ShareGraph, got NoneType None"),
+        ({"graph": (2, "single", True)}, TypeError, "graph must be a ShareGraph, got tuple"),
+    ],
+)
+def test_recursions_in_rationals_check_their_arguments(
+    arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    share = graph(2, "single", True)
+    given: dict[str, Any] = {"n": 4, "q": 2, "graph": share, **arguments}
+    with pytest.raises(error, match=said):
+        library.rational(**given)
+    with pytest.raises(error, match=said):
+        library.rational_split(**given, k=2)
+
+
+@pytest.mark.parametrize(
+    ("k", "error", "said"),
+    [
+        (0, ValueError, "k must be at least 1, got 0"),
+        (5, ValueError, "k must be at most 4, got 5"),
+        (2.0, TypeError, "k must be an integer, got float 2.0"),
+    ],
+)
+def test_only_sets_of_the_users_are_split(k: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        library.rational_split(4, 2, graph(2, "single", True), k)
+
+
 # Known-bad variants
 
 
