@@ -186,7 +186,8 @@ def component_counts(
     array([2, 1, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1])
     """
     trials = integer("trials", trials, low=1, high=MAX_COUNTS)
-    users, graph = int(n), share_graph(n, m, shuffler, clear_share)
+    graph = share_graph(n, m, shuffler, clear_share)
+    users = int(n)
     work = partial(_drawn, secure(rng).streams(), users, graph, _named(backend))
     parts: list[NDArray[np.int64]] = []
 
@@ -243,7 +244,8 @@ def tally_components(
     (10000, 10000, 0)
     """
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    users, graph = int(n), share_graph(n, m, shuffler, clear_share)
+    graph = share_graph(n, m, shuffler, clear_share)
+    users = int(n)
     work = partial(_tallied, secure(rng).streams(), users, graph, _named(backend))
     tally = Tally(users, graph, 0, {}, 0)
     try:
