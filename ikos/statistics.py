@@ -15,12 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._options import check_passed_on
 from ikos._validation import array, number, quote, up
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Interval, Printed, SumResult, footer
+from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
 from ikos.summation import PrivateSum
 
 __all__ = ["Histogram", "Variance", "count", "histogram", "mean", "variance"]
+
+COUNTED = dict.fromkeys(("lower", "upper", "integers"), "users are counted, each as 0 or 1")
+"""What does not go with a count, with the reason."""
+
+SQUARED = {"integers": "the middle of the bounds, and so squares, need not be integers"}
+"""What does not go with a variance, with the reason."""
 
 
 def mean(
@@ -61,6 +68,7 @@ def mean(
     >>> bool(abs(result.mean() - 25) < 1)
     True
     """
+    check_passed_on("mean", options, PrivateSum, {})
     protocol = PrivateSum(len(_vector(x)), epsilon, delta, lower=lower, upper=upper, **options)
     return protocol.run(x, rng)
 
@@ -98,6 +106,7 @@ def count(
     >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
     (True, True)
     """
+    check_passed_on("count", options, PrivateSum, COUNTED)
     answers = _vector(x)
     if answers.dtype != bool:
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
@@ -154,8 +163,8 @@ class Variance(Printed):
     def __str__(self) -> str:
         return "\n".join(
             (
-                f"variance  {self.estimate:.8g}  95 % interval {self.interval()}",
-                f"mean      {self.mean():.8g}  95 % interval {self.first.mean_interval()}",
+                f"variance  {shown(self.estimate, self.interval())}",
+                f"mean      {shown(self.mean(), self.first.mean_interval())}",
                 *footer(self.guarantee, f"twice {self.first.cost}", self.first.users),
             )
         )
@@ -211,6 +220,7 @@ def variance(
     >>> bool(abs(result.estimate - x.var()) < 5)
     True
     """
+    check_passed_on("variance", options, PrivateSum, SQUARED)
     values = _vector(x)
     budget = number("epsilon", epsilon, above=0) / 2
     risk = number("delta", delta, above=0, below=1) / 2
@@ -303,6 +313,7 @@ def histogram(
     ...  zip(result.estimates().items(), (4000, 2000, 0))}
     {'yes': True, 'no': True, 'unknown': True}
     """
+    check_passed_on("histogram", options, PrivateSum, COUNTED)
     values = _vector(x)
     given: object = categories
     if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):

@@ -195,3 +195,25 @@ def test_too_few_messages_prove_nothing_for_the_whole() -> None:
     result = statistics.variance(np.zeros(50), lower=0, upper=1, epsilon=1, delta=1e-3, messages=2)
     assert result.guarantee.delta == 1.0
     assert "no differential privacy is proved" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda o: statistics.count([True] * 9, upper=5, **o), r"count\(\) takes no upper .*got 5"),
+        (lambda o: statistics.histogram(["a"] * 9, ["a"], lower=-1, **o), "takes no lower"),
+        (
+            lambda o: statistics.variance([1.0] * 9, lower=0, upper=9, integers=True, **o),
+            r"variance\(\) takes no integers \(the middle of the bounds",
+        ),
+        (
+            lambda o: statistics.mean([1.0] * 9, lower=0, upper=9, threads=2, **o),
+            r"mean\(\) got an unexpected keyword argument 'threads'; it passes on precision, ",
+        ),
+        (lambda o: statistics.count([True] * 9, n=5, **o), "unexpected keyword argument 'n'"),
+    ],
+)
+def test_options_that_are_not_passed_on_are_refused(call: Any, said: str) -> None:
+    """A count of values up to 5 would have five times the noise, for nothing."""
+    with pytest.raises(TypeError, match=said):
+        call({"epsilon": 1, "delta": 1e-3})

@@ -454,3 +454,28 @@ def test_linear_statistics_that_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         linear_statistics(np.full((5, 3), 0.5), weights, domain, **BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("sensitivity", Sensitivity(l1=1)), ("integers", True)]
+)
+def test_promises_in_other_units_are_refused(name: str, value: Any) -> None:
+    """Columns are scaled: a promise in their own units would be taken for one of scaled values.
+
+    Of columns in [0, 1] within l1 distance 1 it would be half of what the noise must cover.
+    """
+    x = np.full((9, 4), 0.5)
+    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, name: value}
+    with pytest.raises(TypeError, match=rf"means\(\) takes no {name} \(columns are scaled"):
+        means(x, lower=0, upper=1, **budget)
+    with pytest.raises(TypeError, match=rf"variances\(\) takes no {name} \(columns are scaled"):
+        variances(x, lower=0, upper=1, **budget)
+    with pytest.raises(TypeError, match=rf"linear_statistics\(\) takes no {name} \(they follow"):
+        linear_statistics(x, np.eye(4), Box(4), **budget)
+    with pytest.raises(TypeError, match=rf"histograms\(\) takes no {name}"):
+        histograms({"a": [1] * 9}, {"a": [1]}, **budget)
+
+
+def test_options_that_nobody_takes_are_named() -> None:
+    with pytest.raises(TypeError, match=r"means\(\) got an unexpected keyword argument 'threads'"):
+        means(np.zeros((9, 2)), lower=0, upper=1, epsilon=1, delta=1e-3, threads=2)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._options import check_passed_on
 from ikos._validation import array, quote
 from ikos.bounds import MAX_BOUND
 from ikos.modular import blocks
@@ -19,9 +20,16 @@ from ikos.vectors.interface import BLOCK
 from ikos.vectors.private_sum import PrivateVectorSum
 
 __all__ = [
+    "SCALED",
     "BoundedColumns",
     "means",
 ]
+
+SCALED = dict.fromkeys(
+    ("sensitivity", "integers"),
+    "columns are scaled to one range; PrivateVectorSum with a Box takes it",
+)
+"""What cannot be promised of columns in their own units, with the reason."""
 
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
@@ -130,7 +138,8 @@ def means(
     rng : RandomSource, optional
         Secure randomness by default.
     **options
-        For `PrivateVectorSum`.
+        For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``, which are in the units
+        of its vectors, not of these columns: with one of them use a `Box` there.
 
     Returns
     -------
@@ -145,6 +154,7 @@ def means(
     >>> bool(np.abs(result.means() - [25, 0.5]).max() < 1)
     True
     """
+    check_passed_on("means", options, PrivateVectorSum, SCALED)
     columns = BoundedColumns.checked(x, lower, upper)
     users, d = columns.values.shape
     scaled = np.empty((users, d))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._options import check_passed_on
 from ikos._validation import array, quote
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Printed, at_least, footer
@@ -126,6 +127,8 @@ def histograms(
     >>> bool(abs(counts["vote"]["yes"] - 4000) < 200), bool(abs(counts["age"][3]) < 200)
     (True, True)
     """
+    own = {"sensitivity": "it follows from the categories", "integers": "counts are integers"}
+    check_passed_on("histograms", options, PrivateVectorSum, own)
     names = _names("columns", columns, "values")
     given = _names("categories", categories, "categories")
     if not names or set(names) != set(given):

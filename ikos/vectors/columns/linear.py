@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._options import check_passed_on
 from ikos._validation import array
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.bounds import MAX_BOUND
@@ -53,7 +54,7 @@ def linear_statistics(
     rng : RandomSource, optional
         Secure randomness by default.
     **options
-        For `PrivateVectorSum`.
+        For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``.
 
     Returns
     -------
@@ -75,6 +76,8 @@ def linear_statistics(
     >>> bool(np.abs(result.means() - [1.5, 0]).max() < 0.1)
     True
     """
+    own = dict.fromkeys(("sensitivity", "integers"), "they follow from the domain and the weights")
+    check_passed_on("linear_statistics", options, PrivateVectorSum, own)
     matrix = array("weights", weights)
     if matrix.dtype.kind not in "iuf":
         raise TypeError(f"weights must hold real numbers, got an array of {matrix.dtype}")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._options import check_passed_on
 from ikos._validation import flag, number
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Interval, Printed, footer
-from ikos.vectors.columns.bounded import BoundedColumns
+from ikos.results import Guarantee, Interval, Printed, figures, footer, shown
+from ikos.vectors.columns.bounded import SCALED, BoundedColumns
 from ikos.vectors.columns.sums import ROUNDING, ColumnSums, promise_kept
 from ikos.vectors.domains import Box
 from ikos.vectors.interface import Band, VectorResult
@@ -99,11 +100,12 @@ class Variances(Printed):
         return Band((second.low - largest) * square, (second.high - smallest) * square)
 
     def __str__(self) -> str:
-        band = self.interval()
+        band, first = self.interval(), self._first.mean_interval()
+        widths = self.half * (first.high - first.low)
         lines = [
-            f"variance {place:<3} {value:.8g}  95 % interval {Interval(low, high)}; mean {mean:.8g}"
-            for place, (value, mean, low, high) in enumerate(
-                zip(self.estimate[:8], self.means(), band.low, band.high, strict=False)
+            f"variance {place:<3} {shown(value, Interval(low, high))}; mean {figures(mean, width)}"
+            for place, (value, mean, width, low, high) in enumerate(
+                zip(self.estimate[:8], self.means(), widths, band.low, band.high, strict=False)
             )
         ]
         if self.centre.size > 8:
@@ -164,6 +166,7 @@ def variances(
     >>> bool((np.abs(result.estimate - x.var(axis=0)) < [20, 0.01]).all())
     True
     """
+    check_passed_on("variances", options, PrivateVectorSum, SCALED)
     columns = BoundedColumns.checked(x, lower, upper)
     users, d = columns.values.shape
     pairs = np.empty((users, 2 * d))
