@@ -14,6 +14,7 @@ from ikos.accuracy import NoiseLaw, standard_error
 from ikos.randomness import RandomSource, SecureRandom
 
 __all__ = [
+    "NOT",
     "ONE_REPORT",
     "Cost",
     "Estimate",
@@ -27,6 +28,7 @@ __all__ = [
     "hundredths",
     "percent",
     "present",
+    "unmet",
     "weak",
 ]
 
@@ -56,7 +58,10 @@ def present(least: int, n: int, *, whoever: bool = False) -> str:
     return f"{text}, and who is missing does not depend on shares or noise"
 
 
-_SEEDED = "NOT for this run: drawn from a seed, it protects nobody from whoever knows that"
+NOT = "NOT for this "
+"""How a condition begins that is not met: what stands beside it is for comparison only."""
+
+_SEEDED = f"{NOT}run: drawn from a seed, it protects nobody from whoever knows that"
 
 
 def at_least(value: float | Fraction, digits: int) -> str:
@@ -170,6 +175,17 @@ def _plain(value: Decimal) -> str:
     return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
 
 
+def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the conditions that say of themselves that they do not hold.
+
+    Examples
+    --------
+    >>> unmet(("NOT for this group: not proved for a composite modulus", ONE_REPORT))
+    ('NOT for this group: not proved for a composite modulus',)
+    """
+    return tuple(said for said in conditions if said.startswith(NOT))
+
+
 @dataclass(frozen=True)
 class Guarantee(Printed):
     """A differential privacy guarantee and what it rests on.
@@ -184,7 +200,7 @@ class Guarantee(Printed):
     theorem : str
         The statements that prove it, with their sources.
     conditions : tuple of str
-        What must hold for it.
+        What must hold for it. One that begins with "NOT for this" does not hold.
     """
 
     epsilon: float
@@ -194,9 +210,14 @@ class Guarantee(Printed):
     adjacency: str = "replace-one"
 
     @property
+    def vacuous(self) -> bool:
+        """Whether nothing is said: too few messages."""
+        return self.delta >= 1
+
+    @property
     def proved(self) -> bool:
-        """Whether anything is proved."""
-        return self.delta < 1
+        """Whether something is proved, for this group and this run."""
+        return not self.vacuous and not unmet(self.conditions)
 
     def of_run(self, rng: RandomSource) -> Guarantee:
         """Return the guarantee of a run: the same, or its first condition says that it is none.
@@ -220,7 +241,7 @@ class Guarantee(Printed):
     @property
     def budget(self) -> str:
         """What is guaranteed, in words."""
-        if not self.proved:
+        if self.vacuous:
             return "no differential privacy is proved: too few messages"
         return (
             f"({at_least(self.epsilon, 6)}, {at_least(self.delta, 3)})-differential privacy, "
@@ -228,7 +249,9 @@ class Guarantee(Printed):
         )
 
     def __str__(self) -> str:
-        return f"{self.budget} ({self.theorem})" if self.proved else self.budget
+        if self.vacuous:
+            return self.budget
+        return "; ".join((f"{self.budget} ({self.theorem})", *unmet(self.conditions)))
 
 
 def _counted(number: float, what: str) -> str:
@@ -295,7 +318,7 @@ def weak(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list
 def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     """Return the last lines of what is printed: the guarantee, what it rests on, and the cost."""
     lines = [guarantee.budget]
-    if guarantee.proved:
+    if not guarantee.vacuous:
         lines += [f"beware: {said}" for said in weak(guarantee.epsilon, guarantee.delta, users)]
         lines += [f"by {guarantee.theorem}"]
     first, *rest = (*lines, *guarantee.conditions)

@@ -371,7 +371,11 @@ def test_stages_make_the_same_release_as_the_run() -> None:
         whole = protocol.run(x, DeterministicRandom(5))
         assert staged.estimate == whole.estimate
         assert "NOT for this run" in whole.guarantee.conditions[0]
-        assert "NOT" not in str(protocol.run(x).guarantee.conditions)
+        assert "NOT for this run" in str(whole.guarantee)
+        assert not whole.guarantee.proved
+        secure = protocol.run(x).guarantee
+        assert "NOT" not in str(secure.conditions)
+        assert secure.proved
 
 
 def test_reports_of_single_users_add_up() -> None:
@@ -510,6 +514,9 @@ def test_a_theorem_that_does_not_cover_the_group_is_said_to(protocol) -> None:
         more = {} if protocol is SecureSum else {"modulus": q}
         made = protocol(*given, **more, **ways)
         assert made.guarantee.conditions[0].startswith(first)
+        assert made.guarantee.proved == (first == "while")
+        assert not made.guarantee.vacuous
+        assert ("NOT for this group" in str(made.guarantee)) == (first != "while")
 
 
 def test_by_default_the_group_is_one_that_the_theorem_covers() -> None:

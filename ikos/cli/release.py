@@ -191,7 +191,7 @@ class Release:
         guarantee = self.result.guarantee
         total = self.protocol.messages.total
         many = "1 message per user proves" if total == 1 else f"{total} messages per user prove"
-        if not guarantee.proved:
+        if guarantee.vacuous:
             return [f"{many} nothing: this result has no differential privacy guarantee"]
         said = weak(self.protocol.epsilon, self.delta, self.result.users)
         if self.unproved:
@@ -258,7 +258,7 @@ class Release:
             f"The number of users, {result.users:,}, and the bounds, {result.lower:.10g} and "
             f"{result.upper:.10g}, are public and not protected."
         )
-        if not guarantee.proved:
+        if guarantee.vacuous:
             nothing = "NOTHING is proved for so few messages. The shares may give the values away."
             return [heading, *wrapped(nothing), *wrapped(public)]
         adjacency = "replacement of one user's value"
@@ -342,10 +342,10 @@ class Release:
             "delta": guarantee.delta,
             "requested_delta": float(self.delta),
             "noise_epsilon": count.noise_epsilon,
-            "proved": guarantee.proved and not self.unproved,
+            "proved": not guarantee.vacuous and not self.unproved,
             "adjacency": guarantee.adjacency,
             "theorem": guarantee.theorem,
-            "conditions": list(guarantee.conditions) if guarantee.proved else [],
+            "conditions": [] if guarantee.vacuous else list(guarantee.conditions),
             "warnings": self.warnings(),
             "analysis": count.analysis,
             "sigma": count.sigma if math.isfinite(count.sigma) else None,

@@ -148,7 +148,7 @@ class Report:
             "sigma": None if math.isinf(sigma) else sigma,
             "unlimited": math.isinf(guarantee.sigma),
             "requested_sigma": float(self.sigma),
-            "proved": guarantee.proved and not self.unproved,
+            "proved": guarantee.proved,
             "theorem": guarantee.theorem,
             "conditions": list(guarantee.conditions),
             "warnings": self.warnings(),

@@ -68,6 +68,11 @@ class MessageCount(Printed):
             return replace(self, shuffled=total - self.clear)
         return replace(self, shuffled=self.shuffled + corrupt)
 
+    @property
+    def _by(self) -> str:
+        """The analysis, with what it asks of the group, which is not known here."""
+        return "ghazi2020, for prime q only" if self.analysis == "ghazi2020" else f"{self.analysis}"
+
     def __str__(self) -> str:
         clear = " + 1 clear" if self.clear else ""
         messages = f"{self.shuffled} shuffled{clear} messages"
@@ -75,7 +80,7 @@ class MessageCount(Printed):
             assert self.noise_epsilon is not None
             delta, noise = at_least(self.delta, 3), at_most(self.noise_epsilon, 6)
             proved = f"delta = {delta}, noise_epsilon = {noise}"
-            return f"{messages}; {proved} (analysis: {self.analysis})"
+            return f"{messages}; {proved} (analysis: {self._by})"
         if self.analysis is None or self.delta is not None:
             return f"{messages}; nothing is proved"
-        return f"{messages}; sigma = {hundredths(self.sigma)} bits (analysis: {self.analysis})"
+        return f"{messages}; sigma = {hundredths(self.sigma)} bits (analysis: {self._by})"

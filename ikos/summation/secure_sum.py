@@ -19,7 +19,7 @@ from ikos.counts.ghazi2020 import unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Printed, hundredths, present
+from ikos.results import NOT, Cost, Printed, hundredths, present, unmet
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation.everybody import Engine, Values, add_up, gathered
@@ -68,7 +68,7 @@ def uncovered(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ..
     ()
     """
     missing = unproved(analysis, q, dimension)
-    return (f"NOT for this group: {missing}",) if missing else ()
+    return (f"{NOT}group: {missing}",) if missing else ()
 
 
 def digest(parameters: dict[str, object]) -> str:
@@ -104,7 +104,7 @@ class SecureGuarantee(Printed):
     theorem : str
         The statement that proves it, with its source.
     conditions : tuple of str
-        What must hold for it.
+        What must hold for it. One that begins with "NOT for this" does not hold.
     """
 
     sigma: float
@@ -112,9 +112,14 @@ class SecureGuarantee(Printed):
     conditions: tuple[str, ...]
 
     @property
+    def vacuous(self) -> bool:
+        """Whether nothing is said: too few messages."""
+        return self.sigma <= 0
+
+    @property
     def proved(self) -> bool:
-        """Whether anything is proved."""
-        return self.sigma > 0
+        """Whether something is proved, for this group."""
+        return not self.vacuous and not unmet(self.conditions)
 
     @property
     def distance(self) -> str:
@@ -132,20 +137,22 @@ class SecureGuarantee(Printed):
     @property
     def statement(self) -> str:
         """What is guaranteed, in words."""
-        if not self.proved:
+        if self.vacuous:
             return "nothing is proved: too few messages"
         return (
             f"views of any two inputs with the same sum are within total variation {self.distance}"
         )
 
     def __str__(self) -> str:
-        return f"{self.statement} ({self.theorem})" if self.proved else self.statement
+        if self.vacuous:
+            return self.statement
+        return "; ".join((f"{self.statement} ({self.theorem})", *unmet(self.conditions)))
 
 
 def described(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
     """Return what is printed of a secure sum."""
     lines = (
-        *([f"by {guarantee.theorem}"] if guarantee.proved else []),
+        *([] if guarantee.vacuous else [f"by {guarantee.theorem}"]),
         *guarantee.conditions,
         "no differential privacy: the sum is exact",
     )

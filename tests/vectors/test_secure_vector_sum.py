@@ -277,6 +277,7 @@ def test_a_theorem_that_does_not_cover_the_group_is_said_to(
     assert SecureVectorSum(50, d, q, layout=layout, **ways).guarantee.conditions[0].startswith(said)
     private = PrivateVectorSum(50, Box(d), 1, 1e-4, layout=layout, modulus=q, **ways)
     assert private.guarantee.conditions[0].startswith(said)
+    assert private.guarantee.proved == (said == "while")
 
 
 def test_one_coordinate_is_the_scalar_sum() -> None:
