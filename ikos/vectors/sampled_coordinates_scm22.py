@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, choice, enough, integer, number, up
+from ikos._validation import array, choice, enough, integer, number, quote, up
 from ikos.accounting.scm22 import (
     COMPOSITIONS,
     MAX_VALUES,
@@ -504,7 +504,10 @@ def _width(domain: Box) -> Fraction:
     return Fraction(domain.upper) - Fraction(domain.lower)
 
 
-def _shape(shape: Sequence[int], d: int) -> tuple[int, ...]:
+def _shape(shape: object, d: int) -> tuple[int, ...]:
+    if not isinstance(shape, Iterable):
+        kind = type(shape).__name__
+        raise TypeError(f"shape must be a sequence of integers, got {kind} {quote(shape)}")
     sizes = tuple(integer("shape", size, low=1) for size in shape)
     if math.prod(sizes) != d:
         raise ValueError(f"shape must have domain.dimension = {d} entries, got {sizes}")

@@ -504,6 +504,7 @@ def test_cost_in_bits():
         ({"centre": 1.5}, ValueError, "centre must be at most 1, got 1.5"),
         ({"shape": (2, 3)}, ValueError, "shape must have domain.dimension = 5 entries"),
         ({"shape": (5.0,)}, TypeError, "shape must be an integer"),
+        ({"shape": 5}, TypeError, "shape must be a sequence of integers, got int 5"),
         ({"delta": 0}, ValueError, "delta must be at least 1e-100"),
         ({"epsilon": 0}, ValueError, "epsilon must be"),
         ({"n": 0}, ValueError, "n must be at least 1"),
