@@ -15,7 +15,7 @@ keeps its relative precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number
+from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 
 __all__ = [
@@ -43,12 +43,27 @@ _MAX_CELLS = 2000
 Budget = tuple[float | Fraction, float | Fraction]
 
 
-def _budgets(budgets: Sequence[Budget]) -> tuple[list[Fraction], list[Fraction]]:
-    if not budgets:
+def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
+    """Check and return the epsilons and the deltas of some mechanisms, of one at least."""
+    if not isinstance(budgets, Iterable):
+        raise TypeError(f"budgets must hold pairs (epsilon, delta), got {_shown(budgets)}")
+    pairs = [_pair(budget) for budget in budgets]
+    if not pairs:
         raise ValueError("budgets must hold at least one (epsilon, delta), got none")
-    epsilons = [number("epsilon", epsilon, low=0) for epsilon, _ in budgets]
-    deltas = [number("delta", delta, low=0, high=1) for _, delta in budgets]
-    return epsilons, deltas
+    return [epsilon for epsilon, _ in pairs], [delta for _, delta in pairs]
+
+
+def _pair(budget: object) -> tuple[Fraction, Fraction]:
+    if not isinstance(budget, Collection):
+        raise TypeError(f"budgets must hold pairs (epsilon, delta), got one of {_shown(budget)}")
+    if len(budget) != 2:
+        raise ValueError(f"budgets must hold pairs (epsilon, delta), got one of {_shown(budget)}")
+    epsilon, delta = budget
+    return number("epsilon", epsilon, low=0), number("delta", delta, low=0, high=1)
+
+
+def _shown(value: object) -> str:
+    return f"{type(value).__name__} {quote(value)}"
 
 
 def _up(value: float) -> float:
@@ -62,6 +77,11 @@ def basic_composition(budgets: Sequence[Budget]) -> tuple[float, float]:
     ----------
     budgets : sequence of (epsilon, delta)
         Of mechanisms with independent randomness.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
 
     Examples
     --------
@@ -89,6 +109,11 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
         composition where it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath,
         *The Composition Theorem for Differential Privacy*, ICML 2015, Theorem 3.5).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
     Examples
     --------
     >>> epsilon, delta = advanced_composition([(0.01, 0.0)] * 1000, 1e-9)
@@ -101,7 +126,7 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     squares = math.fsum(float(eps) ** 2 for eps in epsilons)
     together = _up(mean + math.sqrt(-2 * math.log(spent) * squares))
     delta = min(1.0, _up(spent + float(sum(deltas))))
-    return min(together, basic_composition(budgets)[0]), delta
+    return min(together, _up(float(sum(epsilons)))), delta
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,3 +156,27 @@ def test_nonsense_is_refused(budgets, said):
         composed_divergence(1.0, [], delta=1e-9)
     with pytest.raises(ValueError, match="slack must be"):
         advanced_composition([(1, 0)], 0)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "error", "got"),
+    [
+        ((1, 1e-6), TypeError, "got one of int 1"),  # one pair in place of a list of them
+        (1, TypeError, "got int 1"),
+        (None, TypeError, "got NoneType None"),
+        ([(1, 0), (1, 1e-6, 3)], ValueError, r"got one of tuple \(1, 1e-06, 3\)"),
+        ([(1,)], ValueError, r"got one of tuple \(1,\)"),
+    ],
+)
+def test_budgets_are_pairs(budgets, error, got):
+    said = rf"budgets must hold pairs \(epsilon, delta\), {got}"
+    with pytest.raises(error, match=said):
+        basic_composition(budgets)
+    with pytest.raises(error, match=said):
+        advanced_composition(budgets, 1e-9)
+
+
+def test_budgets_may_be_given_one_after_the_other():
+    pairs = [(0.5, 1e-9), (0.25, 0.0)]
+    assert basic_composition(iter(pairs)) == basic_composition(np.array(pairs))
+    assert advanced_composition(iter(pairs), 1e-9) == advanced_composition(pairs, 1e-9)
