@@ -169,15 +169,19 @@ def response_gamma(
 def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: str) -> Fraction:
     if small <= 0:
         raise ValueError(f"delta must be a positive double, got {small!r}")
-    bound = _BOUNDS[name]
+    bound, target = _BOUNDS[name], math.log(small)
+    least = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
-        """Return ln(delta / target), at most 0 where so many steps of the grid are enough."""
+        """Return ln(delta / target), below 0 where so many steps of the grid are enough."""
         if steps == GRID:  # all answers are uniform, and nothing is learned
             return -math.inf
         delta = bound(eps, users, values, Fraction(steps, GRID))
-        ratio = math.log(max(delta, 1e-320)) - math.log(small)
-        return max(ratio, 1e-300) if delta > small else min(ratio, 0.0)
+        ratio = max(math.log(delta) if delta else -math.inf, least) - target
+        if delta > small:
+            return max(ratio, 1e-300)
+        # -1 where they are equal, as denormal numbers often are: chords must not end there
+        return min(ratio, 0.0) or -1.0
 
     low, high, below, above = 0, GRID, math.inf, -math.inf
     guess = max(1, min(GRID - 1, int(8 * values / (users * eps * eps) * GRID)))

@@ -295,6 +295,20 @@ def test_gamma_refuses_a_delta_that_is_none(delta):
         response_gamma(1.0, delta, 1000, 3)
 
 
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("delta", [5e-324, 1e-323, 1e-320, 1e-310])
+def test_gamma_is_enough_for_the_smallest_deltas(accountant, delta):
+    n = 10**6
+    gamma = response_gamma(1, delta, n, 4, accountant=accountant)
+    assert response_delta(1, n, 4, gamma, accountant=accountant) <= delta
+    less = gamma * (1 - Fraction(3, 10**6))
+    assert response_delta(1, n, 4, less, accountant=accountant) > delta
+
+
+def test_gamma_of_few_users_and_a_denormal_delta():
+    assert 0.5 < response_gamma(1, 1e-320, 100, 4) < 1
+
+
 def test_terms_without_end_are_not_counted(monkeypatch):
     setting = (0.3, 10**4, 5, Fraction(1, 50))
     exact = response_delta(*setting)
