@@ -102,5 +102,7 @@ def test_other_bad_arguments() -> None:
         discrete_gaussian("1", 3)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="size must be at least 0"):
         discrete_gaussian(1, -1)
+    with pytest.raises(ValueError, match="size must be at most 1099511627776, got"):
+        discrete_gaussian(1, 10**30)
     with pytest.raises(TypeError, match="rng must be None"):
         discrete_gaussian(1, 3, np.random.default_rng(0))  # type: ignore[call-overload]

@@ -307,6 +307,9 @@ def test_rates_and_shapes_that_are_not_positive_numbers_are_refused(
 def test_sizes_that_are_not_counts_are_refused(sampler: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="size must be at least 0, got -1"):
         sampler(1, -1)
+    for many in (2**40 + 1, 2**60, 10**30):
+        with pytest.raises(ValueError, match="size must be at most 1099511627776, got"):
+            sampler(1, many)
     for bad in (1.5, True, (2, 3)):
         with pytest.raises(TypeError, match="size must be an integer"):
             sampler(1, bad)
@@ -318,6 +321,14 @@ def test_population_refuses_what_is_no_count(name: str, bad: Any, error: type[Ex
     counts = {"n": 3, "parties": 3, name: bad}
     with pytest.raises(error, match=f"{name} must be"):
         polya_population(counts["n"], 1, parties=counts["parties"])
+
+
+def test_populations_of_more_than_an_array_holds_are_refused() -> None:
+    said = "n must be at most 1099511627776, got 2305843009213693952"
+    with pytest.raises(ValueError, match=said):
+        polya_population(2**61, 1)
+    with pytest.raises(ValueError, match=said):
+        polya_counts(2**61, 1, variables=1, parties=2**61)
 
 
 @each_sampler

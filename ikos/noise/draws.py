@@ -12,6 +12,7 @@ from ikos._validation import integer, number
 
 __all__ = [
     "INT64_MAX",
+    "MAX_DRAWS",
     "Real",
     "deliver",
     "how_many",
@@ -24,6 +25,9 @@ Real = int | float | Fraction
 
 INT64_MAX = (1 << 63) - 1
 
+MAX_DRAWS = 1 << 40
+"""Most draws of one call: more take terabytes and weeks."""
+
 
 def positive(name: str, value: object) -> Fraction:
     """Check and return a rate or a variance."""
@@ -32,7 +36,7 @@ def positive(name: str, value: object) -> Fraction:
 
 def how_many(size: object) -> int:
     """Check and return how many draws are asked for."""
-    return 1 if size is None else integer("size", size, low=0)
+    return 1 if size is None else integer("size", size, low=0, high=MAX_DRAWS)
 
 
 def deliver(draws: NDArray[Any], size: object) -> Any:

@@ -78,7 +78,7 @@ def discrete_gaussian(
     Raises
     ------
     ValueError
-        If ``variance`` is not positive and finite, or ``size`` is negative.
+        If ``variance`` is not positive and finite, or ``size`` is negative or above 2^40.
 
     Examples
     --------

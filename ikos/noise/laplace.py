@@ -74,7 +74,7 @@ def geometric(
     Raises
     ------
     ValueError
-        If ``s`` is not positive and finite, or ``size`` is negative.
+        If ``s`` is not positive and finite, or ``size`` is negative or above 2^40.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def discrete_laplace(
     Raises
     ------
     ValueError
-        If ``s`` is not positive and finite, or ``size`` is negative.
+        If ``s`` is not positive and finite, or ``size`` is negative or above 2^40.
 
     Examples
     --------

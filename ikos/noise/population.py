@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.noise.draws import INT64_MAX, Real, deliver, positive
+from ikos.noise.draws import INT64_MAX, MAX_DRAWS, Real, deliver, positive
 from ikos.noise.laplace import geometric_draws, one_geometric
 from ikos.noise.shares import MAX_SHAPE, first_cycle
 from ikos.randomness import RandomSource, secure
@@ -55,7 +55,7 @@ def polya_population(
     Raises
     ------
     ValueError
-        If ``n`` or ``parties`` is below 1, or ``s`` not positive and finite.
+        If ``n`` or ``parties`` is below 1, ``n`` above 2^40, or ``s`` not positive and finite.
 
     Notes
     -----
@@ -72,6 +72,7 @@ def polya_population(
     >>> noise.shape, bool(0 < (noise != 0).sum() < 100)
     ((1000000,), True)
     """
+    n = integer("n", n, low=1, high=MAX_DRAWS)
     users, noise = polya_shares(n, s, parties=parties, rng=rng)
     result = np.zeros(n, dtype=noise.dtype)
     result[users] = noise
@@ -175,7 +176,7 @@ def polya_counts(
     Parameters
     ----------
     n, s, variables, parties, rng
-        As of ``polya_jumps``.
+        As of ``polya_jumps``; n is at most 2^40.
 
     Returns
     -------
@@ -191,6 +192,7 @@ def polya_counts(
     >>> counts.shape, bool(0 < counts.sum() < 5000)
     ((1000000,), True)
     """
+    n = integer("n", n, low=1, high=MAX_DRAWS)
     users, amounts = polya_jumps(n, s, variables=variables, parties=parties, rng=rng)
     result = np.zeros(n, dtype=np.int64)
     if sum(map(int, amounts)) > INT64_MAX:

@@ -89,7 +89,7 @@ def polya(
     Raises
     ------
     ValueError
-        If ``r`` or ``s`` is not positive and finite, or ``size`` is negative.
+        If ``r`` or ``s`` is not positive and finite, or ``size`` is negative or above 2^40.
 
     Notes
     -----
