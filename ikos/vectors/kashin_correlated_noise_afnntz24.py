@@ -80,6 +80,20 @@ class _Plan:
         return noise + users * user_variance(self.steps, g)
 
 
+def _sampling(sampling: object) -> Fraction | None:
+    """Check and return the probability of reporting a coefficient, or None for "auto"."""
+    if sampling is None:
+        return Fraction(1)
+    if isinstance(sampling, str):
+        if sampling != "auto":
+            raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
+        return None
+    g = number("sampling", sampling, above=0, high=1)
+    if (g * _GRID).denominator != 1:
+        raise ValueError(f"sampling must be a multiple of 2^-20, got {sampling!r}")
+    return g
+
+
 def _plan(
     eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
 ) -> _Plan:
@@ -231,8 +245,9 @@ class KashinCorrelatedNoise(CoefficientSums):
         def plan(g: Fraction) -> _Plan:
             return _plan(eps, allowed, frame.rows * times, g, float(share), users, steps)
 
+        wanted = _sampling(sampling)
         chosen = plan(Fraction(1))
-        if sampling == "auto":
+        if wanted is None:
             most = factor * chosen.variance(float(share), users)
             low, high = 0, _GRID  # of the grid: too few, and enough
             while high - low > max(1, high >> 8):
@@ -242,13 +257,8 @@ class KashinCorrelatedNoise(CoefficientSums):
                     high, chosen = middle, tried
                 else:
                     low = middle
-        elif sampling is not None:
-            if isinstance(sampling, str):
-                raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
-            g = number("sampling", sampling, above=0, high=1)
-            if (g * _GRID).denominator != 1:
-                raise ValueError(f"sampling must be a multiple of 2^-20, got {sampling!r}")
-            chosen = plan(g)
+        elif wanted < 1:
+            chosen = plan(wanted)
         p, local = chosen.steps, chosen.epsilon
         central = rate_down(share * Fraction(local) / p)
         if flooding == "paper":

@@ -24,6 +24,7 @@ from vectors.test_kashin import structured
 
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
+from ikos.counts import proved
 from ikos.counts.vectors import level_of_sums
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
@@ -433,6 +434,13 @@ def test_secure_sums_send_a_fixed_number() -> None:
     assert lonely.proved_delta <= 1e-3
 
 
+def test_secure_sums_hide_as_well_as_those_of_the_honest() -> None:
+    trusting = KashinPrivateSum(10**5, Ball(8), 1, 1e-6, min_honest=200)
+    hidden = proved((200, 200), trusting.modulus, trusting.messages.shuffled, clear_share=False)
+    assert trusting.sigma <= level_of_sums(hidden.sigma, trusting.coefficients, analysis="exact")
+    assert trusting.messages.total > KashinPrivateSum(10**5, Ball(8), 1, 1e-6).messages.total
+
+
 @pytest.mark.slow
 def test_sampling_saves_messages_at_a_bounded_price() -> None:
     for n, epsilon in ((10**4, 1.0), (10**5, 0.5)):
@@ -463,6 +471,17 @@ def test_several_releases_are_as_many_more_coefficients() -> None:
     assert optimal_delta(spent[0], spent[1] * 2, spent[2], local.noise.delta) > 1e-6
 
 
+def test_what_is_proved_of_several_releases_is_of_all_of_them() -> None:
+    """Nine of them are composed once more, and what each sum reveals is added up."""
+    secure = KashinPrivateSum(1000, Ball(8), 2, 1e-6, releases=9)
+    noisy = optimal_delta(2, 9 * secure.coefficients, secure.rate * secure.precision)
+    revealed = 9 * (1 + math.exp(2)) * 2.0**-secure.sigma
+    assert noisy + revealed <= secure.proved_delta * (1 + 1e-9)
+    local = KashinCorrelatedNoise(1000, Ball(8), 2, 1e-6, releases=9)
+    spent = optimal_delta(2, 9 * local.coefficients, local.local_epsilon, local.noise.delta)
+    assert spent <= local.proved_delta * (1 + 1e-9)
+
+
 # What is refused
 
 
@@ -483,6 +502,9 @@ def test_bad_arguments() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             correlated(**change)  # type: ignore[arg-type]
+    for bad in (np.array([0.5, 0.25]), np.array(0.5), [0.5], True):
+        with pytest.raises(TypeError, match="sampling must be "):
+            correlated(sampling=bad)
     for make in (KashinCorrelatedNoise, KashinPrivateSum):
         with pytest.raises(ValueError, match="delta must be"):
             make(40, Ball(3), 1, 0)
