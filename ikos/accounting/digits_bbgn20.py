@@ -26,7 +26,7 @@ from functools import cache, lru_cache, partial
 from scipy import optimize
 
 from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
+from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.shuffled_response import (
@@ -48,6 +48,7 @@ __all__ = [
 COMPOSITIONS = ("numerical", "advanced", "basic")
 """Of the messages' guarantees, from the tightest to the simplest."""
 
+MIN_DELTA = math.nextafter(1e-100, 0)
 MAX_MESSAGES = 8
 MAX_VALUES = 1 << 20
 """Most values that all digits together can stand for, in a search: rounding is then nothing."""
@@ -96,6 +97,14 @@ class DigitParameters:
         return [
             ResponseBlanket(n, k, gamma) for k, gamma in zip(self.domains, self.gammas, strict=True)
         ]
+
+
+def _budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
+    """Check and return the budget of all digits together."""
+    return (
+        number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
+        number("delta", delta, low=MIN_DELTA, below=1),
+    )
 
 
 def _rounding(precision: int) -> float:
@@ -147,7 +156,7 @@ def paper_digits(
     Parameters
     ----------
     n : int
-        Users, at least 3.
+        Users, 3 to 10^9.
     epsilon, delta : float
         The budget, split evenly over the messages.
     messages : int, optional
@@ -159,19 +168,22 @@ def paper_digits(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range, or the users are too few for any probability below 1.
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or the users are too few for any
+        probability below 1.
     """
-    radices = published_precisions(n, messages)
+    eps, small = _budget(epsilon, delta)
+    users = integer("n", n, low=3, high=MAX_USERS)
+    radices = published_precisions(users, messages)
     choice("composition", composition, COMPOSITIONS[1:])
     choice("accountant", accountant, ACCOUNTANTS)
     domains = (*(p + 1 for p in radices[:-1]), radices[-1] + 2)
     even = [1 / len(radices)] * len(radices)
-    gammas = _split_gammas(n, domains, even, epsilon, delta, composition, accountant)
+    gammas = _split_gammas(users, domains, even, eps, small, composition, accountant)
     if max(gammas) == 1:
         raise ValueError(
             f"n must be larger for the published parameters with {len(radices)} messages, "
-            f"epsilon = {float(epsilon):g} and delta = {float(delta):.3g}, got {n}: a digit "
+            f"epsilon = {float(eps):g} and delta = {float(small):.3g}, got {users}: a digit "
             "would always be answered at random"
         )
     return DigitParameters(math.prod(radices), domains, _layout(radices), gammas)
@@ -181,14 +193,13 @@ def _split_gammas(
     n: int,
     domains: Sequence[int],
     shares: Sequence[float],
-    epsilon: float | Fraction,
-    delta: float | Fraction,
+    eps: Fraction,
+    small: Fraction,
     composition: str,
     accountant: str,
 ) -> tuple[Fraction, ...]:
     """Return probabilities for a budget: shares of epsilon, and equal parts of delta."""
     m = len(domains)
-    eps, small = Fraction(epsilon), Fraction(delta)
     scale = Fraction(1)
     slack = Fraction(0)
     if composition == "advanced" and m > 1:
@@ -334,9 +345,8 @@ def optimized_digits(
     >>> found.domains, found.mse(10**4) < 100
     ((3, 5), True)
     """
-    users = integer("n", n, low=1, high=10**9)
-    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    small = number("delta", delta, low=math.nextafter(1e-100, 0), below=1)
+    users = integer("n", n, low=1, high=MAX_USERS)
+    eps, small = _budget(epsilon, delta)
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
     choice("composition", composition, COMPOSITIONS)
     choice("accountant", accountant, ACCOUNTANTS)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -195,6 +196,25 @@ def test_mean_squared_error_by_its_parts():
 def test_nonsense_is_refused(call, said):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+@pytest.mark.parametrize("digits_of", [paper_digits, optimized_digits])
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"epsilon": True}, TypeError, "epsilon must be a number, got the boolean True"),
+        ({"epsilon": "1/3"}, TypeError, "epsilon must be an int, .* got str '1/3'"),
+        ({"epsilon": Decimal(1)}, TypeError, "epsilon must be an int, .* got Decimal"),
+        ({"epsilon": math.inf}, ValueError, "epsilon must be finite, got inf"),
+        ({"epsilon": 101}, ValueError, "epsilon must be at most 100, got 101"),
+        ({"delta": 2}, ValueError, "delta must be less than 1, got 2"),
+        ({"delta": 1e-101}, ValueError, "delta must be at least 1e-100, got 1e-101"),
+        ({"n": 10**9 + 1}, ValueError, "n must be at most 1000000000, got 1000000001"),
+    ],
+)
+def test_both_check_the_same_budget_and_users(digits_of, change, error, said):
+    with pytest.raises(error, match=said):
+        digits_of(**{"n": 10**4, "epsilon": 1, "delta": 1e-8, **change})
 
 
 @pytest.mark.slow
