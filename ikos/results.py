@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -24,10 +24,12 @@ __all__ = [
     "SumResult",
     "at_least",
     "at_most",
+    "figures",
     "footer",
     "hundredths",
     "percent",
     "present",
+    "shown",
     "unmet",
     "weak",
 ]
@@ -150,28 +152,71 @@ class Interval(NamedTuple):
         width = self.high - self.low
         if not 0 < width < math.inf:
             if self.low == self.high:
-                return f"[{_whole(self.low)}, {_whole(self.high)}]"
+                return f"[{_double(self.low)}, {_double(self.high)}]"
             return f"[{at_most(self.low, 10)}, {at_least(self.high, 10)}]"
-        step = Decimal(10) ** (math.floor(math.log10(width)) - 2)
-        if float(self.low).is_integer() and float(self.high).is_integer():
+        step = _step(width)
+        if self._whole:
             step = max(step, Decimal(1))
         low = Decimal(self.low).quantize(step, ROUND_FLOOR, _WIDE)
         high = Decimal(self.high).quantize(step, ROUND_CEILING, _WIDE)
         return f"[{_plain(low)}, {_plain(high)}]"
 
+    @property
+    def _whole(self) -> bool:
+        return float(self.low).is_integer() and float(self.high).is_integer()
+
+
+def shown(estimate: float, interval: Interval) -> str:
+    """Return an estimate and its 95 % interval, both to as many digits: the one in the other.
+
+    Examples
+    --------
+    >>> shown(1700043142.8765, Interval(1700043116.83, 1700043168.91))
+    '1700043142.9  95 % interval [1700043116.8, 1700043169.0]'
+    """
+    scale = interval.high - interval.low
+    if interval._whole and float(estimate).is_integer():
+        scale = max(scale, 100.0)  # no decimals
+    return f"{figures(estimate, scale)}  95 % interval {interval}"
+
+
+def figures(value: float, scale: float) -> str:
+    """Return a number to three significant digits of ``scale``, what it is uncertain by.
+
+    Its own digits before the point are never rounded while there are few. Without a scale (0, or
+    infinite), the double that it is.
+
+    Examples
+    --------
+    >>> figures(1234.5678, 0.5), figures(1234567.8, 123456), figures(-0.001, 1), figures(5, 0)
+    ('1234.568', '1234568', '0.00', '5')
+    """
+    if not (math.isfinite(value) and 0 < scale < math.inf):
+        return _double(value)
+    rounded = Decimal(value).quantize(_step(scale), ROUND_HALF_EVEN, _WIDE)
+    text = _plain(rounded)
+    # with an exponent, more digits than these are not the double's
+    return _double(value) if "e" in text and len(rounded.as_tuple().digits) > 17 else text
+
+
+def _step(width: float) -> Decimal:
+    """Return a hundredth of a width, as a power of ten: of 1 at most, where digits are not many."""
+    place = math.floor(math.log10(width)) - 2
+    return Decimal(1).scaleb(place if place > 15 else min(place, 0))
+
 
 _WIDE = Context(prec=700)
 
 
-def _whole(value: float) -> str:
+def _double(value: float) -> str:
     """Return a double, and no other: to ten digits where these are enough."""
     text = f"{value:.10g}"
-    return text if float(text) == value else repr(float(value))
+    return text if float(text) == value else repr(float(value)).removesuffix(".0")
 
 
 def _plain(value: Decimal) -> str:
     """Return a number with all of its digits, or with an exponent where these are too many."""
-    text = f"{value:f}"
+    text = f"{value if value else abs(value):f}"
     return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
 
 
@@ -369,16 +414,16 @@ class Estimate(Printed, ABC):
         low, high = self.interval(confidence)
         return Interval(low / self.users, high / self.users)
 
-    def _interval_texts(self) -> tuple[str, str]:
-        """Return what is printed beside the sum and beside the mean."""
-        return f"95 % interval {self.interval()}", f"95 % interval {self.mean_interval()}"
+    def _estimates(self) -> tuple[str, str]:
+        """Return the sum and the mean as they are printed, each with its interval."""
+        return shown(self.estimate, self.interval()), shown(self.mean(), self.mean_interval())
 
     def __str__(self) -> str:
-        of_sum, of_mean = self._interval_texts()
+        of_sum, of_mean = self._estimates()
         return "\n".join(
             (
-                f"sum       {self.estimate:.8g}  {of_sum}",
-                f"mean      {self.mean():.8g}  {of_mean}",
+                f"sum       {of_sum}",
+                f"mean      {of_mean}",
                 f"error     {at_least(self.standard_error, 4)} (sum, root mean square, at most)",
                 *footer(self.guarantee, str(self.cost), self.users),
             )
@@ -478,9 +523,11 @@ class SumResult(Estimate):
         high = math.floor(Fraction(self.estimate) + wider)
         return Interval(down(Fraction(low)), up(Fraction(high)))
 
-    def _interval_texts(self) -> tuple[str, str]:
+    def _estimates(self) -> tuple[str, str]:
         if self.wrap_probability < 0.05:
-            return super()._interval_texts()
+            return super()._estimates()
         chance = at_least(self.wrap_probability, 2)
         text = f"no interval: wrapped around with probability up to {chance}"
-        return text, text
+        of_sum = figures(self.estimate, self.standard_error)
+        of_mean = figures(self.mean(), self.standard_error / self.users)
+        return f"{of_sum}  {text}", f"{of_mean}  {text}"

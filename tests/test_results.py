@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -26,8 +27,18 @@ from ikos.results import (
     at_most,
     footer,
     hundredths,
+    shown,
 )
-from ikos.vectors import Ball, PrivateVectorSum, SecureVectorSum, histograms, means, variances
+from ikos.testing import DeterministicRandom
+from ikos.vectors import (
+    Ball,
+    Box,
+    PrivateVectorSum,
+    SecureVectorSum,
+    histograms,
+    means,
+    variances,
+)
 
 
 def results():
@@ -168,6 +179,48 @@ def test_a_printed_error_is_at_least_the_error(error: float) -> None:
     guarantee = Guarantee(1.0, 1e-8, "theorem", ())
     text = str(Any(0.5, 10, 0.0, 1.0, guarantee, Cost(10, 1, 8)))
     assert float(text.split("error     ")[1].split()[0]) >= error
+
+
+def stands_within(text: str) -> None:
+    estimate, low, high = re.search(r"(\S+)  95 % interval \[(\S+), (\S+)\]", text).groups()  # type: ignore[union-attr]
+    assert float(low) <= float(estimate) <= float(high)
+
+
+@given(st.floats(-1e18, 1e18), st.floats(0, 1e15) | st.just(1e-9), st.booleans())
+@example(17000431328637.0, 2.6e5, False)
+@example(1e300, 1e290, False)
+@example(-0.001, 2.0, False)
+@example(712.0, 2.0, True)
+def test_a_printed_estimate_lies_in_its_printed_interval(
+    middle: float, reach: float, whole: bool
+) -> None:
+    if whole:
+        middle, reach = float(round(middle)), float(round(reach))
+    interval = Interval(middle - reach, middle + reach)
+    text = shown(middle, interval)
+    stands_within(text)
+    if whole and max(map(abs, interval)) < 2**53:
+        assert "." not in text
+
+
+def test_results_far_from_zero_are_printed_to_the_digits_of_their_intervals() -> None:
+    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": DeterministicRandom(1)}
+    low, high = 1_700_000_000, 1_700_086_400
+    x = np.linspace(low, high, 2000)
+    found: list[Any] = [
+        ikos.statistics.mean(x, lower=low, upper=high, **budget),
+        ikos.statistics.variance(x, lower=low, upper=high, **budget),
+        ikos.protocols.PrivacyBlanket(2000, 1, 1e-6, lower=low, upper=high).run(x),
+        means(x[:, np.newaxis], lower=low, upper=high, **budget),
+        variances(x[:, np.newaxis], lower=low, upper=high, **budget),
+    ]
+    for result in found:
+        for line in str(result).splitlines():
+            if "interval" in line:
+                stands_within(line)
+    vectors = PrivateVectorSum(2000, Box(1, low, high), 1, 1e-6).run(x[:, np.newaxis])
+    printed = float(re.search(r"\((\d+)\)", str(vectors)).group(1))  # type: ignore[union-attr]
+    assert abs(printed - vectors.estimate[0]) <= 0.5
 
 
 @pytest.mark.parametrize("precision", [10, 333, 4567])

@@ -147,11 +147,15 @@ def printable(text: str) -> str:
 
 def figures(value: float, scale: float) -> str:
     """Return a number to three significant digits of ``scale``, what it is uncertain by."""
-    if not (1e-9 < scale < 1e12) or abs(value) >= 1e15:
-        return f"{value:.10g}"
-    decimals = max(0, 2 - math.floor(math.log10(scale)))
-    text = f"{value:,.{decimals}f}"
-    return text if float(text.replace(",", "")) else text.removeprefix("-")
+    from ikos import results
+
+    text = results.figures(value, scale)
+    return f"{Decimal(text):,f}" if _grouped(scale, value) else text
+
+
+def _grouped(scale: float, *values: float) -> bool:
+    """Whether numbers are printed in groups of digits: if they need no exponent."""
+    return 1e-9 < scale < 1e12 and max(map(abs, values)) < 1e15
 
 
 def outwards(low: float, high: float) -> tuple[str, str]:
@@ -159,7 +163,7 @@ def outwards(low: float, high: float) -> tuple[str, str]:
     from ikos.results import Interval
 
     scale = (high - low) / 2
-    if not (1e-9 < scale < 1e12) or max(abs(low), abs(high)) >= 1e15:
+    if not _grouped(scale, low, high):
         first, last = str(Interval(low, high)).strip("[]").split(", ")
         return first, last
     whole = float(low).is_integer() and float(high).is_integer()

@@ -20,7 +20,7 @@ from ikos.modular import blocks
 from ikos.protocols.error_laws import ErrorLaw
 from ikos.protocols.reports import Reports
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, Printed, at_least, footer
+from ikos.results import Cost, Guarantee, Printed, at_least, figures, footer
 from ikos.shuffling import View
 from ikos.vectors.domains import Domain
 
@@ -134,8 +134,9 @@ class VectorResult(Printed):
 
     def __str__(self) -> str:
         d = self.estimate.size
-        shown = ", ".join(f"{value:.6g}" for value in self.estimate[:4])
         each = math.sqrt(self.error.coordinate.mean_square)
+        scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
+        shown = ", ".join(figures(value, scale) for value in self.estimate[:4])
         return "\n".join(
             (
                 f"sum       ({shown}{', ...' if d > 4 else ''}), {d:,} coordinates",

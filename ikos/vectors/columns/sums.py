@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.results import Guarantee, Interval, Printed, footer
+from ikos.results import Guarantee, Interval, Printed, footer, shown
 from ikos.vectors.interface import Band, VectorResult
 
 __all__ = ["ROUNDING", "ColumnSums", "footer", "promise_kept"]
@@ -82,7 +82,7 @@ class ColumnSums(Printed):
     def __str__(self) -> str:
         band = self.mean_interval()
         lines = [
-            f"mean {place:<3} {mean:.8g}  95 % interval {Interval(low, high)}"
+            f"mean {place:<3} {shown(mean, Interval(low, high))}"
             for place, (mean, low, high) in enumerate(
                 zip(self.means()[:8], band.low, band.high, strict=False)
             )
