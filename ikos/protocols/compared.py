@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from ikos._validation import choice
+from ikos._validation import choice, quote
 from ikos.results import Cost, Guarantee, Printed, at_least
 from ikos.work import Progress
 
-__all__ = ["MODELS", "Compared", "compare"]
+__all__ = ["MODELS", "Compared", "checked_progress", "compare"]
 
 MODELS = ("central", "shuffle", "local")
 """Whom users trust: a curator; shufflers, or some of the other users; nobody."""
@@ -121,6 +121,7 @@ def compare(
 ) -> tuple[R, ...]:
     """Return a row of each contender of some keys, or of all, made by ``make``."""
     wanted = _chosen(contenders, keys)
+    checked_progress(progress)
     rows = []
     for done, contender in enumerate(wanted, 1):
         rows.append(row(contender, *_made(make, contender, honest, users)))
@@ -129,12 +130,23 @@ def compare(
     return tuple(_ranked(rows))
 
 
-def _chosen(contenders: Sequence[C], keys: Iterable[str] | None) -> list[C]:
+def checked_progress(progress: object) -> None:
+    """Refuse what cannot be called, before the first call of it."""
+    if progress is not None and not callable(progress):
+        kind = type(progress).__name__
+        raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
+
+
+def _chosen(contenders: Sequence[C], keys: object) -> list[C]:
     known = {contender.key: contender for contender in contenders}
+    if keys is None:
+        return list(known.values())
     if isinstance(keys, str):
         raise TypeError(f"protocols must be a sequence of keys, got the string {keys!r}")
-    wanted = list(known) if keys is None else [*dict.fromkeys(keys)]
-    return [known[choice("protocols", key, known)] for key in wanted]
+    if not isinstance(keys, Iterable):
+        kind = type(keys).__name__
+        raise TypeError(f"protocols must be a sequence of keys, got {kind} {quote(keys)}")
+    return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]
 
 
 def _made(

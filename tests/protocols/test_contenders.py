@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,6 +159,22 @@ def test_progress() -> None:
 def test_mistakes(arguments, options, message) -> None:
     with pytest.raises(ValueError, match=message):
         comparison(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"protocols": 3}, "protocols must be a sequence of keys, got int 3"),
+        ({"protocols": "private-sum"}, "protocols must be a sequence of keys, got the string"),
+        ({"protocols": [["private-sum"]]}, "protocols must be a string, got list"),
+        ({"progress": 3}, "progress must be callable, got int 3"),
+    ],
+)
+def test_what_is_no_sequence_of_keys_and_cannot_be_called(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        comparison(10, 1, 0.1, **options)
 
 
 # Measuring

@@ -167,6 +167,8 @@ def test_progress_counts_all() -> None:
         ({"delta": 2}, ValueError, "delta must be less than 1"),
         ({"min_honest": 101}, ValueError, "min_honest must be at most 100"),
         ({"protocols": "collision"}, TypeError, "protocols must be a sequence"),
+        ({"protocols": 3}, TypeError, "protocols must be a sequence of keys, got int 3"),
+        ({"progress": 3}, TypeError, "progress must be callable, got int 3"),
         ({"protocols": ["colision"]}, ValueError, "protocols must be one of"),
     ],
 )
