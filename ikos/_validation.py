@@ -30,6 +30,7 @@ __all__ = [
     "quote",
     "rational",
     "real",
+    "taking_part",
     "unmasked",
     "up",
 ]
@@ -178,6 +179,11 @@ def _is_real(value: object) -> bool:
     if isinstance(value, int):
         return not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64
     return isinstance(value, (float, np.integer, np.floating))
+
+
+def taking_part(users: object, n: int) -> int:
+    """Return how many of n users are asked about: from 1 to all of them, and all for ``None``."""
+    return n if users is None else integer("users", users, low=1, high=n)
 
 
 def enough(name: str, users: int, min_honest: int, n: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import up
+from ikos._validation import taking_part, up
 from ikos.encoding import encode
 from ikos.modular import blocks
 from ikos.protocols.error_laws import Bounded, ErrorLaw
@@ -60,13 +60,14 @@ class BitProtocol(Baseline):
         which is attained at probability 1/2: the mean square is the exact supremum over all values.
         Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
         """
+        users = taking_part(users, self.n)
         g, step = float(self.gamma / 2), self._bits * float(1 - self.gamma)
         each = ((self._bits - 1) * g * (1 - g) + 0.25) / step**2
         return Bounded(users * each, (1 - g) / step)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: messages of one bit."""
-        return Cost(self.n if users is None else users, self._bits, 1)
+        return Cost(taking_part(users, self.n), self._bits, 1)
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""

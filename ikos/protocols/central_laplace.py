@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, up
+from ikos._validation import integer, taking_part, up
 from ikos.accuracy import default_precision
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -111,11 +111,12 @@ class CentralDiscreteLaplace(Baseline):
 
     def error(self, users: int) -> ErrorLaw:
         """Return the law of noise and rounding, in units of the width."""
+        users = taking_part(users, self.n)
         return Noisy.discrete_laplace(self.epsilon / self.precision, self.precision, users)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one encoded value to the curator."""
-        return Cost(self.n if users is None else users, 1, self.precision.bit_length())
+        return Cost(taking_part(users, self.n), 1, self.precision.bit_length())
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         return encode(unit, self.precision, rng)[np.newaxis]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, down, flag, integer, number, up
+from ikos._validation import choice, down, flag, integer, number, taking_part, up
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -196,6 +196,7 @@ class CorrelatedNoise(Baseline):
 
     def error(self, users: int) -> ErrorLaw:
         """Return the law of noise and rounding, in units of the width."""
+        users = taking_part(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         return Noisy(law, self.precision, users, rounded=not self.integers)
 
@@ -205,7 +206,7 @@ class CorrelatedNoise(Baseline):
         The number of messages of each is random; this is its mean, for a value that is not 0.
         """
         copies = sum(kind.mean for kind in self._kinds)
-        present = self.n if users is None else users
+        present = taking_part(users, self.n)
         return Cost(present, 1 + copies, (2 * self.precision - 1).bit_length())
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import up
+from ikos._validation import taking_part, up
 from ikos.accounting.digits_bbgn20 import DigitParameters
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -89,6 +89,7 @@ class DigitProtocol(Baseline):
 
     def error(self, users: int) -> ErrorLaw:
         """Return bounds on the error of a sum over so many users, in units of the width."""
+        users = taking_part(users, self.n)
         largest = 1 / self.digits.precision + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
             for gain, k, gamma in zip(
@@ -113,7 +114,7 @@ class DigitProtocol(Baseline):
         else:
             bits = sum((k - 1).bit_length() for k in domains) / len(domains)
         return Cost(
-            self.n if users is None else users,
+            taking_part(users, self.n),
             len(domains),
             int(bits) if bits == int(bits) else bits,
         )

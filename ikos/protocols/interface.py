@@ -65,7 +65,7 @@ class SumProtocol(Protocol):
         """
 
     def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
+        """Return what ``users`` send: from 1 to n, all n by default."""
 
     def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages: what a client sends."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ikos._validation import taking_part
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
@@ -83,11 +84,12 @@ class LocalLaplace(LocalProtocol):
 
     def error(self, users: int) -> ErrorLaw:
         """Return the law of everybody's noise and rounding, in units of the width."""
+        users = taking_part(users, self.n)
         return Noisy.discrete_laplace(self._rate, FINE, users, shape=users)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one 64-bit integer each."""
-        return Cost(self.n if users is None else users, 1, _INT64_BITS)
+        return Cost(taking_part(users, self.n), 1, _INT64_BITS)
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self._rate, unit.size, rng)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import up
+from ikos._validation import taking_part, up
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -180,11 +180,12 @@ class SampleAndThreshold(Baseline):
 
         For fewer users than n too: zeros change nothing.
         """
+        users = taking_part(users, self.n)
         return Thresholded(users, float(self.sampling), self.threshold, self._mean_square)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one bit each."""
-        return Cost(self.n if users is None else users, 1, 1)
+        return Cost(taking_part(users, self.n), 1, 1)
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         bits = encode(unit, 1, rng).astype(np.uint8)

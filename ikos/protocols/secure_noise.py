@@ -12,7 +12,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import floating, integer, quote
+from ikos._validation import floating, integer, quote, taking_part
 from ikos.accuracy import Noise, standard_error
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
@@ -191,6 +191,7 @@ class NoiseOverSecureSum(Baseline):
 
     def error(self, users: int) -> Modular:
         """Return the law of noise, rounding and wrap-around, in units of the width."""
+        users = taking_part(users, self.n)
         return Modular(self._law(users), self.precision, self.modulus, users)
 
     def cost(self, users: int | None = None) -> Cost:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, quote, unmasked
+from ikos._validation import choice, flag, integer, quote, taking_part, unmasked
 from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, message_count, proved
 from ikos.counts.ghazi2020 import unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_trust
@@ -344,7 +344,7 @@ class SecureSum:
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        return Cost(self.n if users is None else users, self.messages.total, self.group.bits)
+        return Cost(taking_part(users, self.n), self.messages.total, self.group.bits)
 
     # The client
 

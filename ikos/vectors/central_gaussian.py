@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, up
+from ikos._validation import integer, taking_part, up
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.modular import blocks
 from ikos.noise import discrete_gaussian
@@ -188,6 +188,7 @@ class CentralGaussian(VectorBaseline):
         Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
         variance (CKS20, Section 2.2); the rounding of each user is within an interval of one step.
         """
+        users = taking_part(users, self.n)
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
         square *= self.encoding.step**2
         return VectorError(Subgaussian(square, square), self.dimension * square)
@@ -195,7 +196,7 @@ class CentralGaussian(VectorBaseline):
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one encoded vector to the curator."""
         bits = self.encoding.precision.bit_length() * self.dimension
-        return Cost(self.n if users is None else users, 1, bits)
+        return Cost(taking_part(users, self.n), 1, bits)
 
     def _vectors(self, x: Any) -> NDArray[Any]:
         values = super()._vectors(x)

@@ -185,7 +185,7 @@ class VectorProtocol(Protocol):
         """
 
     def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
+        """Return what ``users`` send: from 1 to n, all n by default."""
 
     def report(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages: what a client sends."""

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, down, integer, number, up
+from ikos._validation import choice, down, integer, number, taking_part, up
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -325,6 +325,7 @@ class KashinCorrelatedNoise(CoefficientSums):
 
     def error(self, users: int) -> VectorError:
         """Return what is known of noise, rounding and sampling together."""
+        users = taking_part(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         return self._error(law, users, float(self.sampling))
 
@@ -335,7 +336,7 @@ class KashinCorrelatedNoise(CoefficientSums):
         coefficients are the largest. Of precision 1 about half as many are not 0.
         """
         each = float(self.sampling) + sum(kind.mean for kind in self._kinds)
-        present = self.n if users is None else users
+        present = taking_part(users, self.n)
         labels = 2 * self.precision * self.coefficients
         return Cost(present, self.coefficients * each, (labels - 1).bit_length())
 

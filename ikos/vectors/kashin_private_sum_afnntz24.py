@@ -14,7 +14,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import down, integer, quote, up
+from ikos._validation import down, integer, quote, taking_part, up
 from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
@@ -231,6 +231,7 @@ class KashinPrivateSum(CoefficientSums):
 
     def error(self, users: int) -> VectorError:
         """Return what is known of noise, rounding and wrapping around together."""
+        users = taking_part(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         chance = law.reach((self.modulus - users * self.precision) / 2)
         step = 2 * self.half / self.precision
@@ -240,7 +241,7 @@ class KashinPrivateSum(CoefficientSums):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        present = self.n if users is None else users
+        present = taking_part(users, self.n)
         return Cost(present, self.coefficients * self.messages.total, self.group.bits)
 
     # Share i of coefficient j is row i D + j.

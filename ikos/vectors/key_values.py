@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, up
+from ikos._validation import flag, integer, number, taking_part, up
 from ikos.accounting.wlqdly21 import SupportVariances
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.encoding import encode
@@ -195,6 +195,7 @@ class KeyValueBaseline(VectorBaseline):
 
     def error(self, users: int) -> VectorError:
         """Return what is known of the error of a sum over so many users: exact variances."""
+        users = taking_part(users, self.n)
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
         return VectorError(
@@ -205,6 +206,7 @@ class KeyValueBaseline(VectorBaseline):
 
     def count_error(self, users: int) -> float:
         """Return a bound on the root mean squared error of each count."""
+        users = taking_part(users, self.n)
         return math.sqrt(users * max(self.variances.present, self.variances.absent))
 
     def shuffle(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, unmasked
+from ikos._validation import choice, enough, taking_part, unmasked
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
@@ -170,7 +170,7 @@ class PCKVGRR(KeyValueBaseline):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: an event."""
-        return Cost(self.n if users is None else users, 1, (self._events - 1).bit_length())
+        return Cost(taking_part(users, self.n), 1, (self._events - 1).bit_length())
 
     def _vectors(self, x: ArrayLike) -> NDArray[Any]:
         values = super()._vectors(x)
@@ -296,7 +296,7 @@ class PCKVUE(KeyValueBaseline):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: a bit for each event."""
-        return Cost(self.n if users is None else users, 1, self._events)
+        return Cost(taking_part(users, self.n), 1, self._events)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, up
+from ikos._validation import choice, flag, floating, integer, quote, taking_part, up
 from ikos.accounting.vector_noise import NoiseRate, Sensitivity
 from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts import ANALYSES, SHUFFLERS, Layout
@@ -366,6 +366,7 @@ class PrivateVectorSum(VectorBaseline):
         Of each coordinate: noise of variance 2 alpha / (1 - alpha)^2 times users / min_honest,
         alpha = exp(-rate), rounding of at most users / 4, and wrap-around, in squared steps.
         """
+        users = taking_part(users, self.n)
         coordinate = self._coordinate(users)
         return VectorError(
             coordinate, self.dimension * coordinate.mean_square, integers=coordinate.integers

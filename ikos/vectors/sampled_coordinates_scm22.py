@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, choice, enough, integer, number, quote, up
+from ikos._validation import array, choice, enough, integer, number, quote, taking_part, up
 from ikos.accounting.scm22 import (
     COMPOSITIONS,
     MAX_VALUES,
@@ -268,6 +268,7 @@ class SampledCoordinates(VectorBaseline):
 
         Both mean squares are attained: by users whose coordinates all have the worst value.
         """
+        users = taking_part(users, self.n)
         width, c = self.domain.bounds.width, self._part
         whole = total_error(users, self.dimension, self.answers, c)
         weight = float(max(weight for weight, _ in self._weights))
@@ -289,7 +290,7 @@ class SampledCoordinates(VectorBaseline):
         the users; for t messages that would be a t^2-th of it, as there are n t / d reports of a
         coordinate. Exact for the worst values, where the paper's bound is not.
         """
-        n = self.n if users is None else users
+        n = taking_part(users, self.n)
         one = coordinate_error(self.precision, self.gamma, 1).mean_square
         d = self.dimension
         return self.domain.bounds.width**2 * self.messages * d * d / n * one
@@ -297,7 +298,7 @@ class SampledCoordinates(VectorBaseline):
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
         values = int(max(self._sizes)) * (self.precision + 1)
-        return Cost(self.n if users is None else users, self.messages, (values - 1).bit_length())
+        return Cost(taking_part(users, self.n), self.messages, (values - 1).bit_length())
 
     # How it works
 

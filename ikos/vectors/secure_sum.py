@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, flag, integer, number, quote, unmasked
+from ikos._validation import choice, enough, flag, integer, number, quote, taking_part, unmasked
 from ikos.counts import ANALYSES, SHUFFLERS, Layout, proved, vector_layouts
 from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_trust
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
@@ -274,9 +274,7 @@ class SecureVectorSum:
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
         each = self.layout
-        return Cost(
-            self.n if users is None else users, each.messages_per_user, each.bits_per_message
-        )
+        return Cost(taking_part(users, self.n), each.messages_per_user, each.bits_per_message)
 
     # The client
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, up
+from ikos._validation import integer, taking_part, up
 from ikos.accounting.shuffled_response import THEOREMS, response_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -321,6 +321,7 @@ class SingleMessageGrid(VectorBaseline):
 
     def error(self, users: int) -> VectorError:
         """Return bounds on the error of a sum over so many users."""
+        users = taking_part(users, self.n)
         g, width = float(self.gamma), self.box.width
         each = users * width**2 * _worst_variance(self.levels, g)
         ball = isinstance(self.domain, Ball)
@@ -357,7 +358,7 @@ class SingleMessageGrid(VectorBaseline):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one message."""
-        return Cost(self.n if users is None else users, 1, (self.points - 1).bit_length())
+        return Cost(taking_part(users, self.n), 1, (self.points - 1).bit_length())
 
     def _places(self) -> list[int]:
         """Return what a step of each coordinate is worth in a message."""

@@ -317,6 +317,22 @@ def test_a_wrong_number_of_users_is_refused(case: Case, n: Any, error: type[Exce
         case.make(n)
 
 
+@pytest.mark.parametrize(
+    ("users", "error"),
+    [(0, ValueError), (-5, ValueError), (2.5, TypeError), (math.nan, TypeError), ("a", TypeError)],
+)
+def test_costs_and_errors_are_of_users_that_there_are(
+    case: Case, users: Any, error: type[Exception]
+) -> None:
+    protocol: Any = case.small()
+    asked = [protocol.cost, getattr(protocol, "error", protocol.cost)]
+    for ask in asked:
+        with pytest.raises(error, match=f"^users must .*{users}"):
+            ask(users)
+        with pytest.raises(ValueError, match=f"^users must be at most {case.few}, got"):
+            ask(case.few + 1)
+
+
 def test_wrong_budgets_are_refused(case: Case) -> None:
     kind = type(case.small())
     names = [name for name in ("epsilon", "delta") if name in inspect.signature(kind).parameters]

@@ -232,6 +232,22 @@ def test_cost_is_what_randomize_returns(case: Case) -> None:
     assert protocol.report(x[0]).shape == (messages.shape[0], *messages.shape[2:])
 
 
+@pytest.mark.parametrize(
+    ("users", "error"),
+    [(0, ValueError), (-5, ValueError), (2.5, TypeError), (math.nan, TypeError), ("a", TypeError)],
+)
+def test_costs_and_errors_are_of_users_that_there_are(
+    case: Case, users: Any, error: type[Exception]
+) -> None:
+    protocol: Any = case.small()
+    asked = [protocol.cost, getattr(protocol, "error", protocol.cost)]
+    for ask in asked:
+        with pytest.raises(error, match=f"^users must .*{users}"):
+            ask(users)
+        with pytest.raises(ValueError, match=f"^users must be at most {case.few}, got"):
+            ask(case.few + 1)
+
+
 def test_the_view_does_not_tell_the_order_of_the_users(case: Case) -> None:
     protocol = case.small()
     messages = protocol.randomize(data(case, protocol), DeterministicRandom(7))
