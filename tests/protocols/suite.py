@@ -7,6 +7,7 @@ as it says, at every number of runs; no normal approximation.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -282,6 +283,13 @@ def attack(case: Case, protocol: Any, x: NDArray[np.float64], seed: int) -> floa
         view = protocol.shuffle(messages, DeterministicRandom(seed + 1))
         estimates.append(protocol.analyze(view).estimate)
     return float(max(estimates) - min(estimates))
+
+
+def careless(protocol: Any, users: int) -> Any:
+    """Return a protocol whose shufflers pass on what ``users`` send, fewer than they must await."""
+    other = copy.deepcopy(protocol)
+    object.__setattr__(getattr(other, "secure_sum", other), "min_honest", users)
+    return other
 
 
 def canonical(view: Any, order: NDArray[np.int64] | None = None) -> Any:

@@ -271,6 +271,17 @@ def test_noise_of_fewer_honest_users_is_larger(protocol: Any) -> None:
         some.run(np.ones(399), rng)
 
 
+@pytest.mark.parametrize("accountant", ["exact", "composition", "csuzz19"])
+def test_bits_are_as_random_as_the_honest_users_need(accountant: str) -> None:
+    """Whatever accounts for them: those of no more users count."""
+
+    def unary(n: int, **options: Any) -> UnaryEncoding:
+        return UnaryEncoding(n, 1, 1e-6, messages=3, accountant=accountant, **options)
+
+    few = unary(10**5)
+    assert unary(10**7, min_honest=10**5).gamma == few.gamma > unary(10**7).gamma
+
+
 def test_defaults_and_published_accountants() -> None:
     assert UnaryEncoding(10**4, 0.5, 1e-4).messages == 50
     assert UnaryEncoding(10**4, 0.5, 1e-4).cost().messages_per_user == 50

@@ -217,6 +217,34 @@ def test_probabilities_are_those_that_were_accounted_for():
 
 
 @pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        (PrivacyBlanket, {}),
+        (PrivacyBlanket, {"precision": 6}),
+        (RecursiveSum, {"messages": 1}),
+        (RecursiveSum, {"parameters": "paper"}),
+        pytest.param(RecursiveSum, {}, marks=pytest.mark.slow),
+        pytest.param(
+            RecursiveSum, {"composition": "basic", "messages": 3}, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_answers_are_as_random_as_the_honest_users_need(protocol, options):
+    """Those of no more users count, however many there are."""
+    few, many = protocol(2000, 1, 1e-6, **options), protocol(10**5, 1, 1e-6, **options)
+    trusting = protocol(10**5, 1, 1e-6, min_honest=2000, **options)
+    assert trusting.digits == few.digits
+    assert max(trusting.digits.gammas) > max(many.digits.gammas)
+
+
+@pytest.mark.slow
+def test_so_they_are_where_exact_losses_would_take_too_long():
+    trusting = RecursiveSum(10**8, 0.01, 1e-6, min_honest=10**7)
+    assert trusting.composition == "basic"
+    assert trusting.digits == RecursiveSum(10**7, 0.01, 1e-6).digits
+
+
+@pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: PrivacyBlanket(100, 1, 1e-6, precision=0), "precision must be at least 1"),

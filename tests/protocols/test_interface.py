@@ -21,6 +21,7 @@ from protocols.suite import (
     attack,
     bias_allowed,
     canonical,
+    careless,
     clipped_mean,
     data_sets,
     mean_square,
@@ -274,21 +275,36 @@ def test_min_honest_is_how_few_are_taken(case: Case) -> None:
         assert case.small().min_honest in (1, case.few)
         return
     honest = case.few - 2
-    protocol = case.small(min_honest=honest)
+    protocol, alone = case.small(min_honest=honest), case.make(honest)
     assert protocol.min_honest == honest
-    assert protocol.mse >= 0.85 * case.small().mse  # more noise, but for the luck of a search
+    # each adds as much noise, and sends as much, as if there were no more than the honest ones
+    assert protocol.mse > case.small().mse
+    assert protocol.mse / protocol.n >= alone.mse / honest * (1 - 1e-9)
+    assert protocol.cost().messages_per_user >= alone.cost().messages_per_user * (1 - 1e-9)
     result = protocol.run(np.full(honest, 0.5))
     assert result.users == honest
     assert result.cost.users == honest
     assert result.standard_error <= math.sqrt(protocol.mse)
-    messages = protocol.randomize(np.full(honest, 0.5))
     with pytest.raises(ValueError, match="min_honest"):
         protocol.run(np.full(honest - 1, 0.5))
-    with pytest.raises(ValueError, match="min_honest"):
-        protocol.analyze(protocol.shuffle(messages[:, 1:]))
     for wrong, error in ((0, ValueError), (case.few + 1, ValueError), (2.0, TypeError)):
         with pytest.raises(error, match="min_honest"):
             case.small(min_honest=wrong)
+
+
+def test_shufflers_release_nothing_of_too_few_and_the_analyzer_takes_nothing(case: Case) -> None:
+    """Each by itself: an analyzer that would refuse the view has seen it by then."""
+    if "min_honest" not in inspect.signature(type(case.small())).parameters:
+        return
+    honest = case.few - 2
+    protocol = case.small(min_honest=honest)
+    messages = protocol.randomize(np.full(honest, 0.5))
+    protocol.analyze(protocol.shuffle(messages))
+    with pytest.raises(ValueError, match=r"(messages|shares) must hold .*min_honest"):
+        protocol.shuffle(messages[:, 1:])
+    view = careless(protocol, honest - 1).shuffle(messages[:, 1:])
+    with pytest.raises(ValueError, match=r"view must hold .*min_honest"):
+        protocol.analyze(view)
 
 
 @pytest.mark.parametrize(

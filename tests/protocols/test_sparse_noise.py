@@ -70,6 +70,13 @@ def test_min_honest_covers_those_who_add_nothing() -> None:
     assert view_delta((sparse_modulo(for_all),) * 2, 4, m, 1, 1.0) > for_all.noise_delta
 
 
+@pytest.mark.parametrize("accountant", ["exact", "published"])
+def test_delta_is_reached_with_no_more_than_min_honest_users(accountant: str) -> None:
+    protocol = SparseNoise(10_000, 1, 1e-6, min_honest=2000, accountant=accountant)
+    assert protocol.guarantee.delta <= 1e-6
+    assert protocol.chance > 4 * SparseNoise(10_000, 1, 1e-6, accountant=accountant).chance
+
+
 def noise_law(chance: float, rate: float) -> IntegerLaw:
     law = discrete_laplace_law(rate)
     pmf = chance * law.pmf

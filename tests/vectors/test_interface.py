@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from protocols.suite import careless
 from scipy import stats
 from vectors.suite import CASES, FALSE_ALARM, Case, vectors
 
@@ -311,6 +312,41 @@ def test_too_few_and_too_many_users_are_refused(case: Case) -> None:
         for call in (protocol.run, protocol.randomize):
             with pytest.raises(ValueError, match=f"x must hold .*, got {users}"):
                 call(data(case, protocol, users + 2)[:users])
+
+
+def test_min_honest_is_how_few_are_taken(case: Case) -> None:
+    if "min_honest" not in inspect.signature(type(case.small())).parameters:
+        assert case.small().min_honest == 1
+        return
+    honest = case.few - 2
+    protocol, alone = case.small(min_honest=honest), case.make(honest)
+    assert protocol.min_honest == honest
+    # each adds as much noise, and sends as much, as if there were no more than the honest ones
+    assert protocol.mse / protocol.n >= alone.mse / honest * (1 - 1e-9)
+    assert protocol.cost().messages_per_user >= alone.cost().messages_per_user * (1 - 1e-9)
+    result = protocol.run(data(case, protocol, honest))
+    assert result.users == honest
+    assert result.cost.users == honest
+    with pytest.raises(ValueError, match="min_honest"):
+        protocol.run(data(case, protocol, honest - 1))
+    for wrong, error in ((0, ValueError), (case.few + 1, ValueError), (2.0, TypeError)):
+        with pytest.raises(error, match="min_honest"):
+            case.small(min_honest=wrong)
+
+
+def test_shufflers_release_nothing_of_too_few_and_the_analyzer_takes_nothing(case: Case) -> None:
+    """Each by itself: an analyzer that would refuse the view has seen it by then."""
+    if "min_honest" not in inspect.signature(type(case.small())).parameters:
+        return
+    honest = case.few - 2
+    protocol = case.small(min_honest=honest)
+    messages = protocol.randomize(data(case, protocol, honest))
+    protocol.analyze(protocol.shuffle(messages))
+    with pytest.raises(ValueError, match=r"(messages|shares) must hold .*min_honest"):
+        protocol.shuffle(messages[:, 1:])
+    view = careless(protocol, honest - 1).shuffle(messages[:, 1:])
+    with pytest.raises(ValueError, match=r"view must hold .*min_honest"):
+        protocol.analyze(view)
 
 
 def test_what_is_not_a_view_of_this_protocol_is_refused(case: Case) -> None:
