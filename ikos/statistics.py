@@ -7,7 +7,7 @@ function does not name go to `PrivateSum` (``shuffler``, ``min_honest``, ...).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._labels import checked_labels, places_among
 from ikos._options import check_passed_on
-from ikos._validation import array, number, quote, up
+from ikos._validation import array, number, up
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
 from ikos.summation import PrivateSum
@@ -284,7 +285,8 @@ def histogram(
     Parameters
     ----------
     x : (n,) array_like
-        One value per user, each among the categories.
+        One value per user, each equal to one of the categories, as Python objects: in a list, 1 is
+        no ``"1"``.
     categories : sequence
         Public and distinct, fixed without looking at the data.
     epsilon, delta : float
@@ -301,7 +303,7 @@ def histogram(
     Raises
     ------
     TypeError
-        If the categories are no sequence (a set has no order), or text.
+        If the categories are no sequence (a set has no order), text, or not hashable.
     ValueError
         If a value is not among the categories, or these are empty or repeat.
 
@@ -314,29 +316,15 @@ def histogram(
     {'yes': True, 'no': True, 'unknown': True}
     """
     check_passed_on("histogram", options, PrivateSum, COUNTED)
-    values = _vector(x)
-    given: object = categories
-    if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
-        kind = type(given).__name__
-        raise TypeError(f"categories must be a sequence of categories, got {kind} {quote(given)}")
-    labels = list(given)
-    if not labels or len(set(labels)) != len(labels):
-        raise ValueError(f"categories must be distinct and not empty, got {quote(labels)}")
-    # One cell for each user, whatever equals what: comparing whole arrays with each label would
-    # convert the label to the array's type, where two labels can become one, and a user who counted
-    # twice would change more than two of the counts.
-    places = {label: place for place, label in enumerate(labels)}
-    # As Python objects, but for dates and times, which tolist() would turn into other types.
-    items = list(values) if values.dtype.kind in "mM" else values.tolist()
-    cell = np.array([places.get(item, -1) for item in items])
-    if (cell < 0).any():
-        first = int(np.argmax(cell < 0))
-        raise ValueError(f"x[{first}] must be one of the categories, got {quote(items[first])}")
+    labels = checked_labels("categories", categories)
+    # One cell for each user, whatever equals what: a user who counted twice would change more than
+    # two of the counts.
+    cell = places_among(labels, "x", x)
     budget = number("epsilon", epsilon, above=0) / 2
     risk = number("delta", delta, above=0, below=1) / 2
     counts = {
         label: count(cell == place, epsilon=budget, delta=risk, rng=rng, **options)
-        for label, place in places.items()
+        for place, label in enumerate(labels)
     }
     parts = [result.guarantee for result in counts.values()][:1] * 2
     return Histogram(counts, _composed(parts, "a replacement changes at most two of the counts"))

@@ -116,6 +116,19 @@ def test_dates_are_categories(unit: str) -> None:
     assert [round(value) for value in result.estimates().values()] == [60, 40]
 
 
+def test_values_of_a_list_are_taken_as_they_are() -> None:
+    """An array of them would make texts of the numbers."""
+    budget: dict[str, Any] = {"epsilon": 100, "delta": 1e-3}
+    result = statistics.histogram([1, "a"] * 50, [1, "a", "1"], **budget)
+    assert [round(value) for value in result.estimates().values()] == [50, 50, 0]
+    with pytest.raises(ValueError, match=r"x\[0\] must be one of the categories, got 1$"):
+        statistics.histogram([1, "1"] * 50, ["1", "a"], **budget)
+    with pytest.raises(ValueError, match=r"x\[1\] must be one of the categories, got \['a'\]"):
+        statistics.histogram(["a", ["a"]] * 50, ["a"], **budget)
+    with pytest.raises(TypeError, match=r"categories must be hashable, got \['a'\]"):
+        statistics.histogram(["a"] * 50, [["a"], ["b"]], **budget)  # type: ignore[list-item]
+
+
 def test_what_a_value_really_is_stands_in_the_error() -> None:
     x = np.full(50, 0.1, dtype=np.float32)
     with pytest.raises(ValueError, match=r"got 0\.10000000149"):

@@ -134,6 +134,7 @@ def test_labels_are_compared_as_python_objects() -> None:
         ({"a": [1]}, {"a": []}, "distinct and not empty"),
         ({"a": [1]}, {"a": [1, 1]}, "distinct and not empty"),
         ({"a": [3]}, {"a": [1, 2]}, r"columns\['a'\]\[0\] must be one of"),
+        ({"a": [1, "1"]}, {"a": ["1", "a"]}, r"columns\['a'\]\[0\] must be one of .*, got 1$"),
         ({"a": [[1]]}, {"a": [1]}, "one-dimensional"),
         ({"a": []}, {"a": [1]}, "not empty"),
         ({"a": [1, 1], "b": [1]}, {"a": [1], "b": [1]}, "must hold 2 values"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._labels import checked_labels, places_among
 from ikos._options import check_passed_on
-from ikos._validation import array, quote
+from ikos._validation import quote
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Printed, at_least, footer
 from ikos.vectors.categories import Categories
@@ -135,9 +136,11 @@ def histograms(
         raise ValueError(
             f"categories must have the names of the columns {quote(names)}, got {quote(given)}"
         )
-    labels = {name: _labels(name, categories[name]) for name in names}
+    labels = {name: checked_labels(f"categories[{name!r}]", categories[name]) for name in names}
     domain = Categories([len(own) for own in labels.values()])
-    cells = {name: _cells(name, columns[name], labels[name]) for name in names}
+    cells = {
+        name: places_among(labels[name], f"columns[{name!r}]", columns[name]) for name in names
+    }
     users = next(iter(cells.values())).size
     for name, cell in cells.items():
         if cell.size != users:
@@ -157,54 +160,3 @@ def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
         kind = type(given).__name__
         raise TypeError(f"{parameter} must map names to {what}, got {kind} {quote(given)}")
     return list(given.keys())
-
-
-def _labels(name: Hashable, given: object) -> tuple[Hashable, ...]:
-    """Return the categories of a column; sets have no order, and text is not many of them."""
-    if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
-        raise TypeError(
-            f"categories[{name!r}] must be a sequence of categories, got {type(given).__name__} "
-            f"{quote(given)}"
-        )
-    labels = tuple(given)
-    for label in labels:
-        if not _hashable(label):
-            raise TypeError(f"categories[{name!r}] must be hashable, got {quote(label)}")
-    if not labels or len(set(labels)) != len(labels):
-        raise ValueError(
-            f"categories[{name!r}] must be distinct and not empty, got {quote(labels)}"
-        )
-    return labels
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _cells(name: Hashable, x: ArrayLike, labels: tuple[Hashable, ...]) -> NDArray[np.int64]:
-    """Return the place of each value among the labels; compared as Python objects, one by one."""
-    values = array(f"columns[{name!r}]", x)
-    if values.ndim != 1 or not values.size:
-        raise ValueError(
-            f"columns[{name!r}] must be one-dimensional and not empty, got shape {values.shape}"
-        )
-    places = {label: place for place, label in enumerate(labels)}
-    # As Python objects, but for dates and times, which tolist() would turn into other types.
-    items = list(values) if values.dtype.kind in "mM" else values.tolist()
-    try:
-        cell = np.array([places.get(item, -1) for item in items], dtype=np.int64)
-    except TypeError:  # what has no hash is no category
-        first = next(place for place, item in enumerate(items) if not _hashable(item))
-        raise ValueError(
-            f"columns[{name!r}][{first}] must be one of the categories, got {quote(items[first])}"
-        ) from None
-    if (cell < 0).any():
-        first = int(np.argmax(cell < 0))
-        raise ValueError(
-            f"columns[{name!r}][{first}] must be one of the categories, got {quote(items[first])}"
-        )
-    return cell
