@@ -1,7 +1,7 @@
 """All protocols for sums side by side: what each asks of its users, and how far off it can be.
 
 `comparison` makes each protocol for the same users and the same guarantee, or says why there is
-none; `measure` runs one on data whose sum is known.
+none; `measure` runs one of them, or any other, on data whose sum is known.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ikos._validation import integer, number
+from ikos._validation import integer, number, quote
 from ikos.bounds import Bounds
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.protocols.compared import MODELS, Compared, compare
+from ikos.protocols.compared import MODELS, Compared, checked_progress, compare
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
 from ikos.protocols.interface import SumProtocol, budget
@@ -390,7 +390,7 @@ class Measurement:
 
 
 def measure(
-    row: Row,
+    row: Row | SumProtocol,
     values: ArrayLike,
     runs: int,
     rng: RandomSource | None = None,
@@ -401,8 +401,8 @@ def measure(
 
     Parameters
     ----------
-    row : Row
-        Of a protocol that there is.
+    row : Row or SumProtocol
+        Of a comparison, where there is that protocol; or any protocol itself, also one of your own.
     values : (n,) array_like of float
         Everybody's values, within the bounds.
     runs : int
@@ -414,8 +414,10 @@ def measure(
 
     Raises
     ------
-    ValueError
-        If one run would take more than 10^8 messages, or the values are refused.
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, one run would take more than 10^8
+        messages (a protocol of `CONTENDERS` that draws how often each is sent may have more), or
+        the values are refused.
 
     Examples
     --------
@@ -426,13 +428,18 @@ def measure(
     >>> low, high = measured.interval()
     >>> low < row.rmse < high
     True
+
+    A protocol by itself:
+
+    >>> protocol = PrivateSum(1000, 1, 1e-6)
+    >>> measure(protocol, np.full(1000, 0.25), 50, DeterministicRandom(0)).rmse < 3
+    True
     """
     many = integer("runs", runs, low=1)
-    protocol = row.protocol
-    if protocol is None:
-        raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
+    checked_progress(progress)
+    protocol, counted = _measured(row)
     sent = protocol.cost().messages
-    if sent > MAX_RUN and not row.contender.counted:
+    if sent > MAX_RUN and not counted:
         raise ValueError(
             f"a run has {sent:,.0f} messages, more than the {MAX_RUN:,} that are simulated"
         )
@@ -445,3 +452,16 @@ def measure(
         if progress is not None:
             progress(done, many)
     return Measurement(tuple(errors), (time.perf_counter() - began) / many)
+
+
+def _measured(row: object) -> tuple[SumProtocol, bool]:
+    """Return a protocol, and whether a run draws how often each message is sent."""
+    if isinstance(row, Row):
+        if row.protocol is None:
+            raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
+        return row.protocol, row.contender.counted
+    if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
+        raise TypeError(
+            f"row must be a Row or a SumProtocol, got {type(row).__name__} {quote(row)}"
+        )
+    return row, any(one.counted and type(row) is one.made_by for one in CONTENDERS)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 import ikos.protocols
 from ikos import PrivateSum
+from ikos.bounds import Bounds
 from ikos.protocols import (
     CONTENDERS,
     Baseline,
+    BaselineResult,
     Contender,
     DesignatedNoise,
     LocalLaplace,
@@ -29,7 +33,12 @@ from ikos.protocols import (
     contenders,
     measure,
 )
+from ikos.protocols.error_laws import Bounded
+from ikos.randomness import RandomSource
+from ikos.results import Cost, Guarantee
+from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
+from ikos.vectors import Box, PrivateVectorSum
 
 QUICK = [
     contender.key
@@ -207,7 +216,84 @@ def test_bounds_hold_within_the_interval(key: str) -> None:
     assert high > (row.rmse or 0) / 20
 
 
+UNIT = Bounds(0, 1)
+NOTHING = Guarantee(1.0, 1.0, "nothing is proved", ())
+
+
+@dataclass(frozen=True)
+class Trusting:
+    """A protocol of somebody's own, in which each user sends its value as it is, in the clear."""
+
+    n: int
+    bias: float = 0.0
+    bounds: Bounds = UNIT
+    mse: float = 0.0
+    influence: float = 1.0
+    guarantee: Guarantee = NOTHING
+
+    @property
+    def min_honest(self) -> int:
+        return self.n
+
+    def cost(self, users: int | None = None) -> Cost:
+        return Cost(self.n if users is None else users, 1, 64)
+
+    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+        return np.array([x])
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        return np.array([x])
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        return View(tuple(np.sort(messages)), None)
+
+    def analyze(self, view: View) -> BaselineResult:
+        (values,) = view.columns
+        total, law = math.fsum(values) + self.bias, Bounded(0.0, 0.0)
+        return BaselineResult(total, self.n, 0.0, 1.0, self.guarantee, self.cost(), law)
+
+    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> BaselineResult:
+        return self.analyze(self.shuffle(self.randomize(x, rng), rng))
+
+
+def test_protocols_are_measured_as_their_rows_are() -> None:
+    row, values = row_of("private-sum", 200, upper=7), np.linspace(0, 7, 200)
+    protocol = PrivateSum(200, 1, Fraction(1, 200**2), upper=7)
+    assert row.protocol == protocol
+    of_row = measure(row, values, 3, DeterministicRandom(5))
+    assert measure(protocol, values, 3, DeterministicRandom(5)).errors == of_row.errors
+
+
+def test_a_protocol_of_ones_own_is_measured() -> None:
+    protocol = Trusting(4, bias=0.25)
+    assert isinstance(protocol, SumProtocol)
+    assert measure(protocol, [0.5, 1, 0, 0.75], 3).errors == (0.25, 0.25, 0.25)
+    with pytest.raises(ValueError, match=r"x\[1\] must be in \[0, 1\]"):
+        measure(protocol, [0.5, 2, 0, 0.75], 3)
+    with pytest.raises(ValueError, match="a run has 200,000,000 messages, more than the"):
+        measure(Trusting(2 * 10**8), [0.5], 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "got"),
+    [
+        (None, "NoneType None"),
+        ("private-sum", "str 'private-sum'"),
+        (PrivateSum, "type <class 'ikos.*PrivateSum'>"),
+        (CONTENDERS[0], "Contender Contender"),
+        (PrivateVectorSum(100, Box(2), 1, 1e-6), "PrivateVectorSum "),
+    ],
+)
+def test_what_is_no_protocol_is_not_measured(row: Any, got: str) -> None:
+    with pytest.raises(TypeError, match=f"row must be a Row or a SumProtocol, got {got}"):
+        measure(row, [0.5], 1)
+
+
 def test_progress_of_runs() -> None:
+    with pytest.raises(TypeError, match="progress must be callable, got int 3"):
+        measure(Trusting(1), [0.5], 1, progress=3)  # type: ignore[arg-type]
     calls: list[tuple[int, int]] = []
     measure(
         row_of("local-laplace", 10),
@@ -258,9 +344,13 @@ def test_runs_that_are_too_large_are_refused() -> None:
 
 def test_runs_that_draw_counts_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "MAX_RUN", 10)
-    assert measure(row_of("unary-encoding", 100), [0.5] * 100, 1).runs == 1
+    row = row_of("unary-encoding", 100)
+    assert row.protocol is not None
+    assert measure(row, [0.5] * 100, 1).runs == measure(row.protocol, [0.5] * 100, 1).runs == 1
     with pytest.raises(ValueError, match="a run has"):
         measure(row_of("privacy-blanket", 100), [0.5] * 100, 1)
+    with pytest.raises(ValueError, match="a run has"):
+        measure(PrivacyBlanket(100, 1, 1e-4), [0.5] * 100, 1)
 
 
 def test_values_are_checked() -> None:
