@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -393,6 +393,8 @@ class RandomSource(ABC):
 class Expanded(RandomSource):
     """The source that a secret determines: reproducible, and as private as the secret.
 
+    It can be neither copied nor pickled: a copy would draw what the source draws.
+
     Parameters
     ----------
     root : bytes
@@ -404,6 +406,12 @@ class Expanded(RandomSource):
         self._rekeys = 0
         self._lock = threading.RLock()  # a signal handler may draw while its thread draws
         self._keystream = Keystream(self._next_seed)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} can be neither copied nor pickled: two of them would draw "
+            "the same; make each from a seed of its own, or hand on its streams()"
+        )
 
     def _next_seed(self) -> bytes:
         self._rekeys += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from ikos._validation import integer
+from ikos._validation import integer, quote
 from ikos.randomness import Expanded
 
 __all__ = ["DeterministicRandom"]
@@ -16,7 +16,7 @@ class DeterministicRandom(Expanded):
     Whoever knows or guesses the seed recovers every share and every noise value drawn from it.
     Use it to reproduce a run, never to protect data. The same seed and the same calls in the same
     order give the same draws; threads that share one source take from one stream in the order in
-    which they happen to ask.
+    which they happen to ask. It can be neither copied nor pickled: hand on a seed, or `streams`.
 
     Parameters
     ----------
@@ -30,7 +30,10 @@ class DeterministicRandom(Expanded):
     """
 
     def __init__(self, seed: int) -> None:
-        value = integer("seed", seed, low=0)
+        value = self._seed = integer("seed", seed, low=0)
         material = value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
         label = b"ikos.testing.DeterministicRandom" + material
         super().__init__(hashlib.sha512(label).digest())
+
+    def __repr__(self) -> str:
+        return f"DeterministicRandom({quote(self._seed)})"

@@ -662,6 +662,24 @@ def test_a_copy_is_an_independent_source(clone: Callable[[SecureRandom], SecureR
     assert rng.bytes(32) != twin.bytes(32)
 
 
+@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize(
+    "source",
+    [DeterministicRandom(5), DeterministicRandom(5).streams()(0), SecureRandom().family()(0)],
+    ids=["seed", "stream", "family"],
+)
+def test_what_a_secret_determines_is_not_copied(
+    clone: Callable[[RandomSource], object], source: RandomSource
+) -> None:
+    with pytest.raises(TypeError, match=r"neither copied nor pickled: .* a seed .*streams\(\)"):
+        clone(source)
+
+
+def test_a_reproducible_source_shows_its_seed() -> None:
+    assert repr(DeterministicRandom(7)) == "DeterministicRandom(7)"
+    assert repr(DeterministicRandom(2**5000)) == "DeterministicRandom(an integer of 5001 bits)"
+
+
 def test_a_pickle_holds_no_state() -> None:
     rng = SecureRandom()
     before = pickle.dumps(rng)

@@ -177,9 +177,14 @@ class Parameters:
         clear = "a clear share" if self.clear_share else "no clear share"
         return (
             f"precision {self.precision:,}, q = 2^{self.bits_per_message}, {self.shuffler} "
-            f"shuffling, {clear}, {self.count.total} messages of {self.bits_per_message} bits "
-            f"({self.bits_per_user} bits per user); error {at_least(self.error, 6)}"
+            f"shuffling, {clear}, {_many(self.count.total, 'message')} of "
+            f"{_many(self.bits_per_message, 'bit')} ({_many(self.bits_per_user, 'bit')} per user); "
+            f"error {at_least(self.error, 6)}"
         )
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)

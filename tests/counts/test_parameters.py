@@ -137,6 +137,12 @@ def test_a_tighter_error_costs_bits() -> None:
     assert bits[0] < bits[-1]
 
 
+def test_one_message_is_printed_as_one() -> None:
+    assert ", 1 message of 1 bit (1 bit per user); " in str(private_parameters(1, 1, 1e-6, error=9))
+    two = str(private_parameters(1, 1, 1e-6, error=9, clear_share=True))
+    assert ", 2 messages of 1 bit (2 bits per user); " in two
+
+
 def test_an_error_below_the_noise_is_refused_with_the_least() -> None:
     with pytest.raises(ValueError, match=r"error must be at least 1\.41422, .*, got 1\.414"):
         private_parameters(1000, 1, 1e-6, error=1.414)
