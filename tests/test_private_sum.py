@@ -299,6 +299,25 @@ def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
     )
 
 
+@pytest.mark.parametrize("clear_share", [True, False])
+@pytest.mark.parametrize("corrupt", [0, 2])
+def test_given_messages_prove_what_they_do_for_those_who_are_honest(
+    clear_share: bool, corrupt: int
+) -> None:
+    """Of the messages that are left by corrupt shufflers, to the users who may be honest alone."""
+    options: dict[str, Any] = {
+        "min_honest": 300, "corrupt_shufflers": corrupt, "clear_share": clear_share
+    }  # fmt: skip
+    chosen = PrivateSum(1000, 1, 1e-6, **options)
+    total, group = chosen.messages.total, {"precision": chosen.precision, "modulus": chosen.modulus}
+    assert PrivateSum(1000, 1, 1e-6, messages=total, **options).messages == chosen.messages
+    assert PrivateSum(1000, 1, 1e-6, messages=total).guarantee.delta < 1e-6
+    few = PrivateSum(1000, 1, 1e-6, messages=total - 1, **options, **group)
+    left = few.messages.total - corrupt
+    alone = PrivateSum(300, 1, 1e-6, messages=left, clear_share=clear_share, **group)
+    assert few.guarantee.delta == alone.guarantee.delta > 1e-6
+
+
 def test_messages_are_chosen_for_min_honest() -> None:
     protocol = PrivateSum(10**6, 1, 1e-12, min_honest=100)
     assert protocol.guarantee.delta <= 1e-12
@@ -503,6 +522,15 @@ def test_wrap_around_is_stated_and_recentring_takes_negative_sums() -> None:
     assert min(estimates) < 0 < max(estimates)
     assert protocol.run(np.zeros(19)).wrap_probability <= 2.0**-40
     assert max(map(abs, estimates)) < 28 / 0.05
+
+
+def test_sums_of_fewer_users_are_decoded_for_as_many_as_there_are() -> None:
+    """The smallest group has room beside n p for one step alone, and beside k p for more."""
+    protocol = PrivateSum(100, 1, 0.5, precision=10, modulus=1001, messages=1, min_honest=50)
+    rng = DeterministicRandom(12)
+    estimates = [protocol.run([0.0] * 50, rng).estimate for _ in range(60)]
+    assert min(estimates) < 0
+    assert max(map(abs, estimates)) < 37.5
 
 
 @pytest.mark.parametrize("protocol", [PrivateSum, SecureSum])
