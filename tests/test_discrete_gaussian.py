@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw, p_value_bound
 
 from ikos.noise import discrete_gaussian
@@ -51,6 +52,21 @@ def test_a_law_far_beyond_machine_words_has_its_shape() -> None:
     wide = discrete_gaussian(2 * variance, 4000, DeterministicRandom(2)).astype(np.float64) / 1e15
     cells = np.searchsorted([-1.0, 0.0, 1.0], wide)
     assert p_value_bound(np.bincount(cells, minlength=4), law) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("variance", [10**9, 2 * 10**9, 2_147_000_000])
+def test_squares_that_overflow_words_are_taken_in_python_integers(variance: int) -> None:
+    """2 v t^2 fits a word, and the exponent's numerator, of draws beyond 2.5 sigma, does not.
+
+    The chance of a tail is that of the normal law, to 1 part in sigma; a wrapped square is
+    negative, and is never kept.
+    """
+    draws = discrete_gaussian(variance, 20_000, DeterministicRandom(variance))
+    for reach in (2.5, 3.0):
+        tail = int((np.abs(draws.astype(np.float64)) > reach * variance**0.5).sum())
+        chance = float(2 * stats.norm.sf(reach))
+        assert stats.binom(draws.size, chance * 0.999).sf(tail - 1) > FALSE_ALARM
+        assert stats.binom(draws.size, chance * 0.99).cdf(tail) > FALSE_ALARM
 
 
 @given(st.fractions(Fraction(1, 50), 5000), st.integers(0, 200))

@@ -264,6 +264,28 @@ def test_population_that_does_not_fit_is_of_python_integers() -> None:
     assert 2**63 <= max(abs(v) for v in noise) < 10**33
 
 
+def test_noise_whose_jumps_fit_words_and_whose_sum_does_not_is_exact() -> None:
+    """Mean jumps of 2^60 and more: the noise is what the same jumps are as Python integers."""
+    s, beyond = Fraction(1, 1 << 63), 0
+    for seed in range(40):
+        rng, wanted = DeterministicRandom(seed), [0] * 5
+        for sign in (1, -1):
+            users, amounts = polya_jumps(5, s, variables=1, parties=5, rng=rng)
+            for user, amount in zip(users.tolist(), amounts.tolist(), strict=True):
+                wanted[user] += sign * amount
+        noise = polya_population(5, s, rng=DeterministicRandom(seed))
+        assert [int(value) for value in noise] == wanted
+        beyond += max(map(abs, wanted)) >= 1 << 63
+    assert beyond > 5
+
+
+def test_sums_of_words_beyond_a_word_are_exact() -> None:
+    """Sixty geometric variables of mean 2^59: each fits a word, and together they do not."""
+    draws = polya(60, Fraction(1, 1 << 59), 20, DeterministicRandom(75))
+    assert draws.dtype == object
+    assert min(draws) > 1 << 63
+
+
 def test_default_randomness_is_fresh() -> None:
     """Two runs of 100 draws agree with probability below 1e-100: no value has a tenth of it."""
     for sampler in SAMPLERS.values():
