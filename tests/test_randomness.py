@@ -14,6 +14,7 @@ import pickle
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations, product
@@ -1045,6 +1046,28 @@ def test_sources_of_secure_families_differ() -> None:
     cut = [some[start : start + 16] for some in drawn for start in range(0, 64, 16)]
     assert len(set(cut)) == len(cut)
     assert pickle.loads(pickle.dumps(families[0]))(2).bytes(64) == drawn[2]
+
+
+def test_a_derived_source_is_drawn_from_by_one_thread_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reads take long, so that threads that do not wait meet in one keystream."""
+    inside: list[int] = []
+    clashes: list[int] = []
+    real = Keystream.read_into
+
+    def slowly(self: Keystream, out: memoryview) -> None:
+        clashes.extend(inside)
+        inside.append(threading.get_ident())
+        time.sleep(0.01)
+        real(self, out)
+        inside.pop()
+
+    monkeypatch.setattr(Keystream, "read_into", slowly)
+    source = SecureRandom().family()(0)
+    in_threads(lambda: source.bytes(8), 4)
+    in_threads(lambda: source.fill(np.empty(4, dtype=np.uint64)) or b"", 4)  # type: ignore[func-returns-value]
+    assert not clashes
 
 
 # Bernoulli variables: digits of a probability to base 256, compared with uniform ones
