@@ -305,6 +305,28 @@ def check_largest_component(top: int, q: int, share: ShareGraph) -> None:
 
 
 @EVERY_SETTING
+def test_chances_of_one_component_are_bounded(shuffler: str, clear: bool) -> None:
+    """The theorem's other slack would hide a wrong one: of three users 1 - B(3, 1) is too small."""
+    for hiding in (2, 3, 4, 6):
+        share = graph(hiding, shuffler, clear)
+        true = library.rational(20, 2, share).connected
+        for n in range(4, 21):
+            found = largest_component._at(n, 2, share, 2)
+            for j, upper in enumerate(exact._connected(found, share)):
+                assert mpq(upper) >= true[n - j]
+
+
+@EVERY_SETTING
+def test_cutoffs_keep_to_the_theorems_condition(shuffler: str, clear: bool) -> None:
+    """n >= (J + 2)^2 / 4: below it nothing is proved, whatever the numbers look like."""
+    for hiding in (2, 3, 6):
+        for n in (4, 8, 9, 24, 25, 80, 81, 288, 289, 1088, 1089):
+            for q in (2, 2**20, 2**64):
+                found = largest_component.largest_component(n, q, graph(hiding, shuffler, clear))
+                assert 4 * n >= (found.cutoff + 2) ** 2
+
+
+@EVERY_SETTING
 def test_the_tail_bounds_its_series(shuffler: str, clear: bool) -> None:
     check_tail(largest_component._tail, shuffler, clear)
 
