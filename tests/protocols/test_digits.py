@@ -224,9 +224,7 @@ def test_probabilities_are_those_that_were_accounted_for():
         (RecursiveSum, {"messages": 1}),
         (RecursiveSum, {"parameters": "paper"}),
         pytest.param(RecursiveSum, {}, marks=pytest.mark.slow),
-        pytest.param(
-            RecursiveSum, {"composition": "basic", "messages": 3}, marks=pytest.mark.slow
-        ),
+        pytest.param(RecursiveSum, {"composition": "basic", "messages": 3}, marks=pytest.mark.slow),
     ],
 )
 def test_answers_are_as_random_as_the_honest_users_need(protocol, options):
