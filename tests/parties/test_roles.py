@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import shutil
+import stat
 import tempfile
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -19,11 +24,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from parties_tasks import small_task
 from parties_world import World
 
-from ikos.parties import collection, store
+from ikos.parties import collection, store, tokens
 from ikos.parties.analyzer import Stopped
 from ikos.parties.collection import Outcome
+from ikos.parties.envelopes import PrivateKey
 from ikos.parties.refused import Refused
 from ikos.parties.reports import Report
+from ikos.parties.seats import AnalyzerSeat, Seat
 from ikos.parties.shuffler import agreed_digest, split_ids
 from ikos.parties.task import Task
 
@@ -73,6 +80,46 @@ def test_it_is_released_once(world):
     assert world.faults.calls == calls
     world.start(0)
     assert world.analyzer.release() == first
+
+
+def test_no_share_is_left_at_the_analyzer_after_a_release(world):
+    """Its key opens them: neither a clear share's row nor a stored batch stays."""
+    reports = [world.report(value) for value in (1, 0, 1, 1)]
+    for client, report in enumerate(reports):
+        world.send(client, report)
+    assert world.analyzer.release()["estimate"] == 3
+    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
+    assert len(left) > 1000
+    for report in reports:
+        assert not any(part in left for part in (report.id, *report.parts[1:]))
+    with world.analyzer.store.read() as connection:
+        for table in ("report", "batch", "complete"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
+
+
+def test_one_release_at_a_time(world, monkeypatch):
+    total, analyzer = filled(world), world.analyzer
+    real, under_way, clashes, results = analyzer._release, [], [], []
+
+    def slowly(progress):
+        clashes.extend(under_way)
+        under_way.append(1)
+        time.sleep(0.05)
+        try:
+            return real(progress)
+        finally:
+            under_way.pop()
+
+    monkeypatch.setattr(analyzer, "_release", slowly)
+    threads = [
+        threading.Thread(target=lambda: results.append(analyzer.release())) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not clashes
+    assert [result["estimate"] for result in results] == [total] * 3
 
 
 def test_reports_that_are_not_complete_do_not_count(world):
@@ -212,6 +259,14 @@ def test_shufflers_that_were_asked_for_different_batches_release_none(world):
         shuffler.agree(b"".join(ids if party > 1 else ids[:3]))
     for shuffler in world.shufflers.values():
         refused("notAgreed", shuffler.batch)
+
+
+def test_what_shufflers_compare_names_the_task():
+    """SHA-256 of a label, the task's 32 bytes and the ids, written out here."""
+    ids = bytes(range(32))
+    text = b"ikos-parties 1 batch" + bytes(32) + ids
+    assert agreed_digest(bytes(32), ids) == hashlib.sha256(text).hexdigest()
+    assert agreed_digest(b"\1" * 32, ids) != agreed_digest(bytes(32), ids)
 
 
 def test_a_shuffler_waits_for_all_others(world):
@@ -373,6 +428,48 @@ def test_a_store_that_is_there_is_opened_without_writing(world):
     again.close()
     assert "other" not in tables
     assert path.read_bytes() == before
+
+
+def test_a_store_is_durable_and_leaves_no_traces(tmp_path, monkeypatch):
+    """Synced at each commit, zeros over what is deleted, sorted in memory, its owner's alone."""
+    connect = store.sqlite3.connect
+
+    def by_default(*arguments, **options):  # as SQLite is built elsewhere
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA secure_delete=OFF")
+        return connection
+
+    monkeypatch.setattr(store.sqlite3, "connect", by_default)
+    made = store.Store(tmp_path / "store", "CREATE TABLE one (id);")
+
+    def kept(connection):
+        names = ("journal_mode", "synchronous", "secure_delete", "temp_store")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    assert made.write(kept).result() == ["wal", 2, 1, 2]
+    with made.read() as connection:
+        assert kept(connection) == ["wal", 2, 1, 2]
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    made.close()
+
+
+def test_a_folder_with_a_part_of_another_task_is_no_seat(world):
+    """With another key no envelope would open, and all shares be deleted for good."""
+    analyzer, shuffler = world.folder / "analyzer", world.folder / "shuffler-1"
+    key, seat = analyzer / "private-key", shuffler / "seat.json"
+    right = key.read_bytes()
+    key.write_text(tokens.to_text(PrivateKey.generate().raw))
+    with pytest.raises(ValueError, match="must be that of the task"):
+        AnalyzerSeat.read(analyzer)
+    key.write_bytes(right)
+    assert AnalyzerSeat.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
+    values = json.loads(seat.read_text())
+    seat.write_text(json.dumps({**values, "task": small_task(users=7).name}))
+    with pytest.raises(ValueError, match="must be a party's folder for its task"):
+        Seat.read(shuffler)
+    seat.write_text(json.dumps(values))
+    assert Seat.read(shuffler).party == 1
 
 
 # Whatever breaks, the sum is exact
