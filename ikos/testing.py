@@ -16,7 +16,7 @@ class DeterministicRandom(Expanded):
     Whoever knows or guesses the seed recovers every share and every noise value drawn from it.
     Use it to reproduce a run, never to protect data. The same seed and the same calls in the same
     order give the same draws; threads that share one source take from one stream in the order in
-    which they happen to ask. It can be neither copied nor pickled: hand on a seed, or `streams`.
+    which they happen to ask. It can be neither copied nor pickled: hand on a seed, or ``streams``.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def save(figure: Figure, path: Path) -> None:
     figure : Figure
         What to write.
     path : Path
-        A name that ends in one of `SUFFIXES`, in capitals or not.
+        A name that ends in one of ``SUFFIXES``, in capitals or not.
 
     Raises
     ------
