@@ -154,7 +154,7 @@ def array(name: str, x: object) -> NDArray[Any]:
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
-    """Return ``x`` as an array of real numbers; TypeError names the first that is none.
+    """Return ``x`` as an array of real numbers; an error names the first that is none.
 
     ``first`` is the index of the first of them, for error messages.
     """
@@ -169,8 +169,12 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     for index, value in np.ndenumerate(entries):
         if not _is_real(value):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
+            which = f"{name}{place and f'[{place}]'}"
+            if isinstance(value, int) and not isinstance(value, bool):
+                said = "is out of bounds: an integer beyond 64 bits"
+                raise ValueError(f"{which} {said}, got {quote(value)}")
             kind = "" if value is None else f"the {type(value).__name__} "
-            raise TypeError(f"{got}: {name}{place and f'[{place}]'} is {kind}{quote(value)}")
+            raise TypeError(f"{got}: {which} is {kind}{quote(value)}")
     raise TypeError(f"{got}; use {name}.astype(float)")
 
 

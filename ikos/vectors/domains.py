@@ -169,7 +169,7 @@ class Ball(Domain):
     >>> Ball(2).vectors([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have a norm of at most 1, got 1.41421356237; clip it
+    ValueError: x[0] must have a norm of at most 1, got 1.41421356237; clip it in double precision
     """
 
     dimension: int
@@ -205,7 +205,8 @@ class Ball(Domain):
             worst = int(np.argmax(outside))
             raise ValueError(
                 f"x[{first + worst}] must have a norm of at most {self.radius:g}, got "
-                f"{float(norms[worst]) * self.radius:.12g}; clip it"
+                f"{float(norms[worst]) * self.radius:.12g}; clip it in double "
+                "precision"
             )
 
 

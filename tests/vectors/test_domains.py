@@ -127,6 +127,13 @@ def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(
         ball.vectors(unit * radius * (1 + 3 * TOLERANCE))
 
 
+def test_vectors_that_were_clipped_in_single_precision_are_told_so() -> None:
+    x = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+    clipped = x / np.maximum(np.float32(1), np.linalg.norm(x, axis=1, keepdims=True))
+    with pytest.raises(ValueError, match=r"got 1\.0000000.*; clip it in double precision$"):
+        Ball(8).vectors(clipped)
+
+
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
 def test_what_a_ball_takes_is_within_its_reach(x: list[float]) -> None:
     """In exact arithmetic, whatever floating point made of the norm."""
