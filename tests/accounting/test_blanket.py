@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ikos.accounting import blanket as blanket_module
 from ikos.accounting import response_delta, response_epsilon, response_gamma
-from ikos.accounting.bbgn19 import closed_form_gamma
+from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, closed_form_gamma
 from ikos.accounting.blanket import SLACK, ResponseBlanket, blanket_divergence
 from ikos.accounting.shuffled_response import ACCOUNTANTS
 from ikos.randomized_response import GRID
@@ -260,6 +260,12 @@ def test_beyond_the_local_guarantee_nothing_is_left():
     assert ResponseBlanket(10, 3, Fraction(1)).divergence(0.0) == 0.0
 
 
+def test_a_negligible_delta_is_not_none():
+    """Below 1e-100 it is Bennett's, and only where nothing is learned is it 0."""
+    for n, gamma in ((10**6, Fraction(1, 2)), (10**9, Fraction(1, 100))):
+        assert 0 < response_delta(1, n, 7, gamma) == bennett_bound(1, n, 7, gamma) < 1e-100
+
+
 def test_the_closed_form_of_the_paper():
     # 14 k ln(2/delta) / ((n-1) eps^2) with the k = p + 1 values of {0..p}
     value = 14 * 7 * math.log(2e8) / 9999
@@ -267,6 +273,15 @@ def test_the_closed_form_of_the_paper():
     assert closed_form_gamma(1, 0.9, 1000, 2) == pytest.approx(27 * 2 / 999)
     with pytest.raises(ValueError, match="epsilon must be at most 1"):
         closed_form_gamma(1.01, 1e-8, 10**4, 7)
+
+
+def test_the_published_bound_is_for_no_less_than_it_asks_for():
+    """The second of its two conditions: 27 k / ((n - 1) eps)."""
+    n, k, eps = 1001, 4, Fraction(1)
+    least = Fraction(27 * k, 1000)
+    assert closed_form_bound(eps, n, k, least) < 1
+    assert closed_form_bound(eps, n, k, least * Fraction(999, 1000)) == 1
+    assert closed_form_gamma(eps, 0.9, n, k) == pytest.approx(float(least))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import mpmath
 import pytest
 
 from ikos.accounting import binary_response_delta
@@ -38,6 +39,22 @@ def test_it_is_the_divergence_of_the_reduction(n, local, epsilon):
         assert exact < 1e-12
     else:
         assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-6)
+
+
+def test_it_is_rounded_up():
+    """By the definition in 60 digits: E[(gain A - loss B)_+] over A, B given C."""
+    with mpmath.workdps(60):
+        for n, local, eps in itertools.product((2, 3, 7, 20), (0.5, 2.0, 3.7), (0.0, 0.4)):
+            odds, p = mpmath.exp(eps), 1 / (1 + mpmath.exp(-local))
+            gain, loss, chance = p - odds * (1 - p), odds * p - (1 - p), mpmath.exp(-local)
+            true = mpmath.mpf(0)
+            for c in range(n):
+                given = mpmath.binomial(n - 1, c) * chance**c * (1 - chance) ** (n - 1 - c)
+                for a in range(c + 2):
+                    likely = mpmath.binomial(c + 1, a) * mpmath.mpf(2) ** -c / (c + 1)
+                    true += given * likely * max(0, gain * a - loss * (c + 1 - a))
+            found = clones_delta(eps, n, local)
+            assert true <= found <= true * (1 + 1e-6) + 1e-20
 
 
 # Laws of messages for the values 0, 1, 2 on three outputs, far from randomized response

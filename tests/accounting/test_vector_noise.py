@@ -23,6 +23,7 @@ from ikos.accounting.vector_noise import (
     laplace_delta,
     laplace_rate,
 )
+from ikos.accounting.vector_noise.gaussian import _gaussian_delta
 from ikos.accounting.vector_noise.responses import composition_delta
 
 ONES = Sensitivity(linf=1)
@@ -132,6 +133,14 @@ def test_gaussian_delta_covers_the_exact_one(
     true = exact_delta(gaussian_law(variance, 80), k, epsilon)
     assert true <= gaussian_delta(epsilon, variance, math.hypot(*k)) + 1e-12
     assert true > gaussian_delta(epsilon, 4 * variance, math.hypot(*k)) or true < 1e-6
+
+
+def test_doubles_that_stand_for_roots_are_not_below_them() -> None:
+    """A norm that is an irrational root is given as a double, which may be the one below."""
+    for square in (3, 5, 6, 7, 11, 15):
+        for variance in (20, 300):
+            exact = _gaussian_delta(Fraction(1), Fraction(variance), Fraction(square))
+            assert gaussian_delta(1, variance, math.sqrt(square)) >= exact
 
 
 # The lemma behind "renyi"

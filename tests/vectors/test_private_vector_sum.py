@@ -29,6 +29,7 @@ from ikos.vectors import (
     Ball,
     Box,
     Categories,
+    CentralGaussian,
     Domain,
     PrivateVectorSum,
     SparseTernary,
@@ -620,6 +621,18 @@ def test_the_shift_counts_with_the_rounding_of_doubles() -> None:
     encoding = Encoding(Bounds(0, 1), 1 << 45, False, Sensitivity(l1=Fraction(1, 2)), True)
     shift = encoding.shift(1000)
     assert shift.l1 == (1 << 44) + 1000 * 2 + math.floor(1000 * Fraction(1, 1 << 5))
+
+
+def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> None:
+    """Those that are taken for rounding are in it: two opposite ones are 2 + 2e-9 apart."""
+    domain = Ball(1, 3.0)
+    ends = np.array([[3.0], [-3.0]]) * (1 + 0.999e-9)
+    assert (domain.vectors(ends) == ends).all()
+    promise = PrivateVectorSum(1000, domain, 1, 1e-6, precision=2**40).encoding.promise
+    assert promise is not None
+    assert promise.l2 is not None
+    assert promise.l2 >= Fraction(float(ends[0, 0])) - Fraction(float(ends[1, 0]))
+    assert CentralGaussian(1000, domain, 1, 1e-6, precision=2**40).encoding.promise == promise
 
 
 # What is refused
