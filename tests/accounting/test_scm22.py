@@ -13,11 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ikos.accounting import composed_divergence, response_delta, response_gamma, scm22
+from ikos.accounting import (
+    advanced_composition,
+    composed_divergence,
+    response_delta,
+    response_gamma,
+    scm22,
+)
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice
 from ikos.accounting.scm22 import (
     SampledAnswers,
+    answers,
     coordinate_error,
     dimension_free_gamma,
     optimized_answers,
@@ -143,6 +150,52 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
     for t in (2, 400):  # what they ask for is enough for the exact one
         found = SampledAnswers(t, 1, exact[t].gamma * 2, "stratified", "advanced")
         assert sampled_delta(found, 1, 10**5, 600, 1e-6)[0] < 1e-6
+
+
+def too_many(*_arguments, **_options):
+    raise TooManyTermsError("too many terms")
+
+
+@pytest.mark.parametrize("times", [4, 100, 1000])
+def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
+    """By basic composition, or by advanced, of which half of delta is the slack."""
+    monkeypatch.setattr(repeated, "numerical_delta", too_many)
+    expected, gamma = 1e-6, Fraction(1, 4)
+    found, method = repeated.proved_repeated(1.0, 10**7, 4, gamma, times, expected)
+    if method == "basic":
+        assert found >= times * response_delta(1.0 / times, 10**7, 4, gamma)
+        return
+    single = repeated.advanced_epsilon(1.0, expected / 2, times)
+    parts = [(single, response_delta(single, 10**7, 4, gamma))] * times
+    epsilon, delta = advanced_composition(parts, expected / 2)
+    assert epsilon <= 1
+    assert delta <= found * (1 + 1e-11)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [4, pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.slow)],
+)
+def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, messages):
+    monkeypatch.setattr(answers, "numerical_delta", too_many)
+    n, k, delta = 10**7, 4, 1e-6
+    gamma, method = _sampled.__wrapped__(1.0, delta, n, 5000, k, messages, "stratified")
+    assert gamma < 1
+    if method == "basic":
+        assert messages * response_delta(1.0 / messages, n, k, gamma) <= delta
+        return
+    single = answers.advanced_epsilon(1.0, delta / 2, messages) * (1 - 1e-9)
+    parts = [(single, response_delta(single, n, k, gamma))] * messages
+    assert advanced_composition(parts, delta / 2)[1] <= delta * (1 + 1e-4)
+
+
+def test_both_compositions_are_used(monkeypatch):
+    monkeypatch.setattr(repeated, "numerical_delta", too_many)
+    methods = {
+        repeated.proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1]
+        for times in (4, 1000)
+    }
+    assert methods == {"basic", "advanced"}
 
 
 def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
