@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import ikos
+from ikos import cli
 from ikos.results import at_least
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,7 +119,6 @@ def test_a_broken_block_is_found() -> None:
 
 
 def test_the_help_of_every_command_is_printed() -> None:
-    cli = pytest.importorskip("ikos.cli")
     pytest.importorskip("latex2mathml")
     conf = runpy.run_path(str(ROOT / "docs" / "conf.py"))
     page = [""]
@@ -180,7 +180,6 @@ def test_pages_have_blocks() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=label)
 def test_console_blocks_name_commands_and_options_that_exist(page: Path) -> None:
-    cli = pytest.importorskip("ikos.cli")
     for language, source, _ in blocks(page.read_text(encoding="utf-8")):
         lines = source.replace("\\\n", " ").splitlines() if language == "console" else []
         for line in lines:

@@ -14,7 +14,7 @@ from statistical import FALSE_ALARM
 from ikos.accounting.bounds_afnntz24 import coefficient_influence, group_sizes
 from ikos.attacks.poisoning_afnntz24 import CoefficientSum, flooded, poison
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, SingleMessageGrid
+from ikos.vectors import Ball, Box, KashinCorrelatedNoise, SingleMessageGrid
 
 
 def test_sums_are_unbiased_and_exact_on_the_grid():
@@ -166,8 +166,7 @@ def test_the_grid_of_one_message():
 
 def test_kashin_by_one_shuffler():
     """The protocol of many messages: all that a user may send, about one coefficient."""
-    vectors = pytest.importorskip("ikos.vectors")
-    protocol = vectors.KashinCorrelatedNoise(300, vectors.Ball(4), 4, 1e-2, flooding="certified")
+    protocol = KashinCorrelatedNoise(300, Ball(4), 4, 1e-2, flooding="certified")
     x = np.zeros((300, 4))
     messages = protocol.randomize(x, DeterministicRandom(6))
     label = 2 * protocol.precision  # the largest value of the first coefficient
