@@ -24,7 +24,7 @@ class Reports(ABC):
     """Messages of n users, at least ``min_honest`` of them, that shufflers pass on.
 
     A protocol is a frozen dataclass whose fields are its public parameters. Its ``__init__`` checks
-    them and sets them with `_hold`.
+    them and sets them with ``_hold``.
     """
 
     n: int
