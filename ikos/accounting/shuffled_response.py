@@ -170,14 +170,14 @@ def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: s
     if small <= 0:
         raise ValueError(f"delta must be a positive double, got {small!r}")
     bound, target = _BOUNDS[name], math.log(small)
-    least = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
+    nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
         """Return ln(delta / target), below 0 where so many steps of the grid are enough."""
         if steps == GRID:  # all answers are uniform, and nothing is learned
             return -math.inf
         delta = bound(eps, users, values, Fraction(steps, GRID))
-        ratio = max(math.log(delta) if delta else -math.inf, least) - target
+        ratio = max(math.log(delta) if delta else -math.inf, nothing) - target
         if delta > small:
             return max(ratio, 1e-300)
         # -1 where they are equal, as denormal numbers often are: chords must not end there
