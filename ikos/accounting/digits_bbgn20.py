@@ -341,8 +341,8 @@ def optimized_digits(
 
     Examples
     --------
-    >>> found = optimized_digits(10**4, 1, 1e-8, 2)
-    >>> found.domains, found.mse(10**4) < 100
+    >>> found = optimized_digits(1000, 2, 1e-3, 2)
+    >>> found.domains, found.mse(1000) < 10
     ((3, 5), True)
     """
     users = integer("n", n, low=1, high=MAX_USERS)

@@ -183,6 +183,7 @@ def test_what_is_given_away_bounds_every_t(
 
 
 @given(st.integers(1, 3000), st.integers(1, 4), st.floats(0.01, 4), st.floats(1e-12, 0.5))
+@pytest.mark.slow
 def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
     n: int, bits: int, epsilon: float, delta: float
 ) -> None:
@@ -196,6 +197,7 @@ def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
 
 
 @given(st.integers(1, 1000), st.integers(1, 3), st.integers(1, 63), st.floats(1e-12, 0.5))
+@pytest.mark.slow
 def test_epsilon_inverts_delta(n: int, bits: int, part: int, delta: float) -> None:
     gamma = Fraction(part, 64)
     epsilon = binary_response_epsilon(delta, n, gamma, bits=bits)

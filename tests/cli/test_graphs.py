@@ -288,6 +288,7 @@ def test_the_choices_are_the_librarys():
     assert program.MOST_TRIALS == graphs.sampling.MAX_TRIALS
 
 
+@pytest.mark.slow
 def test_examples_run(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = run("graphs", "--help").out.partition("Examples\n")[2].partition("Exit status")[0]
@@ -491,6 +492,7 @@ def test_workers_end_with_a_program_that_is_killed(number):
 # Processes
 
 
+@pytest.mark.slow
 def test_the_results_do_not_depend_on_the_workers(run):
     options = ("--users", "200", "--messages", "2", "--trials", "8000", "--seed", "7", "--json")
     alone, shared = (run("graphs", *options, "--workers", w).out for w in (1, 2))

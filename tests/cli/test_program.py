@@ -138,12 +138,13 @@ RUN = (
     "help",
 )
 """The commands of which examples run; those of parties need parties."""
+SLOW = ("messages-vectors", "compare", "compare-vectors", "graphs")
 EXAMPLES = [
     pytest.param(
         line,
         words[0] in RUN or "--dry-run" in line,
         id=f"{' '.join(words)}-{i}",
-        marks=[pytest.mark.slow] * (words[0] in ("compare", "compare-vectors", "graphs")),
+        marks=[pytest.mark.slow] * (words[0] in SLOW),
     )
     for _, words, command in PATHS
     if words

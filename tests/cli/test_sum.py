@@ -225,6 +225,7 @@ class TestUnproved:
             run("sum", people, *options, "--messages", total)
 
 
+@pytest.mark.slow
 def test_settings(run, people):
     single = ("--shuffler", "single", "--no-clear-share")
     result = run("sum", people, *AGE, *single, "--analysis", "ishai2006", "--json").json

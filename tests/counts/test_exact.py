@@ -126,6 +126,7 @@ def test_levels_of_two_hundred_users(shuffler: str, clear: bool) -> None:
     setting=st.sampled_from(SETTINGS),
 )
 @settings(max_examples=300)
+@pytest.mark.slow
 def test_any_level_is_below_the_truth_and_next_to_it(
     n: int, q: int, sigma: float, fewer: int, setting: tuple[str, bool]
 ) -> None:
@@ -138,7 +139,7 @@ def test_any_level_is_below_the_truth_and_next_to_it(
     ("shuffler", "clear"),
     [
         ("parallel", True),
-        ("single", False),
+        pytest.param("single", False, marks=pytest.mark.slow),
         pytest.param("parallel", False, marks=pytest.mark.slow),
         pytest.param("single", True, marks=pytest.mark.slow),
     ],

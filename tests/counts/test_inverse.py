@@ -351,6 +351,7 @@ def test_short_noise_is_the_hypergeometric_function_rounded_up() -> None:
     check_short_noise(short_noise_epsilon)
 
 
+@pytest.mark.slow
 def test_sums_of_short_noise_are_bounds() -> None:
     check_series(_series)
 

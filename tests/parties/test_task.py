@@ -289,6 +289,7 @@ def test_explanation_names_what_was_chosen():
         assert part in said
 
 
+@pytest.mark.slow
 def test_explanation_says_to_what_values_are_rounded():
     assert "values      numbers from 0 to 1, rounded to 250 steps\n" in new(precision=250).explain()
     assert "values      numbers from 0 to 1, rounded to 1 step\n" in new(precision=1).explain()
