@@ -171,7 +171,7 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
             which = f"{name}{place and f'[{place}]'}"
             if isinstance(value, int) and not isinstance(value, bool):
-                said = "is out of bounds: an integer beyond 64 bits"
+                said = "must be an integer of 64 bits at most, or a float"
                 raise ValueError(f"{which} {said}, got {quote(value)}")
             kind = "" if value is None else f"the {type(value).__name__} "
             raise TypeError(f"{got}: {which} is {kind}{quote(value)}")
