@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, TypeVar
@@ -138,13 +138,18 @@ def flag(name: str, value: object) -> bool:
 def unmasked(name: str, x: _T) -> _T:
     """Return ``x``, refusing a masked array with masked values: they would be used as they are."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        hint = f"use {name}.compressed()" if x.ndim < 2 else "leave out the rows that hold them"
-        raise ValueError(f"{name} must not hold masked values; {hint}")
+        hint = "; give these users a public value, as in x.filled(0): they count" * (name == "x")
+        raise ValueError(f"{name} must not hold masked values{hint}")
     return x
 
 
 def array(name: str, x: object) -> NDArray[Any]:
     """Return ``x`` as an array, refusing masked values and rows of different lengths."""
+    if isinstance(x, Iterator):
+        raise TypeError(
+            f"{name} must be an array, got {type(x).__name__}: blocks of values are for run of "
+            "PrivateSum and SecureSum"
+        )
     try:
         return np.asarray(unmasked(name, x))
     except ValueError as error:
