@@ -60,9 +60,7 @@ def test_vectors_come_back_as_they_were(domain: Domain) -> None:
 def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
     with pytest.raises(ValueError, match=r"^x must be an array, got rows of different lengths$"):
         domain.vectors([[0, 0, 0], [0, 0]])
-    with pytest.raises(
-        ValueError, match=r"masked values; give .* x\.filled\(0\)"
-    ):
+    with pytest.raises(ValueError, match=r"masked values; give .* x\.filled\(0\)"):
         domain.vectors(np.ma.masked_array(np.zeros((2, 3)), np.eye(2, 3)))
 
 
