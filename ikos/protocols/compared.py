@@ -105,6 +105,22 @@ class Compared(Printed, Generic[C, P]):
         """Greatest difference that one user's messages can make to the sum, in the data's units."""
         return None if self.protocol is None else self.protocol.influence
 
+    def as_dict(self) -> dict[str, str | int | float | None]:
+        """Return numbers and words by name, as a row of a data frame: None where there is none."""
+        found = self.guarantee
+        return {
+            "key": self.key,
+            "model": self.contender.model,
+            "messages": self.messages,
+            "bits": self.bits,
+            "mse": self.mse,
+            "rmse": self.rmse,
+            "influence": self.influence,
+            "epsilon": None if found is None else found.epsilon,
+            "delta": None if found is None else found.delta,
+            "reason": self.reason,
+        }
+
 
 R = TypeVar("R", bound=Compared[Any, Any])
 

@@ -141,6 +141,21 @@ def test_what_is_not_possible_says_why_and_stands_last() -> None:
     assert "needs n >= 19" in (rows[1].reason or "")
 
 
+def test_rows_are_rows_of_a_table() -> None:
+    made, not_made = ikos.protocols.comparison(
+        5, 1, 0.01, protocols=["central-discrete", "private-sum-bbgn20"]
+    )
+    told = made.as_dict()
+    numbers = ("messages", "bits", "mse", "rmse", "influence")
+    assert {name: told[name] for name in numbers} == {name: getattr(made, name) for name in numbers}
+    assert (told["key"], told["model"], told["reason"]) == ("central-discrete", "central", None)
+    assert (told["epsilon"], told["delta"]) == (1, made.guarantee.delta)
+    none = not_made.as_dict()
+    assert list(none) == list(told)
+    assert none["reason"] == not_made.reason is not None
+    assert all(none[name] is None for name in (*numbers, "epsilon", "delta"))
+
+
 def test_progress() -> None:
     calls: list[tuple[int, int]] = []
     comparison(
