@@ -5,9 +5,10 @@ The JSON object that ``--json`` prints is described in `ikos.cli.messages_vector
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +28,9 @@ from ikos.cli.options import option
 from ikos.cli.output import print_json, print_text, progress, warn
 from ikos.cli.types import SIGMA, Honest, Whole
 from ikos.cli.vector_domains import described, domain_of, domain_options
+
+if TYPE_CHECKING:
+    from ikos.counts import Layout
 
 __all__ = ["command"]
 
@@ -220,35 +224,15 @@ def _rows(asked: Asked, analyses: list[str], ways: list[tuple[str, bool]]) -> li
         for i, analysis in enumerate(analyses):
             of_one: list[Row] = []
             for j, (shuffler, clear) in enumerate(ways, 1):
-                of_one += [_row(asked, analysis, shuffler, clear, name) for name in asked.layouts]
+                of_one += _setting_rows(asked, analysis, shuffler, clear)
                 if shown is not None:
                     shown(i * len(ways) + j, len(analyses) * len(ways))
             rows += sorted(of_one, key=lambda row: row.cost)
     return rows
 
 
-def _row(asked: Asked, analysis: str, shuffler: str, clear: bool, name: str) -> Row:
-    from ikos.counts.ghazi2020 import unproved
-
-    try:
-        if asked.corrupt_shufflers and shuffler == "single":
-            raise ValueError(SEES_ALL)
-        layout, error = _ask(asked, analysis, shuffler, clear, name)
-    except ValueError as problem:
-        why = reason(str(problem), analysis)
-        return Row(analysis, shuffler, clear, None, None, why, name=name)
-    missing = unproved(analysis, asked.q, asked.dimension // layout.sums)
-    return Row(
-        analysis, shuffler, clear, layout.count, error, None, missing, name=name, layout=layout
-    )
-
-
-def _ask(asked: Asked, analysis: str, shuffler: str, clear: bool, name: str) -> Any:
-    """Return the layout, and for a private sum a bound on its error."""
-    from ikos.counts import vector_layouts
-    from ikos.counts.vectors import ONE_GROUP, checked_dimension
-    from ikos.vectors import PrivateVectorSum
-
+def _setting_rows(asked: Asked, analysis: str, shuffler: str, clear: bool) -> list[Row]:
+    """Return a row of each layout."""
     how: dict[str, Any] = {
         "analysis": analysis,
         "shuffler": shuffler,
@@ -256,17 +240,57 @@ def _ask(asked: Asked, analysis: str, shuffler: str, clear: bool, name: str) -> 
         "min_honest": asked.min_honest,
         "corrupt_shufflers": asked.corrupt_shufflers,
     }
+
+    def refused(problem: ValueError | str, names: tuple[str, ...]) -> list[Row]:
+        why = reason(str(problem), analysis)
+        return [Row(analysis, shuffler, clear, None, None, why, name=name) for name in names]
+
+    if asked.corrupt_shufflers and shuffler == "single":
+        return refused(SEES_ALL, asked.layouts)
     if asked.noise is None:
-        assert asked.sigma is not None
-        found = vector_layouts(asked.users, asked.q, asked.sigma, asked.dimension, **how)
-        return next(layout for layout in found if layout.name == name), None
+        try:
+            return [_row(asked, how, layout, None) for layout in _secure(asked, how)]
+        except ValueError as problem:
+            return refused(problem, asked.layouts)
+    rows: list[Row] = []
+    for name in asked.layouts:
+        try:
+            rows.append(_row(asked, how, *_noisy(asked, asked.noise, how, name)))
+        except ValueError as problem:
+            rows += refused(problem, (name,))
+    return rows
+
+
+def _row(asked: Asked, how: Mapping[str, Any], layout: Layout, error: float | None) -> Row:
+    from ikos.counts.ghazi2020 import unproved
+
+    analysis, shuffler, clear = how["analysis"], how["shuffler"], how["clear_share"]
+    missing = unproved(analysis, asked.q, asked.dimension // layout.sums)
+    name = layout.name if asked.dimension > 1 else asked.layouts[0]
+    return Row(
+        analysis, shuffler, clear, layout.count, error, None, missing, name=name, layout=layout
+    )
+
+
+def _secure(asked: Asked, how: Mapping[str, Any]) -> tuple[Layout, ...]:
+    from ikos.counts import vector_layouts
+
+    assert asked.sigma is not None
+    return vector_layouts(asked.users, asked.q, asked.sigma, asked.dimension, **how)
+
+
+def _noisy(asked: Asked, noise: Noise, how: Mapping[str, Any], name: str) -> tuple[Layout, float]:
+    """Return a layout of a private sum, and a bound on the root of its mean squared error."""
+    from ikos.counts.vectors import ONE_GROUP, checked_dimension
+    from ikos.vectors import PrivateVectorSum
+
     if name == ONE_GROUP:
         checked_dimension(asked.dimension, asked.q)
     protocol = PrivateVectorSum(
-        asked.users, asked.noise.domain, asked.noise.epsilon, asked.noise.delta,
-        modulus=asked.q, layout=name, **how, **asked.noise.options,
+        asked.users, noise.domain, noise.epsilon, noise.delta,
+        modulus=asked.q, layout=name, **how, **noise.options,
     )  # fmt: skip
-    return protocol.layout, protocol.error(asked.users).mean_square ** 0.5
+    return protocol.layout, math.sqrt(protocol.mse)
 
 
 def _floor(asked: Asked, ways: list[tuple[str, bool]]) -> list[Floor] | None:
