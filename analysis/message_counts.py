@@ -7,7 +7,7 @@ writes into DIR, each file whole or not at all:
 - ``message-counts.md``, ``.csv``: the secure sum, every analysis in every setting it covers, beside
   the counting floor;
 - ``private-message-counts.md``, ``.csv``: the private sum, through Lemma 5.2 and Equation 4 of
-  BBGN20 and by the exact analysis;
+  BBGN20 and by the second moment;
 - ``message-counts.svg``, ``.png``: the secure sum against the number of users;
 - ``attack-advantage.svg``, ``.png``, ``.csv``: what the tuple-counting attack gains in experiments,
   between its confidence interval and the proved bound.
@@ -153,7 +153,7 @@ def secure_rows(n: int, q: int, sigma: float) -> list[Row]:
     for shuffler, clear in SETTINGS:
         shuffled = counting_floor(n, q, sigma, shuffler=shuffler, clear_share=clear)
         rows.append(Row(n, q, "floor", shuffler, int(clear), shuffled, None))
-    for analysis in ("exact", "balle2020", "ghazi2020", "ishai2006"):
+    for analysis in ("second_moment", "balle2020", "ghazi2020", "ishai2006"):
         for shuffler, clear in SETTINGS:
             try:
                 count = message_count(
@@ -166,13 +166,13 @@ def secure_rows(n: int, q: int, sigma: float) -> list[Row]:
 
 
 def private_rows(n: int, epsilon: float, delta: float) -> list[Row]:
-    """Return BBGN20's way and the exact analysis, at a precision of about the square root of n.
+    """Return BBGN20's way and the second moment, at a precision of about the square root of n.
 
     The modulus is the smallest power of two that is at least twice the largest sum.
     """
     precision = math.isqrt(n - 1) + 1
     q = 1 << (2 * n * precision - 1).bit_length()
-    ways = [("balle2020", "parallel", True), *(("exact", *setting) for setting in SETTINGS)]
+    ways = [("balle2020", "parallel", True), *(("second_moment", *setting) for setting in SETTINGS)]
     return [
         _row(
             n,
@@ -204,17 +204,18 @@ def _total(rows: Iterable[Row], analysis: str, shuffler: str, clear: bool) -> st
 _SECURE_NOTE = """\
 Messages of each user for a secure sum, the clear share included. *floor*: no analysis of any
 setting can get below, by counting (for a single shuffler and no clear share, where it is lowest).
-*exact*: p parallel shufflers, s a single one, + with a clear share. *balle2020* is for p+, and
-asks for the same total in the three other settings; *ghazi2020* and *ishai2006* are for s. The
-constants of *ghazi2020* are as BBGN20 states them; the proof is for a prime q. A dash: not covered.
+By the second moment: *p* parallel shufflers, *s* a single one, *+* with a clear share. *balle2020*
+is for p+, and asks for the same total in the three other settings; *ghazi2020* and *ishai2006* are
+for s. The constants of *ghazi2020* are as BBGN20 states them; the proof is for a prime q. A dash:
+not covered.
 """
 
 _PRIVATE_NOTE = """\
 Messages of each user for an (ε, δ)-differentially private sum with ε = 1, the clear share
-included; precision p = ⌈√n⌉, q the smallest power of two that is at least 2np. *exact*: p parallel
-shufflers, s a single one, + with a clear share, with at most 1 % of ε spent on hiding; *noise ε* is
-what p+ leaves for the noise (rounded down), *δ* what it proves (rounded up). Through σ there is no
-loss of ε.
+included; precision p = ⌈√n⌉, q the smallest power of two that is at least 2np. By the second
+moment: *p* parallel shufflers, *s* a single one, *+* with a clear share, with at most 1 % of ε
+spent on hiding; *noise ε* is what p+ leaves for the noise (rounded down), *δ* what it proves
+(rounded up). Through σ there is no loss of ε.
 """
 
 
@@ -226,13 +227,13 @@ def _tables() -> Iterator[tuple[str, str]]:
         for bits in MODULI_BITS
         for n in USERS
     ]
-    exact = [("exact", *setting) for setting in SETTINGS]
+    exact = [("second_moment", *setting) for setting in SETTINGS]
     others = [
         ("balle2020", "parallel", True),
         ("ghazi2020", "single", False),
         ("ishai2006", "single", False),
     ]
-    header = ["σ", "q", "n", "floor", "exact p+", "exact p", "exact s+", "exact s"]
+    header = ["σ", "q", "n", "floor", "p+", "p", "s+", "s"]
     table = markdown(
         [*header, *(name for name, *_ in others)],
         (
@@ -266,7 +267,7 @@ def _private_tables() -> Iterator[tuple[str, str]]:
     cells = [(n, digits, private_rows(n, 1.0, 10.0**-digits)) for n, digits in PRIVATE]
 
     def shown(n: int, digits: int, rows: list[Row]) -> list[str]:
-        count = next(row.count for row in rows if row.analysis == "exact")
+        count = next(row.count for row in rows if row.analysis == "second_moment")
         assert count is not None
         assert count.delta is not None
         assert count.noise_epsilon is not None
@@ -275,12 +276,12 @@ def _private_tables() -> Iterator[tuple[str, str]]:
             f"10^-{digits}",
             f"2^{rows[0].q.bit_length() - 1}",
             _total(rows, "balle2020", "parallel", True),
-            *(_total(rows, "exact", *setting) for setting in SETTINGS),
+            *(_total(rows, "second_moment", *setting) for setting in SETTINGS),
             f"{math.floor(1e4 * count.noise_epsilon) / 1e4:.4f}",
             at_least(count.delta, 2),
         ]
 
-    header = ["n", "δ", "q", "Lemma 5.2, Eq. 4", "exact p+", "exact p", "exact s+", "exact s"]
+    header = ["n", "δ", "q", "Lemma 5.2, Eq. 4", "p+", "p", "s+", "s"]
     table = markdown([*header, "noise ε", "δ proved"], (shown(*cell) for cell in cells))
     yield "private-message-counts.md", f"{_PRIVATE_NOTE}\n{table}"
     columns = ["epsilon", "delta", "n", "log2_q", "analysis", "shuffler", "clear", "shuffled"]
@@ -492,7 +493,7 @@ def advantage_figure(results: Sequence[Measured]) -> Figure:
         axes.plot(
             m,
             [r.bound for r in group],
-            color=COLOURS["exact"],
+            color=COLOURS["second_moment"],
             marker="v",
             markersize=6,
             linewidth=1.6,

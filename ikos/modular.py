@@ -77,26 +77,32 @@ class Zq:
         """Whether machine arithmetic wraps at exactly q."""
         return self.dtype != object and self.q == 1 << (8 * self.dtype.itemsize)
 
-    def elements(self, x: ArrayLike, name: str = "x", first: int = 0) -> NDArray[Any]:
+    def elements(
+        self, x: ArrayLike, name: str = "x", first: int = 0, upper: int | None = None
+    ) -> NDArray[Any]:
         """Return integers as a new array of group elements.
 
         Parameters
         ----------
         x : array_like of int
-            Any integer dtype, or Python integers of any size; every value in ``[0, q)``.
+            Any integer dtype, or Python integers of any size; every value in ``[0, q)``, or in
+            ``{0..upper}``.
         name : str
             What error messages call ``x``.
         first : int
             What they call the index of its first value.
+        upper : int, optional
+            The largest value there may be, below q.
 
         Raises
         ------
         TypeError
             If a value is not an integer (floats and booleans are not).
         ValueError
-            If a value is outside ``[0, q)``. Nothing is reduced silently.
+            If a value is out of range. Nothing is reduced silently.
         """
         unmasked(name, x)
+        highest = self.q - 1 if upper is None else upper
         # A list goes through Python objects: numpy would turn [True, 2] or [2**64, 1] into
         # something else before anyone could look.
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
@@ -105,9 +111,9 @@ class Zq:
                 for value in x:
                     unmasked(name, value)
             flat = [integer(f"{name}[{i}]", value) for i, value in enumerate(given.flat, first)]
-            bad = next((i for i, value in enumerate(flat) if not 0 <= value < self.q), None)
+            bad = next((i for i, value in enumerate(flat) if not 0 <= value <= highest), None)
             if bad is not None:
-                raise ValueError(self._outside(name, first + bad, flat[bad]))
+                raise ValueError(self._outside(name, first + bad, flat[bad], upper))
             result = np.empty(len(flat), dtype=self.dtype)
             result[:] = flat
             return result.reshape(given.shape)
@@ -119,13 +125,16 @@ class Zq:
             )
         if given.size:
             low, high = int(given.min()), int(given.max())
-            if low < 0 or high >= self.q:
+            if low < 0 or high > highest:
                 bad = int(given.argmin() if low < 0 else given.argmax())
-                raise ValueError(self._outside(name, first + bad, int(given.flat[bad])))
+                raise ValueError(self._outside(name, first + bad, int(given.flat[bad]), upper))
         return given.astype(self.dtype, copy=True)
 
-    def _outside(self, name: str, index: int, value: int) -> str:
-        return f"{name}[{index}] must be in [0, q) for q = {quote(self.q)}, got {quote(value)}"
+    def _outside(self, name: str, index: int, value: int, upper: int | None) -> str:
+        bounds = f"[0, q) for q = {quote(self.q)}"
+        if upper is not None:
+            bounds = f"[0, upper] for upper = {quote(upper)}"
+        return f"{name}[{index}] must be in {bounds}, got {quote(value)}"
 
     def contains(self, a: NDArray[Any]) -> bool:
         """Whether ``a`` is an array of reduced elements in this group's dtype."""

@@ -32,6 +32,7 @@ __all__ = [
     "shown",
     "unmet",
     "weak",
+    "weak_trust",
 ]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
@@ -358,6 +359,16 @@ def weak(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list
     if epsilon > LARGE_EPSILON:
         said.append(f"epsilon = {float(epsilon):.6g} protects next to nobody; 1 is customary")
     return said
+
+
+def weak_trust(corrupt_shufflers: int, shuffled: int) -> list[str]:
+    """Return a warning where most of the shufflers may collude."""
+    if 2 * corrupt_shufflers <= shuffled:
+        return []
+    return [
+        f"corrupt_shufflers = {corrupt_shufflers:,}: that is most of the {shuffled:,} shufflers, "
+        "and each costs a message"
+    ]
 
 
 def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ def test_secure_curves_are_the_librarys_numbers():
     assert names(curves) == [
         ("floor", "single", False),
         ("attack", "parallel", True),
-        ("exact", "parallel", True),
-        ("exact", "single", False),
+        ("second_moment", "parallel", True),
+        ("second_moment", "single", False),
         ("balle2020", "parallel", True),
         ("ghazi2020", "single", False),
         ("ishai2006", "single", False),
@@ -57,14 +57,19 @@ def test_secure_curves_are_the_librarys_numbers():
                 assert total == count.total
     missing = {curve.name: set(USERS) - {n for n, _ in curve.points} for curve in curves}
     assert missing == {
-        "floor": set(), "attack": set(), "exact": set(), "ishai2006": set(),
+        "floor": set(), "attack": set(), "second_moment": set(), "ishai2006": set(),
         "ghazi2020": {2}, "balle2020": {2, 10},
     }  # fmt: skip
 
 
 def test_private_curves_are_what_the_private_sum_chooses():
     curves = private_curves((10, 300, 10**6), 1, 1e-8)
-    assert {curve.name for curve in curves} == {"exact", "balle2020", "ghazi2020", "ishai2006"}
+    assert {curve.name for curve in curves} == {
+        "second_moment",
+        "balle2020",
+        "ghazi2020",
+        "ishai2006",
+    }
     for curve in curves:
         for n, total in curve.points:
             protocol = PrivateSum(
@@ -79,7 +84,7 @@ def test_private_curves_are_what_the_private_sum_chooses():
 
 
 def test_private_curves_with_given_parameters():
-    given = {"precision": 100, "reserve": Fraction(1, 5), "analyses": ["exact"]}
+    given = {"precision": 100, "reserve": Fraction(1, 5), "analyses": ["second_moment"]}
     users = (50, 200, 400)
     first, *_ = private_curves(
         users, 1, 1e-8, modulus=30_000, honest=Fraction(1, 2), settings=BOTH_WAYS[:1], **given
@@ -96,7 +101,7 @@ def test_fewer_honest_users():
     (curve,) = (
         curve
         for curve in secure_curves([101], 2**32, 40, honest=Fraction(1, 10))
-        if (curve.name, curve.shuffler) == ("exact", "single")
+        if (curve.name, curve.shuffler) == ("second_moment", "single")
     )
     count = least((11, 101), 2**32, 40, shuffler="single", clear_share=False)
     assert curve.points == ((101, count.total),)
@@ -117,16 +122,16 @@ def test_colluding_shufflers():
 
 
 def test_settings_and_analyses_asked_for():
-    curves = secure_curves([100], 2**32, 40, analyses=["exact"], settings=SETTINGS)
+    curves = secure_curves([100], 2**32, 40, analyses=["second_moment"], settings=SETTINGS)
     assert names(curves) == [
         ("floor", "single", False),
         ("attack", "parallel", True),
-        *(("exact", *setting) for setting in SETTINGS),
+        *(("second_moment", *setting) for setting in SETTINGS),
     ]
     single = secure_curves([100], 2**32, 40, settings=[("single", True)])
     assert names(single) == [
         ("floor", "single", True),
-        ("exact", "single", True),
+        ("second_moment", "single", True),
         ("balle2020", "single", True),
     ]
 

@@ -19,6 +19,7 @@ from scipy import signal, stats
 
 from ikos import PrivateSum, SecureSum, private_message_count
 from ikos.accuracy import default_precision
+from ikos.counts import private_remaining
 from ikos.testing import DeterministicRandom
 
 ADULT = Path(__file__).parents[2] / "shared" / "data" / "adult.data"
@@ -276,7 +277,7 @@ def test_given_messages_state_what_is_proved() -> None:
     fewer = PrivateSum(1000, 1, 1e-6, messages=chosen.messages.total - 1)
     assert fewer.guarantee.delta > 1e-6
     assert fewer.messages.total == chosen.messages.total - 1
-    for analysis in ("exact", "balle2020"):
+    for analysis in ("second_moment", "balle2020"):
         nothing = PrivateSum(1000, 1, 1e-6, messages=2, analysis=analysis)
         assert nothing.guarantee.delta == 1.0
         assert nothing.messages.noise_epsilon == 1.0
@@ -368,7 +369,7 @@ def test_what_is_spent_on_hiding_is_missing_from_the_noise(reserve: float) -> No
     assert protocol.parameters["noise_rate"] == str(protocol.rate)
 
 
-@pytest.mark.parametrize("analysis", ["balle2020", "exact"])
+@pytest.mark.parametrize("analysis", ["balle2020", "second_moment"])
 def test_mse_is_the_papers_bound(analysis: str) -> None:
     n, p, q, epsilon = 100, 10, 1500, 0.7
     protocol = PrivateSum(n, epsilon, 1e-3, precision=p, modulus=q, analysis=analysis)
@@ -474,7 +475,7 @@ def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> No
         ({"messages": 0}, ValueError, "messages must be at least 1"),
         ({"shuffler": "none"}, ValueError, "shuffler must be one of"),
         ({"n": 10, "analysis": "balle2020"}, ValueError, "n >= 19"),
-        ({"analysis": "ghazi2020"}, ValueError, "analysis='exact' covers this setting"),
+        ({"analysis": "ghazi2020"}, ValueError, "analysis='best' covers this setting"),
         ({"analysis": "published"}, ValueError, "analysis must be one of .*got 'published'"),
         ({"reserve": -0.01}, ValueError, r"reserve must be at least 0, got -0\.01"),
         ({"reserve": 0.6}, ValueError, r"reserve must be at most 0\.5, got 0\.6"),
@@ -555,3 +556,17 @@ def test_by_default_the_group_is_one_that_the_theorem_covers() -> None:
     assert found.modulus == gmpy2.next_prime(usual)
     assert found.guarantee.conditions == PrivateSum(50, 1, 1e-4, **ways).guarantee.conditions
     assert found.run(np.ones(50)).wrap_probability <= 2.0**-40
+
+
+def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
+    protocol = PrivateSum(2000, 1, 1e-6, min_honest=1800, corrupt_shufflers=1)
+    assert protocol.remaining(delta=1e-6).epsilon == pytest.approx(1, rel=1e-4)
+    count = protocol.messages
+    given = (2000, protocol.modulus, count.total, count.noise_epsilon, 1e-3, protocol.precision)
+    for honest, corrupt in ((1000, 1), (1900, 0), (1800, 2)):
+        left = protocol.remaining(honest=honest, corrupt_shufflers=corrupt, delta=1e-3)
+        assert left == private_remaining(
+            *given, honest=honest, noise_users=1800, corrupt_shufflers=corrupt
+        )
+    with pytest.raises(ValueError, match=r"^(delta|total) "):
+        protocol.remaining(corrupt_shufflers=3)

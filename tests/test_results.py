@@ -116,9 +116,9 @@ def test_every_kind_says_guarantee_conditions_and_cost() -> None:
 @given(st.floats(1e-3, 1e4), st.floats(1e-300, 0.99))
 def test_what_is_printed_of_a_count_holds(sigma: float, delta: float) -> None:
     """A level is rounded down, and a delta up."""
-    secure = MessageCount(3, 1, sigma, "exact", "a theorem")
+    secure = MessageCount(3, 1, sigma, "second_moment", "a theorem")
     assert float(str(secure).split("sigma = ")[1].split()[0]) <= sigma
-    private = MessageCount(3, 1, sigma, "exact", "a theorem", delta, 0.5)
+    private = MessageCount(3, 1, sigma, "second_moment", "a theorem", delta, 0.5)
     assert float(str(private).split("delta = ")[1].split(",")[0]) >= delta
 
 

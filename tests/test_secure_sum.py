@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import SecureSum, View, message_count, security_level
+from ikos.counts import remaining
 from ikos.summation.secure_sum import SecureGuarantee
 from ikos.testing import DeterministicRandom
 
@@ -54,6 +55,44 @@ def test_the_sum_is_exact_for_any_group(
     assert protocol.analyze(protocol.shuffle(protocol.share(x))) == sum(x) % q
 
 
+@given(n=st.integers(1, 40), upper=st.integers(1, 2**80), data=st.data())
+def test_sums_of_values_up_to_upper_never_wrap(n: int, upper: int, data: st.DataObject) -> None:
+    protocol = SecureSum(n, upper=upper, messages=2)
+    assert protocol.q // 2 <= n * upper < protocol.q
+    assert protocol.q & (protocol.q - 1) == 0
+    assert protocol.run([upper] * n) == n * upper
+    x = data.draw(st.lists(st.integers(0, upper), min_size=n, max_size=n))
+    assert protocol.run(x) == sum(x)
+    assert SecureSum(n, n * upper + 1, upper=upper, messages=2).run([upper] * n) == n * upper
+    if n * upper > 1:
+        with pytest.raises(ValueError, match=r"^q must be above n \* upper"):
+            SecureSum(n, n * upper, upper=upper)
+
+
+def test_values_above_upper_are_refused() -> None:
+    protocol = SecureSum(3, upper=2**15, messages=2)
+    for run in (protocol.run, protocol.share):
+        for x in ([1, 2**15 + 1, 2], np.array([1, 2**15 + 1, 2])):
+            with pytest.raises(ValueError, match=r"^x\[1\] .*upper = 32768"):
+                run(x)
+        with pytest.raises(ValueError, match=r"^x\[2\] "):
+            run([0, 1, -1])
+    assert protocol.run([2**15, 2**15, 1]) == 2**16 + 1
+    assert SecureSum(2, upper=2**64 - 1, messages=2).run([2**64 - 1, 1]) == 2**64
+    with pytest.raises(ValueError, match=r"^upper must be at least 1"):
+        SecureSum(3, upper=0)
+    with pytest.raises(TypeError, match=r"^upper "):
+        SecureSum(3)
+
+
+def test_sums_modulo_q_say_so_and_others_are_other_protocols() -> None:
+    modulo, plain = SecureSum(3, 2**10), SecureSum(3, 2**10, upper=300)
+    assert "sum modulo 1024" in str(modulo)
+    assert "values from 0 to 300" in str(plain)
+    assert "upper=300" in repr(plain)
+    assert len({p.parameter_hash for p in (modulo, plain, SecureSum(3, 2**10, upper=301))}) == 3
+
+
 def test_reports_of_single_users_make_the_same_protocol() -> None:
     protocol = SecureSum(3, 1000, messages=5)
     reports = [protocol.report(x) for x in (999, 0, 7)]
@@ -87,7 +126,7 @@ def test_min_honest_counts_for_fewer() -> None:
 def test_levels_hold_for_every_number_of_honest_users() -> None:
     # ishai2006 proves less for more users: the level for min_honest alone would be overstated.
     single: dict[str, Any] = {"shuffler": "single", "clear_share": False}
-    for analysis in ("ishai2006", "exact"):
+    for analysis in ("ishai2006", "second_moment"):
         protocol = SecureSum(10**6, 2**16, min_honest=2, analysis=analysis, **single)
         m = protocol.messages.shuffled
         for n in (2, 3, 1000, 10**6):
@@ -111,7 +150,7 @@ def test_given_messages_state_what_is_proved() -> None:
     weaker = SecureSum(1000, 2**64, messages=29, corrupt_shufflers=2)
     assert weaker.messages.total == 29
     assert weaker.messages.sigma == security_level(1000, 2**64, 26)
-    for analysis in ("exact", "balle2020"):
+    for analysis in ("second_moment", "balle2020"):
         for few in (1, 2, 3):
             protocol = SecureSum(1000, 2**64, messages=few, analysis=analysis)
             assert protocol.messages.total == few
@@ -138,7 +177,7 @@ def test_the_default_covers_every_setting_and_number_of_users(
     for n in (1, 2, 10):
         protocol = SecureSum(n, 2**16, shuffler=shuffler, clear_share=clear_share)
         assert protocol.messages.sigma >= 80
-        assert protocol.messages.analysis == "exact"
+        assert protocol.messages.analysis == "second_moment"
         assert protocol.run(range(n)) == n * (n - 1) // 2
 
 
@@ -332,6 +371,18 @@ def test_no_secret_is_printed() -> None:
     assert repr(view) == "<View: 2 columns of 3 messages, 3 clear>"
 
 
+def test_what_remains_is_that_of_the_messages() -> None:
+    protocol = SecureSum(200, upper=50, sigma=40, min_honest=150, corrupt_shufflers=1)
+    assert protocol.remaining() == protocol.messages
+    for honest, corrupt in ((100, 1), (150, 3), (200, 0)):
+        left = protocol.remaining(honest=honest, corrupt_shufflers=corrupt)
+        told = remaining(
+            200, protocol.q, protocol.messages.total, honest=honest, corrupt_shufflers=corrupt
+        )
+        assert left == told
+    assert SecureSum(200, 2**20, messages=1).remaining().sigma == 0
+
+
 class TestGuarantee:
     def test_is_that_of_the_messages(self) -> None:
         for options in ({}, {"analysis": "balle2020"}, {"corrupt_shufflers": 2}):
@@ -383,11 +434,12 @@ class TestGuarantee:
     def test_is_printed_with_the_cost(self) -> None:
         protocol = SecureSum(1000, 2**32)
         text = str(protocol)
-        assert text.startswith("secure sum of 1,000 users modulo 4294967296, parallel shufflers\n")
+        assert text.startswith("secure sum modulo 4294967296 of 1,000 users' values, parallel ")
         assert f"\nguarantee {protocol.guarantee.statement}\n" in text
         assert f"\n          by {protocol.guarantee.theorem}\n" in text
         assert all(f"\n          {line}\n" in text for line in protocol.guarantee.conditions)
         assert "\n          no differential privacy: the sum is exact\n" in text
         assert text.endswith(f"\nsent      {protocol.cost()}")
         assert "nothing is proved" in str(SecureSum(1000, 2**32, messages=3))
-        assert "1 user modulo 7, single shuffler\n" in str(SecureSum(1, 7, shuffler="single"))
+        alone = str(SecureSum(1, 7, shuffler="single"))
+        assert alone.startswith("secure sum modulo 7 of 1 user's value, single shuffler\n")

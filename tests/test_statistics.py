@@ -137,7 +137,7 @@ def test_what_a_value_really_is_stands_in_the_error() -> None:
         statistics.histogram([1, 2] * 50, [10**5000] * 2, epsilon=1, delta=1e-3)
 
 
-@pytest.mark.parametrize(("analysis", "delta"), [("exact", 5e-7), ("balle2020", 7.8e-7)])
+@pytest.mark.parametrize(("analysis", "delta"), [("second_moment", 5e-7), ("balle2020", 7.8e-7)])
 def test_half_of_delta_goes_to_each_sum_of_a_variance(analysis: str, delta: float) -> None:
     n = 1000  # where half of that delta takes one message more
     options: dict[str, Any] = {"lower": 0, "upper": 1, "analysis": analysis}

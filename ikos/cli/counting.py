@@ -40,7 +40,9 @@ RESERVE = Fraction(1, 100)
 """Unless given otherwise."""
 
 ASSUMES = {
-    "exact": "this library, by the collision identity: no conditions.",
+    "second_moment": (
+        "this library, by the exact second moment of the share graph: no conditions."
+    ),
     "balle2020": (
         "Balle, Bell, Gascon, Nissim 2020: at least 19 users, 3 shuffled messages and sigma 1; "
         "parallel shufflers and a clear share, from which the other settings follow."
@@ -85,7 +87,7 @@ def listing_options(single: str, bypassing: str) -> Callable[[Any], Any]:
             "--analysis",
             default=None,
             shown="all",
-            help="Only one analysis: exact, balle2020, ghazi2020 or ishai2006.",
+            help="Only one analysis: best, second_moment, balle2020, ghazi2020 or ishai2006.",
         ),
         option(
             "--shuffler",

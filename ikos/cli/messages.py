@@ -101,6 +101,7 @@ def command(
     which no analysis, present or future, can get.
     """
     from ikos.counts import ANALYSES
+    from ikos.counts.secure import checked_analysis
 
     values = {"lower": lower, "upper": upper, "integers": integers or None}
     _check(sigma, modulus, epsilon, delta, {**values, "precision": precision, "reserve": reserve})
@@ -117,7 +118,7 @@ def command(
         assert modulus is not None
         asked = Asked(users, honest, modulus, sigma, None, None, None, None)
     asked = replace(asked, corrupt=corrupt_shufflers)
-    analyses = [analysis] if analysis else list(ANALYSES)
+    analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
     ways = asked_settings(shuffler, clear_share)
     rows = _rows(asked, analyses, ways)
     if all(row.count is None for row in rows):
@@ -126,9 +127,11 @@ def command(
     if plot is not None:
         narrowed = shuffler is not None or clear_share is not None
         _plot(plot, asked, analyses, ways if narrowed else None, modulus, precision)
-    from ikos.results import weak
+    from ikos.results import weak, weak_trust
 
     warnings = weak(epsilon, delta, users) if epsilon is not None and delta is not None else []
+    most = max(row.count.shuffled for row in rows if row.count)
+    warnings += weak_trust(corrupt_shufflers, most)
     for warning in warnings:
         warn(warning)
     if json:

@@ -100,7 +100,7 @@ class Asked:
         return (self.q - 1).bit_length()
 
 
-DEFAULT = ("exact", "parallel", True)
+DEFAULT = ("second_moment", "parallel", True)
 """The analysis and the setting that protocols have unless told otherwise."""
 
 
@@ -243,7 +243,7 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
     from ikos.results import at_least, at_most, hundredths
 
     fewest = best(covered)
-    table = [["analysis", "shuffler", "shuffled + clear", "= total"]]
+    table = [["analysis", "shuffler", "shuffled+clear", "total"]]
     table[0] += ["sigma"] if asked.sigma is not None else ["delta", "noise eps"]
     table[0] += ["bits/user"]
     for row in covered:
@@ -282,11 +282,26 @@ def _table(covered: list[Row], asked: Asked) -> list[str]:
     for row in covered:
         if (row.analysis, row.shuffler, row.clear_share) == DEFAULT and row.count is not None:
             kind = "secure-sum and SecureSum" if asked.sigma is not None else "sum and PrivateSum"
-            lines += wrapped(
+            text = (
                 f"Unless told otherwise ikos {kind} use parallel shufflers and a clear share: "
                 f"{row.count.shuffled:,} + 1 messages here."
             )
+            starred = next((each for each in covered if each.fewest == fewest), row)
+            if fewest is not None and row.count.total > fewest:
+                text += (
+                    " Who is trusted decides which setting fits, so the default does not follow "
+                    f"the counts; for the first starred row give {_options(starred)}."
+                )
+            lines += wrapped(text)
     return lines
+
+
+def _options(row: Row) -> str:
+    """Return the options that choose a row rather than the default."""
+    _, shuffler, clear = DEFAULT
+    options = [f"--shuffler {row.shuffler}"] if row.shuffler != shuffler else []
+    options += ["--no-clear-share"] if row.clear_share != clear else []
+    return " and ".join(options)
 
 
 def _floor_text(floor: list[Floor], asked: Asked) -> list[str]:

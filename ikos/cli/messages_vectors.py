@@ -113,6 +113,7 @@ def command(
     which no analysis, present or future, can get.
     """
     from ikos.counts import ANALYSES
+    from ikos.counts.secure import checked_analysis
 
     private = {
         "epsilon": epsilon, "delta": delta, "releases": releases, "integers": integers or None,
@@ -121,7 +122,7 @@ def command(
     _check(sigma, modulus, dimension, private)
     check_collusion(corrupt_shufflers, shuffler)
     trust = {"min_honest": Honest.of(min_honest, users), "corrupt_shufflers": corrupt_shufflers}
-    analyses = [analysis] if analysis else list(ANALYSES)
+    analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
     ways = asked_settings(shuffler, clear_share)
     if sigma is None:
         assert domain is not None

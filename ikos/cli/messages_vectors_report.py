@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "Floor", "Noise", "Row", "as_json", "as_text"]
 
-SHORT = {"one group": "one group", "separate sums": "separate"}
+SHORT = {"one group": "group", "separate sums": "separate"}
 """Layouts, as the table calls them."""
 
-DEFAULT = ("exact", "parallel", True, "separate sums")
+DEFAULT = ("second_moment", "parallel", True, "separate sums")
 """The analysis, the setting and the layout that protocols have unless told otherwise."""
 
 NO_DOMAIN = dict.fromkeys(("domain", "lower", "upper", "radius", "sparsity", "sizes"))
@@ -295,7 +295,7 @@ def _table(rows: list[Row], asked: Asked) -> list[str]:
 
     covered = [row for row in rows if row.layout is not None]
     fewest, smallest = best(covered), _smallest(covered)
-    table = [["analysis", "shuffler", "layout", "per sum", "= in all"]]
+    table = [["analysis", "shuffler", "layout", "per sum", "in all"]]
     table[0] += ["sigma" if asked.noise is None else "delta"]
     table[0] += ["bits/user"]
     for row in covered:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 __all__ = ["ANALYSES", "MAX_WORKERS", "PROTOCOLS", "SHUFFLERS", "VECTOR_PROTOCOLS"]
 
-ANALYSES = ("exact", "balle2020", "ghazi2020", "ishai2006")
-"""Those of `ikos.counts`."""
+ANALYSES = ("best", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact")
+"""Those of `ikos.counts`, with "best" and its older name."""
 
 SHUFFLERS = ("parallel", "single")
 """Those of `ikos.counts`."""

@@ -82,8 +82,13 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--analysis": {
         "type": NAME["analysis"],
-        "default": "exact",
-        "help": "Whose theorem: exact, balle2020, ghazi2020 or ishai2006; see 'ikos messages'.",
+        "default": "best",
+        "help": "Which bound: best, second_moment, balle2020, ghazi2020 or ishai2006; see "
+        "'ikos messages'.",
+    },
+    "--unproved": {
+        "is_flag": True,
+        "help": "Run it even where nothing is proved of what it hides.",
     },
     "--shuffler": {
         "type": NAME["shuffler"],

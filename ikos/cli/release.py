@@ -47,7 +47,7 @@ from ikos.cli.output import (
 )
 from ikos.cli.types import Honest
 from ikos.counts.ghazi2020 import unproved
-from ikos.results import at_least, at_most, percent, weak
+from ikos.results import at_least, at_most, percent, weak, weak_trust
 from ikos.work import Interrupted as Stopped
 
 if TYPE_CHECKING:
@@ -58,7 +58,17 @@ if TYPE_CHECKING:
     from ikos.summation.everybody import Engine
     from ikos.tables import Column
 
-__all__ = ["MAX_MESSAGES", "Reading", "Release", "drained", "release", "ways", "which"]
+__all__ = [
+    "MAX_MESSAGES",
+    "Reading",
+    "Release",
+    "drained",
+    "many",
+    "refusal",
+    "release",
+    "ways",
+    "which",
+]
 
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
@@ -189,16 +199,18 @@ class Release:
     def warnings(self) -> list[str]:
         """Return what must be said beside the result where the guarantee is not as asked."""
         guarantee = self.result.guarantee
-        total = self.protocol.messages.total
-        many = "1 message per user proves" if total == 1 else f"{total} messages per user prove"
+        sent = many(self.protocol.messages.total)
         if guarantee.vacuous:
-            return [f"{many} nothing: this result has no differential privacy guarantee"]
+            return [f"{sent} nothing: this result has no differential privacy guarantee"]
         said = weak(self.protocol.epsilon, self.delta, self.result.users)
+        said += weak_trust(
+            self.protocol.secure_sum.corrupt_shufflers, self.protocol.messages.shuffled
+        )
         if self.unproved:
             said.append(f"{self.protocol.messages.analysis}: {self.unproved}")
         if Fraction(guarantee.delta) > self.delta:
             said += [
-                f"{many} delta = {at_least(guarantee.delta, 3)} only, not the "
+                f"{sent} delta = {at_least(guarantee.delta, 3)} only, not the "
                 f"{float(self.delta):.3g} asked for"
             ]
         return said
@@ -213,7 +225,9 @@ class Release:
             ("sum", *_with_interval(result.estimate, sum_ends)),
             ("mean", *_with_interval(result.mean(), mean_ends)),
         ]
-        lines = [bold(f"Private sum and mean of {which(self.column)}"), *aligned(rows)]
+        proved = result.guarantee.proved
+        title = "Private sum and mean" if proved else "NOT PRIVATE, nothing is proved: sum and mean"
+        lines = [bold(f"{title} of {which(self.column)}"), *aligned(rows)]
         lowest, highest = result.users * result.lower, result.users * result.upper
         if not lowest <= result.estimate <= highest:
             lines += wrapped(
@@ -342,7 +356,7 @@ class Release:
             "delta": guarantee.delta,
             "requested_delta": float(self.delta),
             "noise_epsilon": count.noise_epsilon,
-            "proved": not guarantee.vacuous and not self.unproved,
+            "proved": guarantee.proved,
             "adjacency": guarantee.adjacency,
             "theorem": guarantee.theorem,
             "conditions": [] if guarantee.vacuous else list(guarantee.conditions),
@@ -451,6 +465,7 @@ def release(
         held.extend(blocks())
         users = reading.rows
     given = {"integers": False, **options}
+    anyway = given.pop("unproved", False)
     if isinstance(given.get("min_honest"), Fraction):
         given["min_honest"] = Honest.of(given["min_honest"], users)
     try:
@@ -465,6 +480,8 @@ def release(
             f"--modulus must be above users * steps = {users:,} * {least // users:,} = {least:,}"
             f"{message[found.end() :]}"
         ) from None
+    if not (anyway or protocol.guarantee.proved):
+        raise ValueError(refusal(protocol.messages, protocol.modulus))
     if users * protocol.messages.total > MAX_MESSAGES:
         raise ValueError(
             f"{users:,} users with {protocol.messages.total:,} messages each are more than "
@@ -480,6 +497,18 @@ def release(
     made = Release(command, file, column, clamp, confidence, delta, protocol, result, truth)
     result.interval(confidence)  # refused here, before anything is printed
     return made
+
+
+def refusal(count: MessageCount, q: int) -> str:
+    """Return why a sum that hides nothing provably is not run."""
+    why = unproved(count.analysis, q)
+    said = f"{count.analysis} is {why}" if why else f"{many(count.total)} nothing"
+    return f"{said}; --unproved runs it all the same"
+
+
+def many(total: int) -> str:
+    """Return the beginning of a sentence on what messages prove."""
+    return "1 message per user proves" if total == 1 else f"{total:,} messages per user prove"
 
 
 def ways(count: MessageCount, shuffler: str) -> str:

@@ -66,6 +66,7 @@ WHOLE_BOUND = Decimal(low=str(-MAX_SIZE), high=str(MAX_SIZE), grouped=True)
 @option("--analysis")
 @option("--shuffler")
 @option("--clear-share/--no-clear-share")
+@option("--unproved")
 @option("--threads")
 @option(*JSON)
 def command(
@@ -203,7 +204,7 @@ def _sum(
     import numpy as np
 
     from ikos import SecureSum
-    from ikos.cli.release import MAX_MESSAGES, drained
+    from ikos.cli.release import MAX_MESSAGES, drained, refusal
     from ikos.cli.secure_sum_report import Report
     from ikos.counts.ghazi2020 import covered
 
@@ -230,13 +231,16 @@ def _sum(
             f"{rule.upper}] could wrap around, got {modulus}"
         )
     given = dict(options)
+    anyway = given.pop("unproved")
     if isinstance(given["min_honest"], Fraction):
         given["min_honest"] = Honest.of(given["min_honest"], users)
     # a power of two, the fastest to work with: its elements have no more bits than those of least
     q = 1 << (least - 1).bit_length() if modulus is None else modulus
     if modulus is None and given["analysis"] == "ghazi2020":  # which is proved for primes alone
         q = covered("ghazi2020", least)
-    protocol = SecureSum(users, q, sigma=sigma, **given)
+    protocol = SecureSum(users, q, upper=rule.upper - rule.lower, sigma=sigma, **given)
+    if not (anyway or protocol.guarantee.proved):
+        raise click.UsageError(refusal(protocol.messages, q))
     if users * protocol.messages.total > MAX_MESSAGES:
         raise click.UsageError(
             f"{users:,} users with {protocol.messages.total:,} messages each are more than "

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ikos import __version__
 from ikos.cli.output import bold, integer_text, power_text, wrapped
 from ikos.cli.release import ways, which
+from ikos.results import weak_trust
 
 if TYPE_CHECKING:
     from ikos import SecureSum
@@ -56,7 +57,8 @@ class Report:
 
     def warnings(self) -> list[str]:
         """Return what must be said beside the result where the guarantee is not as asked."""
-        return [f"{self.protocol.messages.analysis}: {self.unproved}"] if self.unproved else []
+        said = [f"{self.protocol.messages.analysis}: {self.unproved}"] if self.unproved else []
+        return said + weak_trust(self.protocol.corrupt_shufflers, self.protocol.messages.shuffled)
 
     def text(self) -> list[str]:
         """Return the result in words, in lines of at most 80 columns."""
@@ -64,7 +66,10 @@ class Report:
         shown = f"{float(mean):,.15g}"
         rounded = "" if Fraction(shown.replace(",", "")) == mean else " (rounded)"
         lines = [
-            bold(f"Exact sum and mean of {which(self.column)}"),
+            bold(
+                f"{'Exact' if self.protocol.guarantee.proved else 'NOT SECURE, nothing is proved:'}"
+                f" sum and mean of {which(self.column)}"
+            ),
             f"  sum   {self.total:,}",
             f"  mean  {shown}{rounded}",
         ]

@@ -58,8 +58,9 @@ SECTIONS = {
     "--messages",
     type=WHOLE,
     shown="chosen",
-    help="Messages of each user, even so few that they prove nothing.",
+    help="Messages of each user.",
 )
+@option("--unproved")
 @option("--analysis")
 @option("--shuffler")
 @option("--clear-share/--no-clear-share")

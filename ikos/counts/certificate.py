@@ -15,7 +15,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer
-from ikos.counts import exact, hockey_stick
+from ikos.counts import hockey_stick, second_moment
 from ikos.counts.directed import UP, float_up, log2, rounding
 from ikos.counts.private import MAX_PRECISION, checked_budget, ways
 from ikos.counts.secure import MAX_MESSAGES, setting
@@ -131,7 +131,7 @@ class PrivateCertificate:
 def certify(
     n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> Certificate:
-    """Return the certificate of a secure sum's level, for ``analysis="exact"``.
+    """Return the certificate of a secure sum's level, for ``analysis="second_moment"``.
 
     Parameters
     ----------
@@ -144,10 +144,10 @@ def certify(
     >>> print(found.divergence, found.method)
     2^-165.2130 largest component
     """
-    n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
+    n, q, _, shuffler, clear_share = setting(n, q, "second_moment", shuffler, clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
-    bound = exact.bound((n, n), q, graph)
-    sigma = exact.level((n, n), q, graph.m, shuffler=shuffler, clear_share=clear_share)
+    bound = second_moment.bound((n, n), q, graph)
+    sigma = second_moment.level((n, n), q, graph.m, shuffler=shuffler, clear_share=clear_share)
     return Certificate(
         n,
         q,
@@ -158,7 +158,7 @@ def certify(
         Dyadic.of(bound.upper),
         bound.method,
         bound.cutoff,
-        exact.THEOREM,
+        second_moment.THEOREM,
     )
 
 
@@ -174,7 +174,7 @@ def certify_private(
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
 ) -> PrivateCertificate:
-    """Return the certificate of a private sum's delta, for ``analysis="exact"``.
+    """Return the certificate of a private sum's delta, for ``analysis="second_moment"``.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def certify_private(
     >>> print(found.difference, found.excess)
     2^-30.8407 2^-23.8631
     """
-    n, q, _, shuffler, clear_share = setting(n, q, "exact", shuffler, clear_share)
+    n, q, _, shuffler, clear_share = setting(n, q, "second_moment", shuffler, clear_share)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)

@@ -30,7 +30,7 @@ def private_delta(
     epsilon: float | Fraction,
     precision: int,
     *,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
@@ -50,8 +50,8 @@ def private_delta(
     -------
     float
         Rounded up; 1.0 where nothing is proved. `private_message_count` with this delta needs at
-        most m, and `private_proved` says what is left of epsilon for the noise then: for "exact"
-        up to all of ``reserve`` is spent.
+        most m, and `private_proved` says what is left of epsilon for the noise then: for
+        "second_moment" up to all of ``reserve`` is spent.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def private_epsilon(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
@@ -191,7 +191,7 @@ def smallest_users(
     sigma: float | Fraction,
     m: int,
     *,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
 ) -> int:
@@ -212,7 +212,7 @@ def smallest_users(
     -------
     int
         `security_level` proves sigma for every number of users from here on to 10^100, and not
-        for one less. For "exact" beyond 1024 users by one bound that falls as n grows.
+        for one less. For "second_moment" beyond 1024 users by one bound that falls as n grows.
 
     Raises
     ------
@@ -233,9 +233,9 @@ def smallest_users(
     if analysis == "ishai2006":
         raise ValueError(
             "analysis 'ishai2006' proves less for more users, and so no level for every number of "
-            f"users from some n on, got sigma = {quote(sigma)}; analysis='exact' does"
+            f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
         )
-    if analysis == "exact" and ShareGraph(m, shuffler, clear_share).hiding < 2:
+    if analysis == "second_moment" and ShareGraph(m, shuffler, clear_share).hiding < 2:
         raise ValueError(
             f"m must be at least {2 if clear_share else 3} for more users to hide better, got {m}"
         )

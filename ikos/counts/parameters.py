@@ -256,7 +256,7 @@ def private_parameters(
     delta: float | Fraction,
     *,
     error: float | None = None,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str | None = None,
     clear_share: bool | None = None,
     min_honest: int | None = None,

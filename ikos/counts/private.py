@@ -10,8 +10,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
-from ikos.counts import exact as exact_analysis
-from ikos.counts import hockey_stick
+from ikos.counts import hockey_stick, second_moment
 from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.secure import MAX_SIGMA, checked_trust, least, proved, setting, smallest
 from ikos.counts.share_graph import ShareGraph
@@ -60,7 +59,7 @@ def private_message_count(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     min_honest: int | None = None,
@@ -95,8 +94,8 @@ def private_message_count(
     MessageCount
         The smallest count, with the delta that it proves (rounded up) and the epsilon that is left
         for the noise (``noise_epsilon``, rounded down): the noise must be discrete Laplace of rate
-        ``noise_epsilon / precision``. For "exact" by the hockey-stick theorem; for the others with
-        sigma >= log2((1 + e^epsilon) / delta), which is enough by BBGN20, Lemma 5.2.
+        ``noise_epsilon / precision``. For "second_moment" by the hockey-stick theorem; for the
+        others with sigma >= log2((1 + e^epsilon) / delta), which is enough by BBGN20, Lemma 5.2.
 
     Raises
     ------
@@ -115,13 +114,13 @@ def private_message_count(
     users, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
     budget, allowed, spare = checked_budget(epsilon, delta, reserve)
     precision = integer("precision", precision, low=1, high=MAX_PRECISION)
-    if analysis != "exact":
+    if analysis != "second_moment":
         with rounding(UP):
             needed = gmpy2.log2((1 + gmpy2.exp(exact(budget, UP))) / exact(allowed, DOWN))
         if needed > MAX_SIGMA:
             raise ValueError(
                 f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
-                f"analysis={analysis!r}, got {quote(epsilon)}; analysis='exact' has no such limit"
+                f"analysis={analysis!r}, got {quote(epsilon)}; analysis='best' has no such limit"
             )
         shuffled = least(
             (users, users),
@@ -152,7 +151,7 @@ def private_message_count(
         assert found is not None
         return m >= 1 and found <= allowed
 
-    if analysis == "exact":
+    if analysis == "second_moment":
         shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share, budget))
     return with_messages(shuffled, n).sent(corrupt)
 
@@ -165,14 +164,14 @@ def near(
     clear_share: bool,
     epsilon: Fraction = Fraction(0),
 ) -> int:
-    """Return a count to begin a search for privacy by "exact" at.
+    """Return a count to begin a search for privacy by "second_moment" at.
 
     The second moments count e^epsilon times in delta. From a guess without that factor a large
     epsilon takes dozens of tries, and each may run a recursion.
     """
     bits = float(epsilon) / math.log(2) - float(gmpy2.log2(exact(delta, DOWN)))
     sigma = (1 + bits) / 2
-    return max(2, exact_analysis.guess(n, q, sigma, shuffler=shuffler, clear_share=clear_share))
+    return max(2, second_moment.guess(n, q, sigma, shuffler=shuffler, clear_share=clear_share))
 
 
 def private_proved(
@@ -183,7 +182,7 @@ def private_proved(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
@@ -201,17 +200,17 @@ def private_proved(
     m : int
         Shuffled messages of each, at least 0.
     delta : float
-        The delta wanted: for "exact", as little of epsilon as reaches it is spent on hiding, or as
-        much as makes delta smallest where it is not reached.
+        The delta wanted: for "second_moment", as little of epsilon as reaches it is spent on
+        hiding, or as much as makes delta smallest where it is not reached.
     dimension : int
-        For "exact", the coordinates of a vector that is shared as one element of a group of order
-        q, each of them encoded in {0..precision} and noisy at rate noise_epsilon / sensitivity.
+        For "second_moment", the coordinates of a vector that is shared as one element of a group of
+        order q, each encoded in {0..precision} and noisy at rate noise_epsilon / sensitivity.
     sensitivity : int, optional
-        For "exact", how far a user's replacement moves the sum at most, in l1 norm over all
+        For "second_moment", how far a user's replacement moves the sum at most, in l1 norm over all
         coordinates: ``sums * dimension * precision`` unless less is promised.
     sums : int
-        For "exact", how many such sums are shared apart from each other, each in a group of order
-        q, with shufflers of its own, and with noise for all of them together: ``delta`` and
+        For "second_moment", how many such sums are shared apart from each other, each in a group of
+        order q, with shufflers of its own, and with noise for all of them together: ``delta`` and
         ``noise_epsilon`` are those of the whole, the counts and ``sigma`` those of each.
     most : int, optional
         Honest users at most, n by default. The delta for n of them is one for more as it is;
@@ -238,7 +237,7 @@ def private_proved(
     most = n if most is None else integer("most", most, low=n)
     how = {"analysis": analysis, "shuffler": shuffler}
     count = proved((n, most), q, m, clear_share=clear_share, **how)
-    if analysis != "exact":
+    if analysis != "second_moment":
         hidden = proved((n, n), q, m, clear_share=clear_share, **how)
         return replace(lemma_5_2(hidden, budget), sigma=count.sigma)
     full = precision * dimension * sums
@@ -261,7 +260,7 @@ def private_proved(
     best = found[0][1]
     return replace(
         count,
-        analysis="exact",
+        analysis="second_moment",
         theorem=hockey_stick.THEOREM,
         delta=float_up(best.delta),
         noise_epsilon=best.noise_epsilon,
@@ -282,7 +281,7 @@ def ways(
     dimension: int = 1,
     sums: int = 1,
 ) -> list[tuple[ShareGraph, hockey_stick.Privacy]]:
-    """Return the ways to prove privacy for m shuffled messages by "exact", the best one first.
+    """Return the second-moment proofs of privacy for m shuffled messages, the best one first.
 
     That is the one with the most left for the noise among those that reach delta, and where none
     does, the one with the smallest delta. Parameters as for `hockey_stick.privacy`.

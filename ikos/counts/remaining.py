@@ -37,7 +37,7 @@ def remaining(
     *,
     honest: int | None = None,
     corrupt_shufflers: int = 0,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
 ) -> MessageCount:
@@ -130,7 +130,7 @@ def private_remaining(
     honest: int | None = None,
     noise_users: int | None = None,
     corrupt_shufflers: int = 0,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
 ) -> Remaining:
@@ -200,7 +200,7 @@ def private_remaining(
     count = proved(
         (users, users), q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share
     )
-    if analysis != "exact":
+    if analysis != "second_moment":
         found = lemma_5_2(count, Fraction(level))
         assert found.delta is not None
         best = (mpfr(level), exact(Fraction(found.delta), UP))

@@ -133,7 +133,7 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     sums : int
         Their number d.
     analysis : str or None
-        What proved it: by the union bound ``log2 d`` bits are lost, and for "exact" only
+        What proved it: by the union bound ``log2 d`` bits are lost, and for "second_moment" only
         half of that.
 
     Returns
@@ -145,7 +145,7 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     --------
     >>> level_of_sums(80.0, 256, analysis="balle2020")
     72.0
-    >>> round(level_of_sums(80.0, 256, analysis="exact"), 9)
+    >>> round(level_of_sums(80.0, 256, analysis="second_moment"), 9)
     76.0
     """
     sums = integer("sums", sums, low=1)
@@ -154,7 +154,7 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     apart = log2(sums, UP)
     with rounding(DOWN):
         bound = mpfr(sigma) - apart
-    if analysis == "exact":
+    if analysis == "second_moment":
         with rounding(UP):
             second = (sums - 1) * gmpy2.exp2(-2 * mpfr(sigma)) * log2_e(UP)
             lost = apart / 2 + second
@@ -180,7 +180,7 @@ def vector_layouts(
     sigma: float | Fraction,
     dimension: int,
     *,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     min_honest: int | None = None,
@@ -252,7 +252,7 @@ def private_vector_layouts(
     dimension: int,
     *,
     sensitivity: int | None = None,
-    analysis: str = "exact",
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     min_honest: int | None = None,
@@ -352,7 +352,7 @@ def private_vector_layouts(
         )
 
     how: dict[str, Any] = {"analysis": analysis, "shuffler": shuffler}
-    if analysis != "exact":  # refuse what it does not cover
+    if analysis != "second_moment":  # refuse what it does not cover
         private_message_count(honest, q, budget, allowed, p, clear_share=clear_share, **how)
 
     given = {"clear_share": clear_share, "reserve": spare, "most": n, **how}
@@ -363,7 +363,7 @@ def private_vector_layouts(
         )
 
     def apart(m: int) -> MessageCount:
-        if analysis == "exact":
+        if analysis == "second_moment":
             return private_proved(
                 honest, q, m, budget, allowed, p, sums=d, sensitivity=moved, **given
             )
@@ -389,7 +389,7 @@ def private_vector_layouts(
 
 def _near(analysis: str, n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
     """Return a count to begin the search at."""
-    if analysis == "exact":
+    if analysis == "second_moment":
         return near(n, q, delta, shuffler, clear_share)
     bits = 1 + max(0.0, -float(gmpy2.log2(exact(delta, DOWN))))
     how = {"analysis": analysis, "shuffler": shuffler}

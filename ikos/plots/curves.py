@@ -12,6 +12,7 @@ from ikos._validation import integer
 from ikos.accuracy import default_precision
 from ikos.counts import ANALYSES, MessageCount, message_count
 from ikos.counts.floor import counting_floor
+from ikos.counts.secure import BEST, checked_analysis
 from ikos.work import Progress
 
 __all__ = ["BOTH_WAYS", "Curve", "attack_estimate", "grid", "private_curves", "secure_curves"]
@@ -134,8 +135,8 @@ def secure_curves(
     sigma : float
         Security in bits.
     analyses : sequence of str
-        Which. "exact" gives a curve in each setting, the others in the first that they cover (all
-        that they cover need the same total).
+        Which. "second_moment" gives a curve in each setting, the others in the first that they
+        cover (all that they cover need the same total).
     settings : sequence of (str, bool)
         Shuffler and clear share.
     honest : Fraction
@@ -157,8 +158,8 @@ def secure_curves(
     ...     print(curve.name, curve.shuffler, curve.at(1000))
     floor single 7
     attack parallel 24
-    exact parallel 25
-    exact single 22
+    second_moment parallel 25
+    second_moment single 22
     balle2020 parallel 29
     ghazi2020 single 1611
     ishai2006 single 254
@@ -240,8 +241,8 @@ def private_curves(
     --------
     >>> for curve in private_curves([1000], 1, 1e-6):
     ...     print(curve.name, curve.shuffler, curve.at(1000))
-    exact parallel 6
-    exact single 5
+    second_moment parallel 6
+    second_moment single 5
     balle2020 parallel 10
     ghazi2020 single 438
     ishai2006 single 78
@@ -288,17 +289,18 @@ def _analysed(
     count: Callable[[int, str, Setting], MessageCount | None],
     progress: Progress | None,
 ) -> list[Curve]:
-    wanted = [(analysis, setting) for analysis in analyses for setting in settings]
+    names = dict.fromkeys(map(checked_analysis, analyses))
+    wanted = [(analysis, setting) for analysis in names for setting in settings]
     curves: list[Curve] = []
     for i, (analysis, setting) in enumerate(wanted):
-        if analysis != "exact" and any(curve.name == analysis for curve in curves):
+        if analysis != BEST and any(curve.name == analysis for curve in curves):
             continue
         points = []
         for j, n in enumerate(users):
             try:
                 found = count(n, analysis, setting)
             except ValueError:
-                if analysis == "exact":  # covers everything, so that something else is wrong
+                if analysis == BEST:  # covers everything, so that something else is wrong
                     raise
                 found = None
             if found is not None:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 COLOURS = {
-    "exact": BLUE,
+    "second_moment": BLUE,
     "balle2020": VERMILLION,
     "ishai2006": GREEN,
     "ghazi2020": PURPLE,
@@ -77,7 +77,7 @@ def _style(curve: Curve) -> dict[str, Any]:
         return {"linestyle": "-", "linewidth": 1.0, "zorder": 2}
     if curve.name == "attack":
         return {"linestyle": (0, (1, 1.5)), "linewidth": 1.6, "zorder": 6}
-    if curve.name == "exact":
+    if curve.name == "second_moment":
         dashes = _DASHES[(curve.shuffler, curve.clear_share)]
         return {"linestyle": dashes, "linewidth": 2.0, "zorder": 5}
     return {"linestyle": "-", "linewidth": 1.5, "zorder": 4}

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ikos._validation import choice, flag, up
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.bounds import Bounds
-from ikos.counts import ANALYSES, SHUFFLERS, MessageCount
+from ikos.counts import SHUFFLERS, MessageCount
+from ikos.counts.secure import checked_analysis
 from ikos.noise import discrete_laplace
 from ikos.protocols.interface import budget
 from ikos.protocols.secure_noise import NoiseOverSecureSum, hiding
@@ -75,7 +76,7 @@ class DesignatedNoise(NoiseOverSecureSum):
         precision: int | None = None,
         modulus: int | None = None,
         messages: int | None = None,
-        analysis: str = "exact",
+        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         lower: float = 0.0,
@@ -92,7 +93,7 @@ class DesignatedNoise(NoiseOverSecureSum):
             allowed,
             min_honest=users,
             messages=messages,
-            analysis=choice("analysis", analysis, ANALYSES),
+            analysis=checked_analysis(analysis),
             shuffler=choice("shuffler", shuffler, SHUFFLERS),
             clear_share=flag("clear_share", clear_share),
         )

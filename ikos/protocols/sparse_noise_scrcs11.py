@@ -19,7 +19,8 @@ from ikos._validation import choice, flag, up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
 from ikos.accuracy import default_precision
 from ikos.bounds import Bounds
-from ikos.counts import ANALYSES, SHUFFLERS, MessageCount
+from ikos.counts import SHUFFLERS, MessageCount
+from ikos.counts.secure import checked_analysis
 from ikos.noise import discrete_laplace
 from ikos.protocols.error_laws import chernoff
 from ikos.protocols.interface import budget
@@ -157,7 +158,7 @@ class SparseNoise(NoiseOverSecureSum):
         precision: int | None = None,
         modulus: int | None = None,
         messages: int | None = None,
-        analysis: str = "exact",
+        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         accountant: str = "exact",
@@ -187,7 +188,7 @@ class SparseNoise(NoiseOverSecureSum):
             allowed * HIDING_SHARE,
             min_honest=honest,
             messages=messages,
-            analysis=choice("analysis", analysis, ANALYSES),
+            analysis=checked_analysis(analysis),
             shuffler=choice("shuffler", shuffler, SHUFFLERS),
             clear_share=flag("clear_share", clear_share),
         )

@@ -15,15 +15,16 @@ from ikos._validation import choice, enough, flag, floating, integer, quote, up
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.bounds import Bounds, whole
 from ikos.counts import (
-    ANALYSES,
     SHUFFLERS,
     MessageCount,
+    Remaining,
     private_message_count,
     private_proved,
+    private_remaining,
 )
 from ikos.counts.ghazi2020 import covered
 from ikos.counts.private import checked_budget
-from ikos.counts.secure import MAX_MESSAGES, checked_trust
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_shares
 from ikos.randomness import RandomSource, secure
@@ -151,7 +152,7 @@ class PrivateSum:
         precision: int | None = None,
         modulus: int | None = None,
         messages: int | None = None,
-        analysis: str = "exact",
+        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,
@@ -163,7 +164,7 @@ class PrivateSum:
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        choice("analysis", analysis, ANALYSES)
+        analysis = checked_analysis(analysis)
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         flag("clear_share", clear_share)
@@ -259,6 +260,61 @@ class PrivateSum:
         if count.delta == 1:
             conditions = ()
         return Guarantee(up(self.epsilon), count.delta, count.theorem, conditions)
+
+    def remaining(
+        self,
+        *,
+        honest: int | None = None,
+        corrupt_shufflers: int | None = None,
+        delta: float | Fraction | None = None,
+    ) -> Remaining:
+        """Return what is still proved if fewer users or shufflers are honest than planned.
+
+        Parameters
+        ----------
+        honest : int, optional
+            Honest users, at least; ``min_honest`` by default.
+        corrupt_shufflers : int, optional
+            Shufflers that collude with the analyzer; as planned by default.
+        delta : float, optional
+            The delta to be reached; that of ``guarantee`` by default.
+
+        Returns
+        -------
+        Remaining
+            The smallest epsilon that is proved with this delta, rounded up.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or no epsilon is proved with this delta; the message
+            says which delta could be reached.
+
+        Examples
+        --------
+        >>> protocol = PrivateSum(10_000, epsilon=1, delta=1e-8)
+        >>> round(protocol.remaining(honest=9_000).epsilon, 3)
+        1.187
+        """
+        count, planned = self.messages, self.secure_sum
+        assert count.noise_epsilon is not None
+        assert count.delta is not None
+        return private_remaining(
+            self.n,
+            self.modulus,
+            count.total,
+            count.noise_epsilon,
+            count.delta if delta is None else delta,
+            self.precision,
+            honest=self.min_honest if honest is None else honest,
+            noise_users=self.min_honest,
+            corrupt_shufflers=(
+                planned.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+            ),
+            analysis=count.analysis or "best",
+            shuffler=planned.shuffler,
+            clear_share=planned.clear_share,
+        )
 
     @property
     def mse(self) -> float:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, taking_part, unmasked
-from ikos.counts import ANALYSES, SHUFFLERS, MessageCount, message_count, proved
+from ikos.counts import SHUFFLERS, MessageCount, message_count, proved, remaining
 from ikos.counts.ghazi2020 import unproved
-from ikos.counts.secure import MAX_MESSAGES, checked_trust
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, Printed, hundredths, present, unmet
@@ -166,9 +166,27 @@ def described(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
     )
 
 
+def _group_order(n: int, q: int | None, upper: int | None) -> tuple[int, int | None]:
+    """Check and return the order of the group and the largest value."""
+    if upper is None:
+        if q is None:
+            raise TypeError("upper must be given, the largest value, or q for a sum modulo q")
+        return integer("q", q, low=2), None
+    upper = integer("upper", upper, low=1)
+    largest = n * upper
+    if q is None:
+        return 1 << largest.bit_length(), upper
+    q = integer("q", q, low=2)
+    if q <= largest:
+        raise ValueError(
+            f"q must be above n * upper = {quote(largest)}, or sums wrap around, got {quote(q)}"
+        )
+    return q, upper
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class SecureSum:
-    """Secure summation: the analyzer learns the sum modulo q and, up to 2^-sigma, nothing else.
+    """Secure summation: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
     Each user splits its value into shares that are uniform subject to their sum; shufflers mix
     everybody's shares; the analyzer adds them up. An object holds parameters only and never
@@ -178,17 +196,20 @@ class SecureSum:
     ----------
     n : int
         Users, at least 1.
-    q : int
-        Order of the group, at least 2. Sums wrap around at q: choose one above n times the largest
-        value.
+    q : int, optional
+        Order of the group, at least 2. By default the least power of two above ``n * upper``.
+    upper : int, optional
+        Values are in ``{0..upper}``, and their sum never wraps around: a ``q`` that is not above
+        ``n * upper`` is refused. Without it values are in ``[0, q)`` and the result is their sum
+        modulo q.
     sigma : float
         Security in bits that the number of messages is chosen for.
     messages : int, optional
         Messages of each user in all, the clear share included. Used even where nothing is proved
         for it; ``messages.sigma`` then is 0.0 and the printed form says so. By default the
         smallest number proved for ``sigma``, ``min_honest`` and ``corrupt_shufflers``.
-    analysis : {"exact", "balle2020", "ghazi2020", "ishai2006"}
-        Whose theorem; "exact" covers every setting and is the tightest.
+    analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
+        Which bound; "best" is the best that is proved here.
     shuffler : {"parallel", "single"}
         A shuffler for each shuffled message, or one for all of them.
     clear_share : bool
@@ -221,19 +242,28 @@ class SecureSum:
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> protocol = SecureSum(1000, 2**32)
-    >>> protocol.messages.total
-    22
-    >>> protocol.run(range(1000), DeterministicRandom(0))  # omit the second argument in earnest
+    >>> protocol = SecureSum(1000, upper=1000)
+    >>> protocol.q, protocol.messages.total
+    (1048576, 20)
+    >>> protocol.run(range(1000), DeterministicRandom(0))  # in production, omit the generator
     499500
     >>> print(protocol)
-    secure sum of 1,000 users modulo 4294967296, parallel shufflers
-    guarantee views of any two inputs with the same sum are within total variation 2^-84.15
+    secure sum of 1,000 users' values from 0 to 1000 (modulus 1048576), parallel shufflers
+    guarantee views of any two inputs with the same sum are within total variation 2^-80.19
               by ...
+
+    Sums modulo q on purpose:
+
+    >>> print(SecureSum(3, 2**16))
+    secure sum modulo 65536 of 3 users' values, parallel shufflers
+    guarantee ...
+    >>> SecureSum(3, 2**16).run([2**15, 2**15, 1])
+    1
     """
 
     n: int
     q: int
+    upper: int | None
     messages: MessageCount
     shuffler: str
     min_honest: int
@@ -242,20 +272,22 @@ class SecureSum:
     def __init__(
         self,
         n: int,
-        q: int,
+        q: int | None = None,
         *,
+        upper: int | None = None,
         sigma: float | Fraction = 80,
         messages: int | None = None,
-        analysis: str = "exact",
+        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
     ) -> None:
-        n, q = integer("n", n, low=1), integer("q", q, low=2)
+        n = integer("n", n, low=1)
+        q, upper = _group_order(n, q, upper)
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
-        choice("analysis", analysis, ANALYSES)
+        analysis = checked_analysis(analysis)
         clear = flag("clear_share", clear_share)
         if messages is None:
             count = message_count(
@@ -278,12 +310,7 @@ class SecureSum:
                 shuffler=shuffler,
                 clear_share=clear,
             ).sent(corrupt, total)
-        self._set(n, q, count, shuffler, honest, corrupt)
-
-    def _set(
-        self, n: int, q: int, messages: MessageCount, shuffler: str, min_honest: int, corrupt: int
-    ) -> None:
-        values = (n, q, messages, shuffler, min_honest, corrupt)
+        values = (n, q, upper, count, shuffler, honest, corrupt)
         for name, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -319,6 +346,7 @@ class SecureSum:
             "shuffler": self.shuffler,
             "min_honest": self.min_honest,
             "corrupt_shufflers": self.corrupt_shufflers,
+            **({} if self.upper is None else {"upper": hex(self.upper)}),
         }
 
     @property
@@ -342,6 +370,41 @@ class SecureSum:
         )
         return SecureGuarantee(count.sigma, count.theorem, conditions if count.sigma else ())
 
+    def remaining(
+        self, *, honest: int | None = None, corrupt_shufflers: int | None = None
+    ) -> MessageCount:
+        """Return what is still proved if fewer users or shufflers are honest than planned.
+
+        Parameters
+        ----------
+        honest : int, optional
+            Honest users, at least; ``min_honest`` by default.
+        corrupt_shufflers : int, optional
+            Shufflers that collude with the analyzer; as planned by default.
+
+        Returns
+        -------
+        MessageCount
+            With the level that is left as ``sigma``, rounded down; 0.0 where nothing is proved.
+
+        Examples
+        --------
+        >>> round(SecureSum(1000, upper=100).remaining(honest=500, corrupt_shufflers=1).sigma, 2)
+        68.21
+        """
+        return remaining(
+            self.n,
+            self.q,
+            self.messages.total,
+            honest=self.min_honest if honest is None else honest,
+            corrupt_shufflers=(
+                self.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+            ),
+            analysis=self.messages.analysis or "best",
+            shuffler=self.shuffler,
+            clear_share=self.clear_share,
+        )
+
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
         return Cost(taking_part(users, self.n), self.messages.total, self.group.bits)
@@ -354,7 +417,7 @@ class SecureSum:
         Parameters
         ----------
         x : int
-            In ``[0, q)``.
+            In ``{0..upper}``, or in ``[0, q)`` for a sum modulo q.
         rng : RandomSource, optional
             Secure randomness by default.
 
@@ -375,8 +438,8 @@ class SecureSum:
         Parameters
         ----------
         x : (n,) array_like of int
-            Values in ``[0, q)``, of any integer dtype or Python integers; with ``min_honest``,
-            between ``min_honest`` and ``n`` of them.
+            Values in ``{0..upper}``, or in ``[0, q)`` for a sum modulo q, of any integer dtype or
+            Python integers; with ``min_honest``, between ``min_honest`` and ``n`` of them.
         rng : RandomSource, optional
             Secure randomness by default.
 
@@ -389,14 +452,15 @@ class SecureSum:
         Raises
         ------
         TypeError, ValueError
-            If a value is not an integer in ``[0, q)``, or there are too few or too many.
+            If a value is not such an integer, or there are too few or too many.
         """
         source = secure(rng)
         return split(gathered(self, x, source), self.group, self.messages.total, source)
 
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
         """Return values as group elements, each looked at; the first is user number ``first``."""
-        elements = self.group.elements(list(x) if isinstance(x, range) else x, first=first)
+        values = list(x) if isinstance(x, range) else x
+        elements = self.group.elements(values, first=first, upper=self.upper)
         if elements.ndim != 1:
             raise ValueError(f"x must be one-dimensional, got shape {elements.shape}")
         return elements
@@ -495,7 +559,7 @@ class SecureSum:
         return int(users)
 
     def analyze(self, view: View) -> int:
-        """Return the sum modulo q of the users' values.
+        """Return the sum of the users' values, modulo q.
 
         Raises
         ------
@@ -518,7 +582,7 @@ class SecureSum:
         cluster: Engine | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Run the protocol on everybody's values, here, and return the sum modulo q.
+        """Run the protocol on all users' values, here, and return the sum (modulo q).
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
         the memory of the values, the last shares, and one column for each thread.
@@ -547,7 +611,7 @@ class SecureSum:
         Examples
         --------
         >>> import numpy as np
-        >>> SecureSum(300, 2**20).run(np.arange(start, start + 100) for start in (0, 100, 200))
+        >>> SecureSum(300, upper=1000).run(np.arange(start, start + 100) for start in (0, 100, 200))
         44850
         """
         source = secure(rng)
@@ -558,7 +622,7 @@ class SecureSum:
         return mixed_sum(elements, self.setting, rng)
 
     def __repr__(self) -> str:
-        extras = ""
+        extras = "" if self.upper is None else f", upper={quote(self.upper)}"
         if self.min_honest < self.n:
             extras += f", min_honest={self.min_honest}"
         if self.corrupt_shufflers:
@@ -568,8 +632,10 @@ class SecureSum:
         )
 
     def __str__(self) -> str:
-        title = (
-            f"secure sum of {self.n:,} user{'s' * (self.n > 1)} modulo {quote(self.q)}, "
-            f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
-        )
+        users = f"{self.n:,} users' values" if self.n > 1 else "1 user's value"
+        if self.upper is None:
+            title = f"secure sum modulo {quote(self.q)} of {users}"
+        else:
+            title = f"secure sum of {users} from 0 to {quote(self.upper)} (modulus {quote(self.q)})"
+        title += f", {self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
         return described(title, self.guarantee, self.cost())

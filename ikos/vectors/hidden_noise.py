@@ -125,7 +125,7 @@ class Hiding:
     @property
     def _spare(self) -> Fraction:
         """Most of epsilon that may be spent on c."""
-        return self.epsilon * self.reserve if self.analysis == "exact" else Fraction(0)
+        return self.epsilon * self.reserve if self.analysis == "second_moment" else Fraction(0)
 
     @property
     def _noise_delta(self) -> Fraction:
@@ -200,7 +200,7 @@ class Hiding:
         return int(q ** (self.shift.dimension // self.sums))
 
     def _guess(self, order: int, allowed: Fraction) -> int:
-        if self.analysis == "exact":
+        if self.analysis == "second_moment":
             return near(self.honest, order, allowed, self.shuffler, self.clear_share)
         with rounding(UP):
             level = float_up(1 - gmpy2.log2(exact(allowed, DOWN)))
@@ -216,7 +216,7 @@ class Hiding:
     def proved(self, q: int, m: int) -> HiddenNoise:
         """Return what is proved for m shuffled messages of each sum."""
         order = self._order(q)
-        if self.analysis != "exact":
+        if self.analysis != "second_moment":
             count, noise = self._by_lemma(order, m)
         elif self.pure and self.releases == 1:
             count, noise = self._pure(order, m)
@@ -303,7 +303,7 @@ class Hiding:
         best = tried[0]
         found = replace(
             count,
-            analysis="exact",
+            analysis="second_moment",
             theorem=hockey_stick.THEOREM,
             delta=best.delta,
             noise_epsilon=best.noise_epsilon,

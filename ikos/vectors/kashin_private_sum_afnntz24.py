@@ -23,7 +23,7 @@ from ikos.accuracy import NoiseLaw, default_modulus
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.directed import UP, exact, float_up, rounding
 from ikos.counts.private import lemma_5_2
-from ikos.counts.secure import smallest
+from ikos.counts.secure import BEST, smallest
 from ikos.counts.vectors import level_of_sums
 from ikos.encoding import decode, encode
 from ikos.modular import Zq
@@ -291,15 +291,18 @@ def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCou
     """Return the fewest messages for so many separate sums at a level, and what is proved."""
 
     def each(m: int) -> MessageCount:
-        return proved(
-            (honest, honest), q, m, analysis="exact", shuffler="parallel", clear_share=False
-        )
+        return proved((honest, honest), q, m, analysis=BEST, shuffler="parallel", clear_share=False)
 
     def together(m: int) -> float:
-        return level_of_sums(each(m).sigma, sums, analysis="exact")
+        return level_of_sums(each(m).sigma, sums, analysis=BEST)
 
     near = least(
-        (honest, honest), q, wanted, analysis="exact", shuffler="parallel", clear_share=False
+        (honest, honest),
+        q,
+        wanted,
+        analysis=BEST,
+        shuffler="parallel",
+        clear_share=False,
     )
     m = smallest(lambda m: together(m) >= wanted, near.shuffled)
     return each(m), together(m)

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import choice, flag, floating, integer, quote, taking_part, up
 from ikos.accounting.vector_noise import NoiseRate, Sensitivity
 from ikos.accuracy import NoiseLaw, standard_error
-from ikos.counts import ANALYSES, SHUFFLERS, Layout
+from ikos.counts import SHUFFLERS, Layout
 from ikos.counts.private import checked_budget
-from ikos.counts.secure import MAX_MESSAGES, checked_trust
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
 from ikos.counts.vectors import SEPARATE
 from ikos.encoding import decode
 from ikos.noise import polya_population
@@ -207,7 +207,7 @@ class PrivateVectorSum(VectorBaseline):
         messages: int | None = None,
         sensitivity: Sensitivity | None = None,
         integers: bool = False,
-        analysis: str = "exact",
+        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,
@@ -218,7 +218,7 @@ class PrivateVectorSum(VectorBaseline):
         n, _ = self._checked_users(n)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         choice("layout", layout, LAYOUTS)
-        choice("analysis", analysis, ANALYSES)
+        analysis = checked_analysis(analysis)
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         clear = flag("clear_share", clear_share)

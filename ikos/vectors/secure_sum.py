@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, enough, flag, integer, number, quote, taking_part, unmasked
-from ikos.counts import ANALYSES, SHUFFLERS, Layout, proved, vector_layouts
-from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_trust
+from ikos.counts import SHUFFLERS, Layout, proved, vector_layouts
+from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis, checked_trust
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -151,7 +151,7 @@ class SecureVectorSum:
         sigma: float | Fraction = 80,
         layout: str = SEPARATE,
         messages: int | None = None,
-        analysis: str = "exact",
+        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,
@@ -160,7 +160,7 @@ class SecureVectorSum:
         n, q = integer("n", n, low=1), integer("q", q, low=2)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
         choice("layout", layout, LAYOUTS)
-        choice("analysis", analysis, ANALYSES)
+        analysis = checked_analysis(analysis)
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         clear = flag("clear_share", clear_share)

@@ -46,7 +46,7 @@ class TestWords:
             ("ikos sum --no-", ["--no-header", "--no-clear-share"]),
             ("ikos sum --on-out-of-range ", ["reject", "clamp"]),
             ("ikos sum t.csv --shuffler s", ["single"]),
-            ("ikos messages --analysis b", ["balle2020"]),
+            ("ikos messages --analysis b", ["best", "balle2020"]),
             ("ikos graphs --backend=n", ["networkx"]),
             ("ikos compare --protocol ", list(PROTOCOLS)),
             ("ikos compare --protocol private-sum --protocol local-l", ["local-laplace"]),

@@ -55,7 +55,7 @@ def test_every_analysis_in_every_setting_the_exact_one_first(run):
     found = [(row["analysis"], row["shuffler"], row["clear_share"]) for row in rows]
     assert sorted(found) == sorted((name, *each) for name in ANALYSES for each in SETTINGS)
     assert list(dict.fromkeys(name for name, *_ in found)) == list(ANALYSES)
-    assert ANALYSES[0] == "exact"
+    assert ANALYSES[0] == "second_moment"
     assert set(counting.ASSUMES) == set(ANALYSES)
 
 
@@ -63,7 +63,7 @@ def test_values_of_other_bounds_and_integers(run, refused):
     """Errors are in their units, and of integers nothing is rounded."""
     bounds = {"lower": -2, "upper": 5}
     options = ("--users", "300", "--epsilon", "1", "--delta", "1e-6", "--lower", "-2", "--upper",
-               "5", "--analysis", "exact", "--json")  # fmt: skip
+               "5", "--analysis", "second_moment", "--json")  # fmt: skip
     for whole in (False, True):
         protocol = PrivateSum(300, 1, Fraction("1e-6"), **bounds, integers=whole)
         found = run("messages", *options, *["--integers"] * whole).json
@@ -160,7 +160,7 @@ def test_numbers_are_the_librarys_private_sum(run, extra):
 
 
 def test_a_reserve_can_save_messages_and_costs_noise(run):
-    options = ("--users", "100", "--epsilon", "1", "--delta", "1e-4", "--analysis", "exact")
+    options = ("--users", "100", "--epsilon", "1", "--delta", "1e-4", "--analysis", "second_moment")
     few, many = (
         run("messages", *options, "--reserve", reserve, "--json").json["rows"]
         for reserve in ("0", "0.2")
@@ -208,10 +208,23 @@ def test_words(run, options):
     table = [line for line in text.splitlines() if re.search(r"[0-9] \+ [01] ", line)]
     starred = [line for line in table if line.startswith("* ")]
     assert 0 < len(starred) < len(table)
-    assert "this library, by the collision identity: no conditions" in text
+    assert "the exact second moment of the share graph: no" in text
     assert "What it means" in text
     assert ("The floor" in text) == ("--sigma" in options and options[1] != "1")
     assert ("noise eps" in text) == ("--epsilon" in options)
+
+
+def test_why_the_default_is_not_starred(run):
+    said = " ".join(run("messages", *PRIVATE).out.split())
+    assert "5 + 1 messages here." in said
+    assert "for the first starred row give --no-clear-share." in said
+    assert "starred row give" not in run("messages", *PRIVATE, "--clear-share").out
+
+
+def test_most_shufflers_colluding_is_warned_of(run):
+    run("messages", *PRIVATE, "--corrupt-shufflers", "5")
+    many = ("--corrupt-shufflers", "10^6")
+    run("messages", *PRIVATE, *many, warning="corrupt_shufflers = 1,000,000: that is most of")
 
 
 def test_who_proved_it(run):
@@ -318,20 +331,22 @@ class TestCorruptShufflers:
     def test_the_library_agrees(self, run):
         rows = run("messages", *PRIVATE, "--corrupt-shufflers", "2", "--json").json["rows"]
         protocol = PrivateSum(10**6, 1, Fraction("1e-12"), corrupt_shufflers=2)
-        (row,) = (row for row in rows if tuple(setting(row).values()) == ("exact", "parallel", 1))
+        (row,) = (
+            row for row in rows if tuple(setting(row).values()) == ("second_moment", "parallel", 1)
+        )
         assert row["total"] == protocol.messages.total
         assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
 
 
 @pytest.mark.parametrize("share", ["80%", "0.8", "8e-1", "80.0 %"])
 def test_a_share_of_honest_users(run, share):
-    options = ("--users", "1001", *SECURE[2:], "--analysis", "exact", "--json")
+    options = ("--users", "1001", *SECURE[2:], "--analysis", "second_moment", "--json")
     assert run("messages", *options, "--min-honest", share).json["min_honest"] == 801
     assert run("messages", *options, "--min-honest", "100%").json["min_honest"] == 1001
 
 
 def test_warnings_are_in_the_json(run):
-    weak = ("--users", "1000", "--epsilon", "50", "--delta", "1e-9", "--analysis", "exact")
+    weak = ("--users", "1000", "--epsilon", "50", "--delta", "1e-9", "--analysis", "second_moment")
     result = run("messages", *weak, "--json", warning="protects next to nobody").json
     assert result["warnings"] == ["epsilon = 50 protects next to nobody; 1 is customary"]
     assert run("messages", *PRIVATE, "--json").json["warnings"] == []
@@ -355,7 +370,7 @@ def test_a_floor_of_one_message(run):
 
 def test_all_of_a_small_epsilon_is_said_to_be_left(run):
     options = ("--users", "1000", "--epsilon", "0.0001", "--delta", "1e-6", "--reserve", "0")
-    assert " 0.0001 " in run("messages", *options, "--analysis", "exact").out
+    assert " 0.0001 " in run("messages", *options, "--analysis", "second_moment").out
 
 
 def test_progress(run, monkeypatch):
@@ -441,7 +456,7 @@ def test_one_user_has_nothing_to_hide(run):
     options = ("--users", "1", "--modulus", "2", "--sigma", "80")
     result = run("messages", *options, "--json").json
     covered = [row for row in result["rows"] if row["covered"]]
-    assert {row["analysis"] for row in covered} == {"exact"}
+    assert {row["analysis"] for row in covered} == {"second_moment"}
     assert all(row["sigma"] is None and row["unlimited"] is True for row in covered)
     assert not any(row["unlimited"] for row in result["rows"] if not row["covered"])
     assert [row["total"] for row in covered] == [1, 1, 2, 2]
@@ -505,8 +520,8 @@ def test_plot_of_a_private_sum(run, tmp_path):
         if row["covered"]
     }
     for analysis, shuffler, clear in (
-        ("exact", "parallel", True),
-        ("exact", "single", False),
+        ("second_moment", "parallel", True),
+        ("second_moment", "single", False),
         ("balle2020", "parallel", True),
         ("ghazi2020", "single", False),
         ("ishai2006", "single", False),
@@ -544,7 +559,7 @@ def test_plot_marks_what_is_not_proved(run, tmp_path, modulus, marked):
 @pytest.mark.usefixtures("plots")
 def test_plot_of_what_is_asked_alone(run, tmp_path):
     path = tmp_path / "x.svg"
-    only = ("--analysis", "exact", "--shuffler", "single", "--clear-share")
+    only = ("--analysis", "second_moment", "--shuffler", "single", "--clear-share")
     run("messages", *SECURE, *only, "--plot", path)
     words = _words(path)
     assert "single, clear share" in words
@@ -650,7 +665,7 @@ def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
         ((*PRIVATE, "--reserve", "0.6"), "--reserve must be at most 0.5"),
         ((*PRIVATE, "--reserve", "-0.1"), "--reserve must be at least 0"),
         ((*PRIVATE, "--reserve", "1%"), "'1%' is not a decimal number"),
-        ((*SECURE, "--analysis", "published"), "'published' is not one of exact, balle2020"),
+        ((*SECURE, "--analysis", "published"), "'published' is not one of best, second_moment"),
         ((*SECURE, "--users", "0"), "--users must be at least 1, got 0"),
         ((*SECURE, "--users", "-1"), "--users must be at least 1, got -1"),
         ((*SECURE, "--users", "1_000"), "'1_000' is not a whole number"),

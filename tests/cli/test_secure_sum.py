@@ -93,7 +93,7 @@ def test_every_option_reaches_the_library(run, people, monkeypatch):
         "--no-clear-share", "--min-honest", "90.01%", "--corrupt-shufflers", "2", "--threads", "2",
     )  # fmt: skip
     assert seen == {
-        "args": (1000, 2**31 - 1), "sigma": Fraction(81, 2), "analysis": "balle2020",
+        "args": (1000, 2**31 - 1), "upper": 110, "sigma": Fraction(81, 2), "analysis": "balle2020",
         "shuffler": "parallel", "clear_share": False, "min_honest": 901, "corrupt_shufflers": 2,
         "threads": 2,
     }  # fmt: skip
@@ -306,9 +306,11 @@ class TestWords:
     def test_a_formula_without_a_proof_for_the_modulus(self, run, people):
         """Without one that is given, there is a prime; what is not proved is not claimed."""
         single = (*AGE, "--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share")
-        composite = (*single, "--modulus", "2^31")
+        composite = (*single, "--modulus", "2^31", "--unproved")
+        assert "--unproved runs it" in run("secure-sum", people, *composite[:-1], status=2).err
         warning = "ikos secure-sum: warning: ghazi2020: not proved for a composite modulus"
         text = run("secure-sum", people, *composite, warning=warning).out
+        assert text.startswith("NOT SECURE, nothing is proved")
         assert "NOTHING is proved: ghazi2020 is not proved for a composite modulus." in text
         assert "told apart" not in text
         result = run("secure-sum", people, *composite, "--json", warning=warning).json
@@ -338,8 +340,8 @@ class TestMistakes:
             (("--sigma", "0.5", "--analysis", "balle2020"), "balle2020 needs sigma >= 1"),
             (("--modulus", "1"), "--modulus must be at least 2, got 1"),
             (("--modulus", "100000"), "--modulus must be at least 100001, or a sum of 1,000"),
-            (("--analysis", "best"), "'--analysis': 'best' is not one of"),
-            (("--analysis", "ghazi2020"), "--analysis exact covers this setting"),
+            (("--analysis", "better"), "'--analysis': 'better' is not one of"),
+            (("--analysis", "ghazi2020"), "--analysis best covers this setting"),
             (("--min-honest", "0"), "--min-honest must be at least 1, got 0"),
             (("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
             (("--min-honest", "101%"), "--min-honest must be more than 0% and at most 100%"),

@@ -193,10 +193,12 @@ def test_without_show_true_the_output_depends_on_the_release_alone(run, people, 
 class TestUnproved:
     def test_warning(self, run, people):
         warning = "ikos sum: warning: 2 messages per user prove nothing"
-        text = run("sum", people, *AGE, "--messages", "2", warning=warning).out
+        two = (*AGE, "--messages", "2", "--unproved")
+        text = run("sum", people, *two, warning=warning).out
+        assert text.startswith("NOT PRIVATE, nothing is proved")
         assert "NOTHING is proved" in text
         assert "-differential privacy under" not in text
-        result = run("sum", people, *AGE, "--messages", "2", "--json", warning=warning).json
+        result = run("sum", people, *two, "--json", warning=warning).json
         assert result["proved"] is False
         assert result["delta"] == 1
         assert result["analysis"] is None
@@ -205,13 +207,18 @@ class TestUnproved:
             "2 messages per user prove nothing: this result has no differential privacy guarantee"
         ]
 
+    def test_is_refused_without_its_flag(self, run, people):
+        refused = run("sum", people, *AGE, "--messages", "2", status=2)
+        assert refused.out == ""
+        assert "2 messages per user prove nothing; --unproved" in refused.err
+
     def test_one_message(self, run, people):
-        one = (*AGE, "--messages", "1", "--no-clear-share")
+        one = (*AGE, "--messages", "1", "--no-clear-share", "--unproved")
         text = run("sum", people, *one, warning="1 message per user proves nothing").out
         assert "1 message of" in text
 
     def test_less_than_asked_for(self, run, people):
-        for analysis, few in (("exact", "5"), ("balle2020", "6")):
+        for analysis, few in (("second_moment", "5"), ("balle2020", "6")):
             warning = f"{few} messages per user prove delta = "
             options = ("--analysis", analysis, "--messages", few, "--json")
             result = run("sum", people, *AGE, *options, warning=warning).json
@@ -219,7 +226,7 @@ class TestUnproved:
             assert result["delta"] > result["requested_delta"] == 1e-6
 
     def test_enough(self, run, people):
-        for analysis in ("exact", "balle2020"):
+        for analysis in ("second_moment", "balle2020"):
             options = (*AGE, "--analysis", analysis)
             total = run("sum", people, *options, "--json").json["total"]
             run("sum", people, *options, "--messages", total)
@@ -231,7 +238,7 @@ def test_settings(run, people):
     result = run("sum", people, *AGE, *single, "--analysis", "ishai2006", "--json").json
     assert (result["shuffler"], result["clear_share"], result["clear"]) == ("single", False, 0)
     assert result["analysis"] == "ishai2006"
-    assert run("sum", people, *AGE, *single, "--json").json["analysis"] == "exact"
+    assert run("sum", people, *AGE, *single, "--json").json["analysis"] == "second_moment"
     wide = " ".join(run("sum", people, *AGE, *single, "--modulus", "2^1500").out.split())
     assert "messages of 1,500 bits per user" in wide
     assert "through one shuffler" in " ".join(run("sum", people, *AGE, *single).out.split())
@@ -284,7 +291,8 @@ def test_the_proof_is_named_on_a_line_of_its_own(run, people):
 
 def test_a_formula_without_a_proof_for_the_modulus(run, people):
     prime = (*AGE, "--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share")
-    single = (*prime, "--modulus", "2^31")
+    single = (*prime, "--modulus", "2^31", "--unproved")
+    assert "--unproved runs it" in run("sum", people, *single[:-1], status=2).err
     warning = "ghazi2020: not proved for a composite modulus"
     assert "Beware: not proved for a composite" in run("sum", people, *single, warning=warning).out
     assert run("sum", people, *single, "--json", warning=warning).json["proved"] is False
@@ -401,10 +409,10 @@ class TestMistakes:
             ),
             (("--modulus", "1"), "--modulus must be at least 2, got 1"),
             (("--messages", "0"), "--messages must be at least 1, got 0"),
-            (("--analysis", "best"), "'--analysis': 'best' is not one of"),
+            (("--analysis", "better"), "'--analysis': 'better' is not one of"),
             (
                 ("--analysis", "ghazi2020"),
-                "needs a single shuffler and no clear share; --analysis exact covers this setting",
+                "needs a single shuffler and no clear share; --analysis best covers this setting",
             ),
             (("--shuffler", "three"), "'--shuffler': 'three' is not one of parallel, single"),
             (
@@ -425,7 +433,7 @@ class TestMistakes:
                 "--analysis balle2020 does not cover 3 honest users (--min-honest) with parallel "
                 "shuffling and a clear share: balle2020 needs at least 19 honest users, got 3;",
             ),
-            (("--min-honest", "3", "--analysis", "balle2020"), "--analysis exact covers"),
+            (("--min-honest", "3", "--analysis", "balle2020"), "--analysis best covers"),
             (("--corrupt-shufflers", "-1"), "--corrupt-shufflers must be at least 0, got -1"),
             (("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
             (("--on-out-of-range", "drop"), "'drop' is not one of reject, clamp"),

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
-from ikos.counts import exact, hockey_stick, private, private_proved, proved
+from ikos.counts import hockey_stick, private, private_proved, proved, second_moment
 from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.hockey_stick import Noise
 from ikos.counts.recursion import rational_split
@@ -111,7 +111,7 @@ def truth(n: int, q: int, m: int, p: int, epsilon: Fraction, eps0: float, shuffl
 def test_table_of_totals(n: int, delta: float, total: int) -> None:
     p = math.ceil(math.sqrt(n))
     count = private_message_count(n, order(n, p), 1, delta, p)
-    assert (count.total, count.clear, count.analysis) == (total, 1, "exact")
+    assert (count.total, count.clear, count.analysis) == (total, 1, "second_moment")
     assert "hockey-stick" in count.theorem
     proved, left = budget_of(count)
     assert proved <= delta
@@ -754,7 +754,7 @@ def test_numpy_numbers_are_numbers() -> None:
         ({"min_honest": 0}, ValueError, "min_honest must be at least 1, got 0"),
         ({"min_honest": 1001}, ValueError, "min_honest must be at most 1000, got 1001"),
         ({"analysis": "published"}, ValueError, "analysis must be one of .*got 'published'"),
-        ({"analysis": "ghazi2020"}, ValueError, "analysis='exact' covers this setting"),
+        ({"analysis": "ghazi2020"}, ValueError, "analysis='best' covers this setting"),
         ({"shuffler": "two"}, ValueError, "must be one of 'parallel', 'single', got 'two'"),
         ({"clear_share": 0}, TypeError, "clear_share must be True or False, got int 0"),
     ],
@@ -782,7 +782,7 @@ def test_what_is_proved_does_not_depend_on_the_callers_context(precision: int) -
 
     def proved() -> list[Any]:
         hockey_stick.privacy.cache_clear()
-        exact.bound.cache_clear()
+        second_moment.bound.cache_clear()
         return [
             private_proved(n, q, m, 0.7, 1e-9, 9, shuffler=shuffler, clear_share=clear)
             for n, q, m in [(40, 2**12 + 1, 7), (1000, 2**20, 6), (7, 3, 9), (10**6, 2**64, 13)]
@@ -795,4 +795,4 @@ def test_what_is_proved_does_not_depend_on_the_callers_context(precision: int) -
             found = proved()
         assert found == expected
     hockey_stick.privacy.cache_clear()
-    exact.bound.cache_clear()
+    second_moment.bound.cache_clear()

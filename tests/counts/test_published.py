@@ -187,7 +187,7 @@ def test_the_default_takes_no_more_messages_than_any_that_covers_the_setting(
             assert best.total <= count.total
             assert best.sigma >= 40
             assert security_level(n, q, count.shuffled, **setting) >= count.sigma
-        assert best.analysis == "exact"
+        assert best.analysis == "second_moment"
         assert security_level(n, q, best.shuffled, **setting) == best.sigma
         assert covering <= names
         assert covering == names or n < 19
@@ -231,12 +231,12 @@ def test_a_range_of_users_is_as_weak_as_its_weakest(
 
 
 def test_min_honest_counts_for_fewer_users() -> None:
-    for analysis in ("balle2020", "exact"):
+    for analysis in ("balle2020", "second_moment"):
         few = private_message_count(10**6, 2**40, 1, 1e-12, 100, analysis=analysis, min_honest=1000)
         assert few == private_message_count(1000, 2**40, 1, 1e-12, 100, analysis=analysis)
 
 
-@pytest.mark.parametrize("analysis", ["balle2020", "exact"])
+@pytest.mark.parametrize("analysis", ["balle2020", "second_moment"])
 def test_rationals_and_floats_agree(analysis: str) -> None:
     exactly = message_count(100, 2**16, Fraction(81, 2), analysis=analysis)
     assert exactly == message_count(100, 2**16, 40.5, analysis=analysis)
@@ -269,9 +269,9 @@ def test_extreme_arguments_are_answered() -> None:
         ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
         ({"analysis": "published"}, ValueError, "analysis must be one of .*got 'published'"),
         ({"n": 18, "analysis": "balle2020"}, ValueError, "balle2020 needs n >= 19"),
-        ({"n": 18, "analysis": "balle2020"}, ValueError, "analysis='exact' covers this setting"),
-        ({"analysis": "ishai2006"}, ValueError, "analysis='exact' covers this setting"),
-        ({"analysis": "ghazi2020"}, ValueError, "analysis='exact' covers this setting"),
+        ({"n": 18, "analysis": "balle2020"}, ValueError, "analysis='best' covers this setting"),
+        ({"analysis": "ishai2006"}, ValueError, "analysis='best' covers this setting"),
+        ({"analysis": "ghazi2020"}, ValueError, "analysis='best' covers this setting"),
         ({"sigma": 0.5, "analysis": "balle2020"}, ValueError, "balle2020 needs sigma >= 1"),
     ],
 )
@@ -295,7 +295,7 @@ def test_balle2020_refuses_outside_its_conditions(n: int, m: int, setting: dict[
 
 
 def test_small_levels_are_proved_through_level_1() -> None:
-    with pytest.raises(ValueError, match="analysis='exact' covers this range"):
+    with pytest.raises(ValueError, match="analysis='best' covers this range"):
         message_count(10**6, 2**8, 0.5, analysis="balle2020")
     count = message_count(10**6, 2**8, 1, analysis="balle2020")
     assert count.sigma >= 1
@@ -324,19 +324,31 @@ def test_edges_of_the_ranges(n: int) -> None:
     ("name", "reason"), [("balle2020", "n >= 19"), ("ghazi2020", "n > 2"), ("ishai2006", "n >= 2")]
 )
 def test_one_user_is_refused_with_a_reason(name: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} needs {reason}, got n = 1; analysis='exact'"):
+    with pytest.raises(ValueError, match=f"{name} needs {reason}, got n = 1; analysis='best'"):
         message_count(1, 2**8, 10, analysis=name, **SETTING[name])
 
 
+@pytest.mark.parametrize("name", ["best", "exact"])
+def test_best_is_the_bound_that_proves_most(name: str) -> None:
+    count = message_count(10**6, 2**64, 80, analysis=name)
+    assert count == message_count(10**6, 2**64, 80)
+    assert count.analysis == "second_moment"
+    assert security_level(50, 2**9, 5, analysis=name) == max(
+        security_level(50, 2**9, 5, analysis=each) for each in ("second_moment", "balle2020")
+    )
+    private = private_message_count(1000, 2**20, 1, 1e-6, 100, analysis=name)
+    assert private.analysis == "second_moment"
+
+
 def test_names_and_printed_form() -> None:
-    assert ANALYSES == ("exact", "balle2020", "ghazi2020", "ishai2006")
+    assert ANALYSES == ("second_moment", "balle2020", "ghazi2020", "ishai2006")
     assert str(message_count(10**6, 2**64, 80)) == (
-        "13 shuffled + 1 clear messages; sigma = 88.08 bits (analysis: exact)"
+        "13 shuffled + 1 clear messages; sigma = 88.08 bits (analysis: second_moment)"
     )
     assert str(message_count(10**6, 2**64, 80, analysis="balle2020")) == (
         "14 shuffled + 1 clear messages; sigma = 88.17 bits (analysis: balle2020)"
     )
-    left = MessageCount(5, 1, 88.0, "exact", "a theorem", 1e-12, 0.99999988)
-    assert str(left).endswith("; delta = 1e-12, noise_epsilon = 0.999999 (analysis: exact)")
+    left = MessageCount(5, 1, 88.0, "second_moment", "a theorem", 1e-12, 0.99999988)
+    assert str(left).endswith("; delta = 1e-12, noise_epsilon = 0.999999 (analysis: second_moment)")
     nothing = MessageCount(2, 0, 0.0, None, "nothing")
     assert "nothing is proved" in str(nothing)

@@ -116,7 +116,7 @@ def test_second_moments_of_sums_are_rounded_up() -> None:
 
 @given(sigma=st.floats(0, 1000), d=st.integers(1, 10**6))
 def test_the_level_of_sums_is_the_better_of_two_bounds(sigma: float, d: int) -> None:
-    union, better = (level_of_sums(sigma, d, analysis=a) for a in ("balle2020", "exact"))
+    union, better = (level_of_sums(sigma, d, analysis=a) for a in ("balle2020", "second_moment"))
     assert 0 <= union <= better <= sigma
     assert union == pytest.approx(max(0.0, sigma - math.log2(d)), abs=1e-9)
     if d > 1 and sigma > 20 + math.log2(d):
@@ -138,7 +138,7 @@ def test_layouts_are_minimal(
     assert apart.bits_per_user == d * apart.count.total * bits
 
     def level(m: int) -> float:
-        return level_of_sums(security_level(n, q, m, **how), d, analysis="exact")
+        return level_of_sums(security_level(n, q, m, **how), d, analysis="second_moment")
 
     enough = next(m for m in range(1, 200) if level(m) >= sigma)
     assert apart.count.shuffled == enough
@@ -517,7 +517,7 @@ def check_level_of_sums(level: Callable[..., float]) -> None:
         for tenths in range(80):
             sigma = math.log2(d) / 2 + tenths / 10
             product_bound, union = level_by_product(ball(sigma), d), ball(sigma) - log2(d)
-            found = ball(level(sigma, d, analysis="exact"))
+            found = ball(level(sigma, d, analysis="second_moment"))
             assert found == 0 or not found > max(product_bound, union, key=float)
             D = 2 * 4.0**-sigma
             assert float(found) >= float(product_bound) - (d - 1) * D * D / 2

@@ -237,7 +237,7 @@ def test_total_variation_is_within_the_exact_level(
 ) -> None:
     shuffled = views(moduli, n, m, shuffler)
     options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
-    sigma = security_level(n, shuffled.q, m, analysis="exact", **options)
+    sigma = security_level(n, shuffled.q, m, analysis="second_moment", **options)
     worst = max(variation for _, variation in worst_variations(shuffled, clear))
     assert worst <= Fraction(2.0**-sigma)
 
@@ -249,7 +249,7 @@ def test_same_formula_without_a_clear_share_is_false() -> None:
     assert not within(Fraction(1, 2), Fraction(1, 3))
     for corrected in (by_the_library, by_enumeration, one_clear_of_shuffled):
         assert within(Fraction(1, 2), corrected(2, 2, 2, "single", False, 2))
-    sigma = security_level(2, 2, 2, analysis="exact", shuffler="single", clear_share=False)
+    sigma = security_level(2, 2, 2, analysis="second_moment", shuffler="single", clear_share=False)
     assert sigma <= 1
 
 

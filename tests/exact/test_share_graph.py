@@ -165,7 +165,7 @@ def test_the_exact_level_is_just_below_the_enumerated_one(
     for n in range(1, 7):
         for q in (2, 3, 2**64):
             options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
-            sigma = security_level(n, q, m, analysis="exact", **options)
+            sigma = security_level(n, q, m, analysis="second_moment", **options)
             divergence = sizes_law(n, m, shuffler, clear).divergence(q)
             if divergence == 0:
                 assert n == 1

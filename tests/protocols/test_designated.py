@@ -110,7 +110,7 @@ def test_all_must_be_there() -> None:
         protocol.shuffle(messages[:, 1:])
 
 
-@pytest.mark.parametrize("analysis", ["exact", "balle2020", "ghazi2020", "ishai2006"])
+@pytest.mark.parametrize("analysis", ["second_moment", "balle2020", "ghazi2020", "ishai2006"])
 def test_messages_prove_delta_and_one_fewer_does_not(analysis: str) -> None:
     options: dict[str, Any] = {"analysis": analysis}
     if analysis in ("ghazi2020", "ishai2006"):

@@ -428,7 +428,7 @@ def test_secure_sums_send_a_fixed_number() -> None:
     assert hidden <= float(protocol.delta) / 100
     # all sums together, by a union bound at worst and by the root of their number at best
     one, many = protocol.messages.sigma, protocol.coefficients
-    assert protocol.sigma == level_of_sums(one, many, analysis="exact")
+    assert protocol.sigma == level_of_sums(one, many, analysis="second_moment")
     assert one - math.log2(many) <= protocol.sigma <= one - math.log2(many) / 2
     lonely = KashinPrivateSum(3, Ball(2), 1, 1e-3, min_honest=1)
     assert lonely.proved_delta <= 1e-3
@@ -437,7 +437,9 @@ def test_secure_sums_send_a_fixed_number() -> None:
 def test_secure_sums_hide_as_well_as_those_of_the_honest() -> None:
     trusting = KashinPrivateSum(10**5, Ball(8), 1, 1e-6, min_honest=200)
     hidden = proved((200, 200), trusting.modulus, trusting.messages.shuffled, clear_share=False)
-    assert trusting.sigma <= level_of_sums(hidden.sigma, trusting.coefficients, analysis="exact")
+    assert trusting.sigma <= level_of_sums(
+        hidden.sigma, trusting.coefficients, analysis="second_moment"
+    )
     assert trusting.messages.total > KashinPrivateSum(10**5, Ball(8), 1, 1e-6).messages.total
 
 

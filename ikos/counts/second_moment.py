@@ -1,4 +1,4 @@
-"""The exact second-moment analysis: all four settings, every number of users.
+"""The second-moment analysis: all four settings, every number of users.
 
 The views of any two inputs with the same sum are within total variation sqrt(Delta / 2), with
 
@@ -11,6 +11,9 @@ for every input as it is. So sigma = (1 - log2 Delta) / 2. The proofs are in the
 Delta is rounded up from two enclosures: a recursion in O(n^2) steps, and for two or more messages
 that hide a theorem for any n, which is the faster and as good wherever its second-order terms
 are small. The better of the two is returned wherever the first one is within reach.
+
+The second moment is exact, up to rounding; the level is a bound all the same. Cauchy-Schwarz loses,
+and the true total variation can be well below 2^-sigma.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str |
     """Return why this analysis does not cover a setting, or None where it does."""
     del n, shuffler, clear_share  # all of them
     if m is not None and m < 1:
-        return f"exact needs m >= 1, got m = {m}"
+        return f"second_moment needs m >= 1, got m = {m}"
     return None
 
 

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import message_count, private_message_count, security_level
-from ikos.counts import exact, largest_component, least, proved, share_graph
+from ikos.counts import largest_component, least, proved, second_moment, share_graph
 from ikos.counts import recursion as library
 from ikos.counts.directed import DOWN, UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
@@ -145,10 +145,10 @@ def test_any_level_is_below_the_truth_and_next_to_it(
     ],
 )
 def test_levels_beyond_the_recursion(shuffler: str, clear: bool) -> None:
-    n = exact.LONGEST_RECURSION + 1
+    n = second_moment.LONGEST_RECURSION + 1
     for q, hiding in [(2, 2), (2, 3), (2**20 + 7, 5)]:
         share = graph(hiding, shuffler, clear)
-        assert exact.bound((n, n), q, share).method in ("largest component", "nothing")
+        assert second_moment.bound((n, n), q, share).method in ("largest component", "nothing")
         true = compare(n, q, share.m, shuffler, clear)
         level = security_level(n, q, share.m, shuffler=shuffler, clear_share=clear)
         assert true - level < 1e-5 or true < 1
@@ -180,14 +180,14 @@ def test_where_the_graph_without_edges_dominates(
     order = (64 + q[0]) << (q[1] - 6)
     true = compare(n, order, m, shuffler, clear)
     assert true > 10
-    assert exact.bound((n, n), order, graph(m if clear else m - 1, shuffler, clear)).cutoff
+    assert second_moment.bound((n, n), order, graph(m if clear else m - 1, shuffler, clear)).cutoff
     # and the recursion, were it run, is tight there
-    longest, exact.LONGEST_RECURSION = exact.LONGEST_RECURSION, n
+    longest, second_moment.LONGEST_RECURSION = second_moment.LONGEST_RECURSION, n
     try:
         share = ShareGraph(m, shuffler, clear)
-        upper = exact.bound.__wrapped__((n, n), order, share).upper
+        upper = second_moment.bound.__wrapped__((n, n), order, share).upper
     finally:
-        exact.LONGEST_RECURSION = longest
+        second_moment.LONGEST_RECURSION = longest
     assert abs((1 - float(gmpy2.log2(upper))) / 2 - true) < 1e-6
 
 
@@ -301,7 +301,7 @@ def check_largest_component(top: int, q: int, share: ShareGraph) -> None:
             found = largest_component._at(n, q, share, cutoff)
             assert found.divergence() >= max(true.divergence[n:])
             assert found.excess() >= max(true.excess[n:])
-            best = found.divergence(connected=exact._connected(found, share))
+            best = found.divergence(connected=second_moment._connected(found, share))
             assert best >= true.divergence[n]
 
 
@@ -313,7 +313,7 @@ def test_chances_of_one_component_are_bounded(shuffler: str, clear: bool) -> Non
         true = library.rational(20, 2, share).connected
         for n in range(4, 21):
             found = largest_component._at(n, 2, share, 2)
-            for j, upper in enumerate(exact._connected(found, share)):
+            for j, upper in enumerate(second_moment._connected(found, share)):
                 assert mpq(upper) >= true[n - j]
 
 
@@ -377,14 +377,14 @@ def test_a_range_is_as_weak_as_its_weakest(hiding: int, shuffler: str, clear: bo
 
 def check_ranges(q: int, share: ShareGraph, top: int) -> None:
     true = library.rational(top, q, share).divergence
-    longest, exact.LONGEST_RECURSION = exact.LONGEST_RECURSION, 12
+    longest, second_moment.LONGEST_RECURSION = second_moment.LONGEST_RECURSION, 12
     try:
         for low in range(1, top + 1):
             for high in {*range(low, min(low + 14, top) + 1), top}:
-                found = exact.bound.__wrapped__((low, high), q, share)
+                found = second_moment.bound.__wrapped__((low, high), q, share)
                 assert found.upper >= max(true[low : high + 1])
     finally:
-        exact.LONGEST_RECURSION = longest
+        second_moment.LONGEST_RECURSION = longest
 
 
 @pytest.mark.slow
@@ -392,9 +392,9 @@ def check_ranges(q: int, share: ShareGraph, top: int) -> None:
 def test_a_range_across_the_longest_recursion(shuffler: str, clear: bool) -> None:
     share = graph(3, shuffler, clear)
     for low, high in [(1020, 1030), (2, 1030), (1024, 1025), (1024, 10**9)]:
-        together = exact.bound((low, high), 5, share).upper
+        together = second_moment.bound((low, high), 5, share).upper
         ends = {low, 1024, 1025, 1030, high}
-        singles = [exact.bound((n, n), 5, share).upper for n in ends if low <= n <= high]
+        singles = [second_moment.bound((n, n), 5, share).upper for n in ends if low <= n <= high]
         assert together >= max(singles) * (1 - mpfr(2) ** -50)
     count = least((2, 10**6), 2**8, 40, shuffler=shuffler, clear_share=clear)
     for n in (2, 3, 4, 5, 10, 100, 1024, 1025, 10**6):
@@ -422,7 +422,7 @@ def test_totals_are_minimal_and_carry_their_level(
     count = message_count(n, q, sigma, **options)
     assert count.sigma == security_level(n, q, count.shuffled, **options)
     assert count.sigma >= sigma
-    assert count.analysis == "exact"
+    assert count.analysis == "second_moment"
     assert (count.clear, count.total) == (int(setting[1]), count.shuffled + setting[1])
     if count.shuffled > 1:
         assert security_level(n, q, count.shuffled - 1, **options) < sigma
@@ -556,7 +556,7 @@ def test_numpy_integers_are_integers() -> None:
         ({"m": False}, TypeError, "m must be an integer, got the boolean False"),
         ({"m": 3.5}, TypeError, "m must be an integer, got float 3.5"),
         ({"n": 10**101}, ValueError, "n must be at most"),
-        ({"analysis": "Exact"}, ValueError, "analysis must be one of 'exact', .* got 'Exact'"),
+        ({"analysis": "Exact"}, ValueError, "analysis must be one of .best., .* got 'Exact'"),
         ({"shuffler": None}, TypeError, "shuffler must be a string, got NoneType None"),
         ({"clear_share": "no"}, TypeError, "clear_share must be True or False, got str 'no'"),
     ],
@@ -677,18 +677,18 @@ def check_rounded_levels() -> None:
 
 
 def compare_uncached(n: int, q: int, m: int, shuffler: str, clear: bool) -> None:
-    exact.bound.cache_clear()
+    second_moment.bound.cache_clear()
     with precisely():
         true = bits(recursion(n, q, m, shuffler, clear).divergence[n])
-        level = exact.level((n, n), q, m, shuffler=shuffler, clear_share=clear)
+        level = second_moment.level((n, n), q, m, shuffler=shuffler, clear_share=clear)
         assert level <= true.upper()
-    exact.bound.cache_clear()
+    second_moment.bound.cache_clear()
 
 
 @pytest.fixture
 def uncached() -> Any:
     """Nothing that a mutant computed is remembered."""
-    caches = (library.enclosed, largest_component.largest_component, exact.bound)
+    caches = (library.enclosed, largest_component.largest_component, second_moment.bound)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -781,8 +781,8 @@ def test_a_theorem_with_too_many_connected_is_caught(
     uncached: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P[C = 1] of n - j users is not that of n, nor the square of a bound for it."""
-    real = exact._connected
-    monkeypatch.setattr(exact, "_connected", lambda *a: tuple(c**4 for c in real(*a)))
+    real = second_moment._connected
+    monkeypatch.setattr(second_moment, "_connected", lambda *a: tuple(c**4 for c in real(*a)))
     with pytest.raises(AssertionError):
         check_all_largest_components()
 
@@ -807,7 +807,7 @@ def test_kappa_of_one_or_a_tenth_less_is_caught(shuffler: str, clear: bool) -> N
 
 
 def test_levels_rounded_up_are_caught(uncached: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "float_down", float_up)
+    monkeypatch.setattr(second_moment, "float_down", float_up)
     with pytest.raises(AssertionError):
         check_rounded_levels()
 
@@ -817,7 +817,7 @@ def test_ranges_that_ask_one_end_alone_are_caught(
 ) -> None:
     share = graph(2, "parallel", True)
     check_ranges(2, share, 20)
-    real = exact.bound
+    real = second_moment.bound
     for end in (0, 1):
 
         class OneEnd:
@@ -825,7 +825,7 @@ def test_ranges_that_ask_one_end_alone_are_caught(
             def __wrapped__(users: tuple[int, int], q: int, g: ShareGraph, end: int = end) -> Any:
                 return real.__wrapped__((users[end], users[end]), q, g)
 
-        monkeypatch.setattr(exact, "bound", OneEnd)
+        monkeypatch.setattr(second_moment, "bound", OneEnd)
         with pytest.raises(AssertionError):
             check_ranges(2, share, 20)
 
