@@ -186,7 +186,8 @@ def security_level(
     -------
     float
         sigma: the views of two inputs with the same sum are within total variation
-        ``2**-sigma``. Rounded down; 0.0 where the formula proves nothing, infinite for n = 1.
+        ``2**-sigma``. Rounded down; 0.0 where the formula proves nothing, infinite for n = 1. A
+        lower bound on the security: the true total variation may be far smaller.
 
     Raises
     ------
