@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._labels import checked_labels, places_among
 from ikos._options import check_passed_on
-from ikos._validation import array, number, up
+from ikos._validation import array, number, up, vector
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
 from ikos.summation import PrivateSum
@@ -331,9 +331,7 @@ def histogram(
 
 
 def _vector(x: ArrayLike) -> NDArray[Any]:
-    values = array("x", x)
-    if values.ndim != 1:
-        raise ValueError(f"x must be one-dimensional, got shape {values.shape}")
+    values = vector("x", x, array("x", x))
     if not values.size:
         raise ValueError("x must hold at least one user's value, got none")
     return values

@@ -157,6 +157,5 @@ def histograms(
 def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
     """Return the keys of a mapping, or of what is used as one, such as a data frame."""
     if not (callable(getattr(given, "keys", None)) and hasattr(given, "__getitem__")):
-        kind = type(given).__name__
-        raise TypeError(f"{parameter} must map names to {what}, got {kind} {quote(given)}")
+        raise TypeError(f"{parameter} must map names to {what}, got {type(given).__name__}")
     return list(given.keys())
