@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ikos import PrivateSum, statistics
@@ -134,6 +136,14 @@ def test_categories_are_quoted_however_long_they_are() -> None:
         statistics.histogram([1, 2] * 50, [10**5000] * 2, epsilon=1, delta=1e-3)
 
 
+@pytest.mark.parametrize("one", [True, Decimal("1.0"), Fraction(1)], ids=repr)
+def test_integers_of_any_kind(one: Any) -> None:
+    budget: dict[str, Any] = {"lower": 0, "upper": 2, "epsilon": 100, "delta": 1e-3}
+    for x in ([one] * 50, pd.DataFrame({"a": [one] * 50})):
+        assert statistics.mean(x, integers=True, **budget).mean() == pytest.approx(1, abs=0.1)
+        assert statistics.variance(x, **budget).estimate == pytest.approx(0, abs=0.2)
+
+
 @pytest.mark.parametrize(("analysis", "delta"), [("exact", 5e-7), ("balle2020", 7.8e-7)])
 def test_half_of_delta_goes_to_each_sum_of_a_variance(analysis: str, delta: float) -> None:
     n = 1000  # where half of that delta takes one message more
@@ -193,7 +203,11 @@ def test_budgets_are_never_rounded_down() -> None:
         ),
         (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),
         (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "must be in"),
-        (lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o), TypeError, "real num"),
+        (
+            lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o),
+            TypeError,
+            "must be a float",
+        ),
     ],
 )
 def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:

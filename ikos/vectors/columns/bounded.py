@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import check_passed_on
+from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import array, quote, real
 from ikos.bounds import MAX_BOUND
 from ikos.modular import blocks
@@ -117,7 +117,7 @@ def means(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
     """Release the sums and the means of several columns within public bounds.
 
@@ -150,7 +150,7 @@ def means(
     >>> bool(np.abs(result.means() - [25, 0.5]).max() < 1)
     True
     """
-    check_passed_on("means", options, PrivateVectorSum, SCALED)
+    check_passed_on("means", options, VectorSumOptions, SCALED)
     columns = BoundedColumns.checked(x, lower, upper)
     users, d = columns.values.shape
     scaled = np.empty((users, d))
