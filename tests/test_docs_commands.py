@@ -260,4 +260,4 @@ def test_programs_have_the_options_that_are_shown(
 
 def test_other_commands_are_programs_of_the_shell() -> None:
     first = {words[0] for _, words in lines()}
-    assert first <= {"ikos", "python", "make", "gzip"}
+    assert first <= {"ikos", "python", "make"}
