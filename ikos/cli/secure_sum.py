@@ -85,9 +85,9 @@ def command(
     differentially private: for that there is 'ikos sum'.
 
     TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such
-    files, or - for CSV from standard input. All users, shufflers and the analyzer are
-    simulated here. The bounds must not be taken from the data: they are
-    public, as is the number of rows.
+    files, or - for CSV from standard input. All users, shufflers and the
+    analyzer are simulated here. The bounds must not be taken from the data:
+    they are public, as is the number of rows.
     """
     from ikos._validation import quote
     from ikos.cli.release import Reading
