@@ -43,7 +43,9 @@ def places_among(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArr
         if (found >= 0).all():
             return found
         first = int(np.argmax(found < 0))
-    raise ValueError(f"{name}[{first}] must be one of the categories, got {quote(items[first])}")
+    raise ValueError(
+        f"{name}[{first}] must be one of the categories, got another {type(items[first]).__name__}"
+    )
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:

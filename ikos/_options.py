@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TypedDict
 
 from ikos._validation import quote
 
-__all__ = ["check_passed_on"]
+__all__ = ["MeanOptions", "SumOptions", "VectorSumOptions", "check_passed_on"]
+
+
+class SumOptions(TypedDict, total=False):
+    """Those of `ikos.PrivateSum` that go with everything."""
+
+    precision: int | None
+    modulus: int | None
+    messages: int | None
+    analysis: str
+    shuffler: str
+    clear_share: bool
+    min_honest: int | None
+    corrupt_shufflers: int
+    reserve: float | Fraction
+
+
+class MeanOptions(SumOptions, total=False):
+    """Those of `ikos.PrivateSum` that go with values within bounds."""
+
+    integers: bool
+
+
+class VectorSumOptions(SumOptions, total=False):
+    """Those of `ikos.vectors.PrivateVectorSum` that go with columns."""
+
+    layout: str
+    releases: int
 
 
 def check_passed_on(
-    caller: str, given: Mapping[str, object], taker: Callable[..., object], own: Mapping[str, str]
+    caller: str, given: Mapping[str, object], allowed: type, own: Mapping[str, str]
 ) -> None:
     """Refuse keyword arguments that are not passed on.
 
@@ -21,20 +49,19 @@ def check_passed_on(
         The function that was called.
     given : mapping
         What it does not name itself.
-    taker : callable
-        What it passes them to.
+    allowed : type
+        Which it passes on, the keys of a `TypedDict`.
     own : mapping
         Names that it must not pass on, because it says itself what they are, and the reasons.
 
     Examples
     --------
-    >>> check_passed_on("means", {"integers": True}, print, {"integers": "columns are scaled"})
+    >>> check_passed_on("means", {"integers": True}, SumOptions, {"integers": "columns are scaled"})
     Traceback (most recent call last):
     ...
     TypeError: means() takes no integers (columns are scaled), got True
     """
-    parameters = inspect.signature(taker).parameters.values()
-    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.name not in own]
+    known = allowed.__annotations__
     for name, value in given.items():
         if name in own:
             raise TypeError(f"{caller}() takes no {name} ({own[name]}), got {quote(value)}")

@@ -2,7 +2,7 @@
 
 Each returns the value in the exact type that the caller computes with, or raises a
 ``TypeError`` (wrong kind) or ``ValueError`` (out of range) that names the parameter and
-quotes the value.
+quotes the value. Of people's data it says where and never what: errors end up in logs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Iterator
+from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, TypeVar
@@ -33,6 +35,8 @@ __all__ = [
     "taking_part",
     "unmasked",
     "up",
+    "vector",
+    "whole_number",
 ]
 
 _T = TypeVar("_T")
@@ -159,35 +163,52 @@ def array(name: str, x: object) -> NDArray[Any]:
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
-    """Return ``x`` as an array of real numbers; an error names the first that is none.
+    """Return ``x`` as an array of real numbers; an error says where the first is that is none.
 
+    Booleans are 0 and 1, and decimals and fractions may be integers.
     ``first`` is the index of the first of them, for error messages.
     """
     given = array(name, x)
     if given.dtype.kind in "iuf":
         return given
-    got = f"{name} must hold real numbers, got an array of {given.dtype}"
     if given.dtype.kind == "b":
-        raise TypeError(f"{got}; use {name}.astype(float)")
+        return given.astype(np.uint8)
     # what the entries were before they became an array, in which a text makes texts of numbers
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
+    found = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
-        if not _is_real(value):
+        exact = value if isinstance(value, (float, np.floating)) else whole_number(value)
+        found[index] = exact
+        if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
-            which = f"{name}{place and f'[{place}]'}"
-            if isinstance(value, int) and not isinstance(value, bool):
-                said = "must be an integer of 64 bits at most, or a float"
-                raise ValueError(f"{which} {said}, got {quote(value)}")
-            kind = "" if value is None else f"the {type(value).__name__} "
-            raise TypeError(f"{got}: {which} is {kind}{quote(value)}")
-    raise TypeError(f"{got}; use {name}.astype(float)")
+            which, kind = f"{name}{place and f'[{place}]'}", type(value).__name__
+            said = f"{which} must be a float, or an integer of 64 bits at most, got {kind}"
+            raise TypeError(said) if exact is None else ValueError(said)
+    return np.array(found.tolist())
 
 
-def _is_real(value: object) -> bool:
-    """Whether an entry would be one of an array of real numbers."""
-    if isinstance(value, int):
-        return not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64
-    return isinstance(value, (float, np.integer, np.floating))
+def whole_number(value: Any) -> int | None:
+    """Return the integer that an entry of an array of objects is, if it is one."""
+    if isinstance(value, np.bool_):
+        return int(value)
+    with suppress(TypeError):
+        return operator.index(value)
+    if isinstance(value, (Fraction, Decimal)):
+        with suppress(ValueError, OverflowError):  # not finite
+            if value == (found := int(value)):
+                return found
+    return None
+
+
+def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the array that ``x`` is if it has one value per user; a frame may have one column."""
+    if values.ndim == 2 and values.shape[1] == 1 and hasattr(x, "columns"):
+        return values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, got shape {values.shape}: give one value per user"
+        )
+    return values
 
 
 def taking_part(users: object, n: int) -> int:

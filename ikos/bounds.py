@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import number, real
+from ikos._validation import number, real, vector
 
 __all__ = ["MAX_BOUND", "MAX_INTEGER", "Bounds", "whole"]
 
@@ -98,6 +98,8 @@ class Bounds:
         Parameters
         ----------
         x : (k,) array_like of float
+            Booleans are 0 and 1, and decimals and fractions may be integers. A data frame may have
+            one column.
         first : int
             Index of the first of them, for error messages.
         copy : bool
@@ -110,18 +112,13 @@ class Bounds:
         ValueError
             If one is outside the bounds (NaN is), masked, or the shape is another.
         """
-        given = real("x", x, first)
-        if given.ndim != 1:
-            raise ValueError(f"x must be one-dimensional, got shape {given.shape}")
+        given = vector("x", x, real("x", x, first))
         values = given.astype(np.float64, copy=copy)
         if values.size and not (  # NaN if there is one, which is not in order with anything
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):
             bad = int(np.argmin((values >= self.lower) & (values <= self.upper)))
-            got = float(values[bad])
-            raise ValueError(
-                f"x[{first + bad}] must be in [{self.lower:g}, {self.upper:g}], got {got!r}"
-            )
+            raise ValueError(f"x[{first + bad}] must be in [{self.lower:g}, {self.upper:g}]")
         return values
 
     def unit(
@@ -153,7 +150,5 @@ def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     """Return values that were promised to be integers; ValueError for the first that is not."""
     if (broken := values != np.floor(values)).any():
         bad = int(np.argmax(broken))
-        raise ValueError(
-            f"x[{first + bad}] must be an integer with integers=True, got {float(values[bad])!r}"
-        )
+        raise ValueError(f"x[{first + bad}] must be an integer with integers=True")
     return values

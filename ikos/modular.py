@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, unmasked
+from ikos._validation import integer, quote, unmasked, whole_number
 
 __all__ = ["BLOCK", "Zq", "blocks"]
 
@@ -86,7 +86,7 @@ class Zq:
         ----------
         x : array_like of int
             Any integer dtype, or Python integers of any size; every value in ``[0, q)``, or in
-            ``{0..upper}``.
+            ``{0..upper}``. Booleans are 0 and 1, and decimals and fractions may be integers.
         name : str
             What error messages call ``x``.
         first : int
@@ -97,7 +97,7 @@ class Zq:
         Raises
         ------
         TypeError
-            If a value is not an integer (floats and booleans are not).
+            If a value is not an integer (floats are not).
         ValueError
             If a value is out of range. Nothing is reduced silently.
         """
@@ -110,13 +110,20 @@ class Zq:
             if isinstance(x, (list, tuple)):
                 for value in x:
                     unmasked(name, value)
-            flat = [integer(f"{name}[{i}]", value) for i, value in enumerate(given.flat, first)]
+            flat = []
+            for i, value in enumerate(given.flat, first):
+                found = whole_number(value)
+                if found is None:
+                    raise TypeError(f"{name}[{i}] must be an integer, got {type(value).__name__}")
+                flat.append(found)
             bad = next((i for i, value in enumerate(flat) if not 0 <= value <= highest), None)
             if bad is not None:
-                raise ValueError(self._outside(name, first + bad, flat[bad], upper))
+                raise ValueError(self._outside(name, first + bad, upper))
             result = np.empty(len(flat), dtype=self.dtype)
             result[:] = flat
             return result.reshape(given.shape)
+        if given.dtype.kind == "b":
+            given = given.astype(np.uint8)
         if given.dtype.kind not in "iu":
             hint = f"; if all are whole numbers, give {name}.astype(np.int64)"
             raise TypeError(
@@ -127,14 +134,14 @@ class Zq:
             low, high = int(given.min()), int(given.max())
             if low < 0 or high > highest:
                 bad = int(given.argmin() if low < 0 else given.argmax())
-                raise ValueError(self._outside(name, first + bad, int(given.flat[bad]), upper))
+                raise ValueError(self._outside(name, first + bad, upper))
         return given.astype(self.dtype, copy=True)
 
-    def _outside(self, name: str, index: int, value: int, upper: int | None) -> str:
+    def _outside(self, name: str, index: int, upper: int | None) -> str:
         bounds = f"[0, q) for q = {quote(self.q)}"
         if upper is not None:
             bounds = f"[0, upper] for upper = {quote(upper)}"
-        return f"{name}[{index}] must be in {bounds}, got {quote(value)}"
+        return f"{name}[{index}] must be in {bounds}"
 
     def contains(self, a: NDArray[Any]) -> bool:
         """Whether ``a`` is an array of reduced elements in this group's dtype."""

@@ -7,17 +7,17 @@ function does not name go to `PrivateSum` (``shuffler``, ``min_honest``, ...).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._labels import checked_labels, places_among
-from ikos._options import check_passed_on
-from ikos._validation import array, number, up
+from ikos._options import MeanOptions, SumOptions, check_passed_on
+from ikos._validation import array, number, real, up, vector
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
 from ikos.summation import PrivateSum
@@ -39,7 +39,7 @@ def mean(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[MeanOptions],
 ) -> SumResult:
     """Release the sum and the mean of values within public bounds.
 
@@ -69,9 +69,10 @@ def mean(
     >>> bool(abs(result.mean() - 25) < 1)
     True
     """
-    check_passed_on("mean", options, PrivateSum, {})
-    protocol = PrivateSum(len(_vector(x)), epsilon, delta, lower=lower, upper=upper, **options)
-    return protocol.run(x, rng)
+    check_passed_on("mean", options, MeanOptions, {})
+    values = _vector(x, real)
+    protocol = PrivateSum(values.size, epsilon, delta, lower=lower, upper=upper, **options)
+    return protocol.run(values, rng)
 
 
 def count(
@@ -80,7 +81,7 @@ def count(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[SumOptions],
 ) -> SumResult:
     """Release how many users' answers are true.
 
@@ -107,7 +108,7 @@ def count(
     >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
     (True, True)
     """
-    check_passed_on("count", options, PrivateSum, COUNTED)
+    check_passed_on("count", options, SumOptions, COUNTED)
     answers = _vector(x)
     if answers.dtype != bool:
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
@@ -189,7 +190,7 @@ def variance(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[SumOptions],
 ) -> Variance:
     """Release the mean and the variance of values within public bounds.
 
@@ -221,8 +222,8 @@ def variance(
     >>> bool(abs(result.estimate - x.var()) < 5)
     True
     """
-    check_passed_on("variance", options, PrivateSum, SQUARED)
-    values = _vector(x)
+    check_passed_on("variance", options, SumOptions, SQUARED)
+    values = _vector(x, real)
     budget = number("epsilon", epsilon, above=0) / 2
     risk = number("delta", delta, above=0, below=1) / 2
     first = PrivateSum(values.size, budget, risk, lower=lower, upper=upper, **options)
@@ -275,7 +276,7 @@ def histogram(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[SumOptions],
 ) -> Histogram:
     """Release how many users fall into each of the given categories.
 
@@ -315,7 +316,7 @@ def histogram(
     ...  zip(result.estimates().items(), (4000, 2000, 0))}
     {'yes': True, 'no': True, 'unknown': True}
     """
-    check_passed_on("histogram", options, PrivateSum, COUNTED)
+    check_passed_on("histogram", options, SumOptions, COUNTED)
     labels = checked_labels("categories", categories)
     # One cell for each user, whatever equals what: a user who counted twice would change more than
     # two of the counts.
@@ -330,10 +331,8 @@ def histogram(
     return Histogram(counts, _composed(parts, "a replacement changes at most two of the counts"))
 
 
-def _vector(x: ArrayLike) -> NDArray[Any]:
-    values = array("x", x)
-    if values.ndim != 1:
-        raise ValueError(f"x must be one-dimensional, got shape {values.shape}")
+def _vector(x: ArrayLike, read: Callable[..., NDArray[Any]] = array) -> NDArray[Any]:
+    values = vector("x", x, read("x", x))
     if not values.size:
         raise ValueError("x must hold at least one user's value, got none")
     return values

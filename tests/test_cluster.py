@@ -242,7 +242,7 @@ def test_bad_values_are_said_as_they_are(here):
     protocol = SecureSum(N, 100, messages=2)
     bad = np.arange(N) % 100
     bad[777] = 100
-    with pytest.raises(ValueError, match=r"x\[177\].*got 100 \(in partition 2") as caught:
+    with pytest.raises(ValueError, match=r"x\[177\] must be in .* \(in partition 2") as caught:
         protocol.run(da.from_array(bad, chunks=300), cluster=here)
     assert "in partition 2, counted from 0" in str(caught.value)
     assert caught.value.__cause__ is None
@@ -259,7 +259,7 @@ def test_bad_values_are_in_no_log(here, caplog):
     x[777] = 7654321
     with (
         caplog.at_level(logging.INFO, "distributed"),
-        pytest.raises(ValueError, match="got 7654321"),
+        pytest.raises(ValueError, match=r"must be in"),
     ):
         SecureSum(N, 100, messages=2).run(da.from_array(x, chunks=300), cluster=here)
     assert "7654321" not in caplog.text
@@ -270,7 +270,7 @@ def test_bad_values_are_in_no_log(here, caplog):
 @pytest.mark.slow
 def test_parts_say_themselves_where_they_are(cluster):
     column = Column([Part([1] * 500), Part([1] * 499 + [-1])])
-    with pytest.raises(ValueError, match=r"^x\[499\] must be in \[0, q\) for q = 100, got -1$"):
+    with pytest.raises(ValueError, match=r"^x\[499\] must be in \[0, q\) for q = 100$"):
         SecureSum(N, 100, messages=2).run(column, cluster=cluster)
 
 
@@ -279,7 +279,7 @@ def test_a_bad_row_of_a_table_is_named_with_its_file(cluster, tmp_path):
     (tmp_path / "a.csv").write_text("age\n1\n9\n3\n")
     protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4)
     with pytest.raises(
-        ValueError, match=r"a\.csv': row 2 \(line 3\) must be in \[0, 4\], got 9\.0$"
+        ValueError, match=r"a\.csv': row 2 \(line 3\) has a value .* must be in \[0, 4\]$"
     ):
         protocol.run(open_column(tmp_path / "a.csv", "age"), cluster=cluster)
 
@@ -718,7 +718,7 @@ def test_values_that_are_bad_the_second_time_are_said_as_they_are(cluster, tmp_p
     whole(cluster)
     told = []
     x = da.arange(5000, chunks=500).map_blocks(spoiled, str(tmp_path), dtype=int)
-    with pytest.raises(ValueError, match=r"^x\[3\] must .*, got 7654321 \(in partition \d"):
+    with pytest.raises(ValueError, match=r"^x\[3\] must .* \(in partition \d"):
         SecureSum(5000, 10**6, messages=12).run(
             x, cluster=cluster, progress=killing(cluster, told, everyone=True)
         )

@@ -196,7 +196,7 @@ def test_a_bad_value_is_named_wherever_it_is(
 ) -> None:
     bad = VALUES.copy()
     bad[place] = 3.5
-    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in \[-2, 3\], got 3.5"):
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in \[-2, 3\]$"):
         PRIVATE.run(form(bad))
     bad[place] = np.nan
     with pytest.raises(ValueError, match=rf"x\[{place}\] must be in"):
@@ -229,14 +229,14 @@ def test_too_few_and_too_many_users_are_refused(size: int) -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        (lambda: iter([["a"] * N]), TypeError, "x must hold real numbers"),
+        (lambda: iter([["a"] * N]), TypeError, r"x\[0\] must be a float, .* got str"),
         (lambda: iter([np.zeros((N, 1))]), ValueError, "x must be one-dimensional"),
-        (lambda: iter([1, 2, 3]), TypeError, r"\(arrays\) of values, got one that yields 1$"),
+        (lambda: iter([1, 2, 3]), TypeError, r"\(arrays\) of values, got one that yields int$"),
         (lambda: (v for v in VALUES), TypeError, "x must be an iterator of blocks .* yields"),
-        (lambda: iter(["ab"]), TypeError, "got one that yields 'ab'"),
-        (lambda: iter([None]), TypeError, "got one that yields None"),
-        (lambda: iter([np.array(1.0)]), TypeError, r"got one that yields array\(1\.\)"),
-        (lambda: iter([(v for v in VALUES)]), TypeError, "got one that yields <generator object"),
+        (lambda: iter(["ab"]), TypeError, "got one that yields str"),
+        (lambda: iter([None]), TypeError, "got one that yields NoneType"),
+        (lambda: iter([np.array(1.0)]), TypeError, "got one that yields ndarray"),
+        (lambda: iter([(v for v in VALUES)]), TypeError, "got one that yields generator"),
         (lambda: np.zeros((N, 1)), ValueError, r"x must be one-dimensional, got shape \(1000, 1\)"),
         (lambda: 5, ValueError, "x must be one-dimensional"),
         (lambda: np.ma.masked_less(VALUES, 0), ValueError, "x must not hold masked values"),
@@ -374,8 +374,8 @@ def test_a_column_of_a_table_is_read_block_by_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "integers", "said"),
     [
-        ("9", False, "row 2 (line 3) must be in [0, 4], got 9.0"),
-        ("2.5", True, "row 2 (line 3) must be an integer with integers=True, got 2.5"),
+        ("9", False, "which must be in [0, 4]"),
+        ("2.5", True, "which must be an integer with integers=True"),
     ],
 )
 def test_a_bad_row_of_a_table_is_named_with_its_file(
@@ -385,9 +385,12 @@ def test_a_bad_row_of_a_table_is_named_with_its_file(
     (tmp_path / "b.csv").write_text(f"age\n1\n{bad}\n3\n")
     protocol = PrivateSum(6, 1, 0.5, lower=0, upper=4, integers=integers)
     column = open_column(tmp_path, "age")
-    where = str(tmp_path / "b.csv")
+    where = f"{str(tmp_path / 'b.csv')!r}: row 2 (line 3) has a value in column 'age', "
     for steps in (protocol.run, protocol.randomize):
-        with pytest.raises(ValueError, match=re.escape(f"{where!r}: {said}")):
+        with pytest.raises(
+            ValueError,
+            match=re.escape(where + said),
+        ):
             steps(column)
 
 

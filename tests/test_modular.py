@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -248,29 +249,30 @@ def test_elements_of_a_list_may_be_numpy_integers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "index", "quoted"),
+    ("x", "index", "kind"),
     [
-        ([1, 1.0], 1, "float 1.0"),
-        ([float("nan")], 0, "float nan"),
-        ([0, 1, True], 2, "True"),
-        ([np.True_], 0, "True"),
-        (["1"], 0, "str '1'"),
-        ([None], 0, "NoneType None"),
-        ([Fraction(1)], 0, "Fraction 1"),
-        ([[1], [1, 2]], 0, "list [1]"),
-        (np.array([1, 2.5], dtype=object), 1, "float 2.5"),
+        ([1, 1.0], 1, "float"),
+        ([float("nan")], 0, "float"),
+        (["1"], 0, "str"),
+        ([None], 0, "NoneType"),
+        ([Fraction(1, 2)], 0, "Fraction"),
+        ([Decimal("NaN")], 0, "Decimal"),
+        ([[1], [1, 2]], 0, "list"),
+        (np.array([1, 2.5], dtype=object), 1, "float"),
     ],
 )
-def test_elements_refuses_other_kinds_and_quotes_them(x: Any, index: int, quoted: str) -> None:
-    with pytest.raises(TypeError) as caught:
+def test_elements_refuses_other_kinds_and_names_them(x: Any, index: int, kind: str) -> None:
+    with pytest.raises(TypeError, match=rf"^votes\[{index}\] must be an integer, got {kind}$"):
         Zq(10).elements(x, "votes")
-    assert f"votes[{index}]" in str(caught.value)
-    assert quoted in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "x", [np.zeros(3), np.array([True]), np.array(["1"]), "12", 1.0, np.zeros(2, dtype=complex)]
-)
+def test_elements_may_be_integers_of_any_kind() -> None:
+    given = [True, np.False_, Decimal("3.0"), Fraction(4), Decimal(2**70)]
+    assert Zq(2**80).elements(given).tolist() == [1, 0, 3, 4, 2**70]
+    assert Zq(10).elements(np.array([True, False])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("x", [np.zeros(3), np.array(["1"]), "12", 1.0, np.zeros(2, dtype=complex)])
 def test_elements_refuses_arrays_of_other_kinds_and_names_their_type(x: Any) -> None:
     with pytest.raises(TypeError, match=rf"votes must hold integers.*{np.asarray(x).dtype}"):
         Zq(10).elements(x, "votes")
@@ -278,7 +280,7 @@ def test_elements_refuses_arrays_of_other_kinds_and_names_their_type(x: Any) -> 
 
 @pytest.mark.parametrize("q", [2, 10, 2**32, 2**61 - 1, 2**64, 2**127 - 1])
 @pytest.mark.parametrize("as_array", [False, True])
-def test_elements_refuses_values_outside_the_group_and_quotes_them(q: int, as_array: bool) -> None:
+def test_elements_refuses_values_outside_the_group(q: int, as_array: bool) -> None:
     for bad in (-1, q, q + 1, -(2**63)):
         values = [0, 1, bad, 1]
         x = values
@@ -287,16 +289,16 @@ def test_elements_refuses_values_outside_the_group_and_quotes_them(q: int, as_ar
             x = np.array(values, dtype=np.int64 if fits else object)
         with pytest.raises(ValueError) as caught:
             Zq(q).elements(x, "votes")
-        assert f"votes[2] must be in [0, q) for q = {q}, got {bad}" in str(caught.value)
+        assert str(caught.value) == f"votes[2] must be in [0, q) for q = {q}"
 
 
 def test_elements_refuses_a_uint64_above_the_order() -> None:
-    with pytest.raises(ValueError, match=str(2**64 - 1)):
+    with pytest.raises(ValueError, match=r"x\[0\] must be in"):
         Zq(2**63 + 29).elements(np.array([2**64 - 1], dtype=np.uint64))
 
 
-def test_a_huge_value_is_quoted_by_its_length() -> None:
-    with pytest.raises(ValueError, match=r"x\[0\].*an integer of 4097 bits"):
+def test_a_huge_order_is_quoted_by_its_length() -> None:
+    with pytest.raises(ValueError, match=r"x\[0\].*an integer of 4097 bits$"):
         Zq(2**4096).elements([2**4096])
 
 

@@ -247,7 +247,7 @@ def test_integer_bounds_are_checked(arguments: dict[str, Any], said: str) -> Non
 
 def test_non_integers_are_refused_where_integers_were_promised() -> None:
     protocol = PrivateSum(19, 1, 1e-2, lower=0, upper=10, integers=True)
-    with pytest.raises(ValueError, match=r"x\[3\] must be an integer .* got 0.5"):
+    with pytest.raises(ValueError, match=r"x\[3\] must be an integer with integers=True"):
         protocol.run([0, 1, 2, 0.5] * 4 + [1, 2, 3])
 
 
@@ -427,20 +427,19 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        ([0.5] * 18 + [math.nan], ValueError, r"x\[18\] must be in \[0, 1\], got nan"),
-        ([math.inf] + [0.5] * 18, ValueError, r"x\[0\] must be in \[0, 1\], got inf"),
-        ([0.5] * 18 + [1.0000001], ValueError, r"got 1.0000001"),
-        ([0.5] * 18 + [-1e-300], ValueError, r"got -1e-300"),
+        ([0.5] * 18 + [math.nan], ValueError, r"x\[18\] must be in \[0, 1\]$"),
+        ([math.inf] + [0.5] * 18, ValueError, r"x\[0\] must be in \[0, 1\]$"),
+        ([0.5] * 18 + [1.0000001], ValueError, r"x\[18\] must be in"),
+        ([0.5] * 18 + [-1e-300], ValueError, r"x\[18\] must be in"),
         ([0.5] * 18, ValueError, "x must hold n = 19 users' values, got 18"),
         ([0.5] * 20, ValueError, "got 20"),
         ([], ValueError, "got 0"),
         ([[0.5] * 19], ValueError, "one-dimensional"),
         (np.ma.array([0.5] * 19, mask=[1] + [0] * 18), ValueError, "masked values"),
-        (["0.5"] * 19, TypeError, "x must hold real numbers"),
-        ([True] * 19, TypeError, "x must hold real numbers, got an array of bool"),
-        ([0.5j] * 19, TypeError, "x must hold real numbers"),
-        ([None] * 19, TypeError, "x must hold real numbers"),
-        ([0] * 18 + [2**70], ValueError, rf"x\[18\] must be an integer of 64 bits .*, got {2**70}"),
+        (["0.5"] * 19, TypeError, r"x\[0\] must be a float"),
+        ([0.5j] * 19, TypeError, r"x\[0\] must be a float"),
+        ([None] * 19, TypeError, r"x\[0\] must be a float"),
+        ([0] * 18 + [2**70], ValueError, r"x\[18\] must be a float, or an integer of 64 bits"),
     ],
 )
 def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> None:

@@ -204,12 +204,10 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         ([1, 2], ValueError, "x must hold 3 users' values, got 2"),
         ([1, 2, 3, 4], ValueError, "x must hold 3 users' values, got 4"),
         ([], ValueError, "got 0"),
-        ([1, 2, 10], ValueError, r"x\[2\] must be in \[0, q\) for q = 10, got 10"),
-        ([1, -1, 2], ValueError, r"x\[1\] .* got -1"),
-        ([1, 2.0, 2], TypeError, r"x\[1\] must be an integer, got float 2.0"),
-        ([1, True, 2], TypeError, r"x\[1\] must be an integer, got the boolean True"),
+        ([1, 2, 10], ValueError, r"x\[2\] must be in \[0, q\) for q = 10$"),
+        ([1, -1, 2], ValueError, r"x\[1\] must be in"),
+        ([1, 2.0, 2], TypeError, r"x\[1\] must be an integer, got float$"),
         (np.array([1.0, 2, 3]), TypeError, "x must hold integers, got an array of float64"),
-        (np.array([True] * 3), TypeError, "x must hold integers, got an array of bool"),
         ([[1], [2], [3]], ValueError, "one-dimensional"),
         (np.ma.array([1, 2, 3], mask=[0, 1, 0]), ValueError, "x must not hold masked values"),
         (None, TypeError, "x must hold integers|must be an integer"),
@@ -232,8 +230,7 @@ def test_who_gives_doubles_is_told_what_to_give(dtype: Any) -> None:
         with pytest.raises(TypeError, match=advice):
             call(x)
     assert protocol.run(x.astype(np.int64)) == 6
-    with pytest.raises(TypeError, match=r"got an array of bool$"):
-        protocol.run(x > 1)
+    assert protocol.run(x > 1) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ikos import PrivateSum, statistics
@@ -121,20 +123,25 @@ def test_values_of_a_list_are_taken_as_they_are() -> None:
     budget: dict[str, Any] = {"epsilon": 100, "delta": 1e-3}
     result = statistics.histogram([1, "a"] * 50, [1, "a", "1"], **budget)
     assert [round(value) for value in result.estimates().values()] == [50, 50, 0]
-    with pytest.raises(ValueError, match=r"x\[0\] must be one of the categories, got 1$"):
+    with pytest.raises(ValueError, match=r"x\[0\] must be one of .*, got another int$"):
         statistics.histogram([1, "1"] * 50, ["1", "a"], **budget)
-    with pytest.raises(ValueError, match=r"x\[1\] must be one of the categories, got \['a'\]"):
+    with pytest.raises(ValueError, match=r"x\[1\] must be one of .*, got another list$"):
         statistics.histogram(["a", ["a"]] * 50, ["a"], **budget)
     with pytest.raises(TypeError, match=r"categories must be hashable, got \['a'\]"):
         statistics.histogram(["a"] * 50, [["a"], ["b"]], **budget)  # type: ignore[list-item]
 
 
-def test_what_a_value_really_is_stands_in_the_error() -> None:
-    x = np.full(50, 0.1, dtype=np.float32)
-    with pytest.raises(ValueError, match=r"got 0\.10000000149"):
-        statistics.histogram(x, [0.1], epsilon=1, delta=1e-3)
+def test_categories_are_quoted_however_long_they_are() -> None:
     with pytest.raises(ValueError, match="categories must be distinct and not empty, got a list"):
         statistics.histogram([1, 2] * 50, [10**5000] * 2, epsilon=1, delta=1e-3)
+
+
+@pytest.mark.parametrize("one", [True, Decimal("1.0"), Fraction(1)], ids=repr)
+def test_integers_of_any_kind(one: Any) -> None:
+    budget: dict[str, Any] = {"lower": 0, "upper": 2, "epsilon": 100, "delta": 1e-3}
+    for x in ([one] * 50, pd.DataFrame({"a": [one] * 50})):
+        assert statistics.mean(x, integers=True, **budget).mean() == pytest.approx(1, abs=0.1)
+        assert statistics.variance(x, **budget).estimate == pytest.approx(0, abs=0.2)
 
 
 @pytest.mark.parametrize(("analysis", "delta"), [("second_moment", 5e-7), ("balle2020", 7.8e-7)])
@@ -195,8 +202,12 @@ def test_budgets_are_never_rounded_down() -> None:
             for given in ("abc", {"a", "b"}, {"a": 1}, 5)
         ),
         (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),
-        (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "got 2.0"),
-        (lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o), TypeError, "real num"),
+        (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "must be in"),
+        (
+            lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o),
+            TypeError,
+            "must be a float",
+        ),
     ],
 )
 def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:

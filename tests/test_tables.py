@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import math
 import os
 import re
 import sys
 import threading
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +90,7 @@ class TestCsv:
         for column in ("a", "b", "zzz"):  # and not the name that has them all
             message = refusal(path, column, delimiter=given)
             assert message.startswith(begins)
-            assert message.endswith(f"no column {column!r}, but {f'a{mark}b'!r} alone; {asked}")
+            assert message.endswith(f"no column {column!r}, but one other; {asked}")
         assert refusal(path, 2, header=False, delimiter=given).endswith(asked)
         if mark != ",":  # 1,2 has a decimal comma
             cell = refusal(write(f"1{mark}2\n"), 1, header=False, delimiter=given)
@@ -96,7 +98,8 @@ class TestCsv:
 
     def test_a_column_alone_may_have_marks_in_its_name(self, write):
         assert read_column(write("a;b\n1\n"), "a;b").tolist() == [1]
-        assert "did you mean 'age'?" in refusal(write("age\n1\n"), "agee")
+        said = refusal(write("age\n1\n"), "agee", show_values=True)
+        assert "did you mean 'age'?" in said
 
     @pytest.mark.parametrize("delimiter", ["", ",,", "1", ".", "-", "e", "\n", '"', "\0"])
     def test_impossible_delimiters(self, write, delimiter):
@@ -115,9 +118,28 @@ class TestCsv:
         assert "not a finite decimal number" in message
         assert "'a'" in message
 
-    def test_decimal_comma(self, write):
-        message = refusal(write("a;b\n3,5;1\n"), delimiter=";")
-        assert "write a decimal point" in message
+    @pytest.mark.parametrize("cell", ["3,5", "1,000"])
+    def test_commas_are_not_guessed_at(self, write, cell):
+        message = refusal(write(f"a;b\n{cell};1\n"), delimiter=";")
+        assert message.endswith("not a finite decimal number")
+
+    @pytest.mark.parametrize(
+        ("text", "exact"),
+        [
+            ("-0", 0), ("3.0", 3), ("+20e-1", 2), ("1e3", 1000), (" 007 ", 7),
+            (str(2**53 + 1), 2**53 + 1), (str(2**64), 2**64), (f"-{2**70}.0", -(2**70)),
+            (f"0.{'9' * 30}", None), ("1e1000", None), ("1e999999999", None), ("1.5", None),
+            ("1e-999999999", None), ("9" * 5000, None), ("1e99999999999999999999", None),
+        ],
+    )  # fmt: skip
+    def test_integers_are_exact(self, write, text, exact):
+        path = write(f"a\n1\n{text}\n")
+        if exact is None:
+            assert "row 2 (line 3) has a value" in refusal(path, integers=True)
+            return
+        found = read_column(path, "a", integers=True)
+        assert found.tolist() == [1, exact]
+        assert found.dtype == (np.int64 if abs(exact) < 2**63 else object)
 
     def test_too_large_for_a_double(self, write):
         assert "beyond the largest double" in refusal(write("a\n1\n1e999\n"))
@@ -134,9 +156,9 @@ class TestCsv:
             ("a,b\n1,2\n3\n", "row 2 (line 3) has 1 cell, not 2"),
             ("a,b\n1,2\n3,4,5\n", "row 2 (line 3) has 3 cells, not 2"),
             ("a,b\n1,2,\n", "row 1 (line 2) has 3 cells, not 2"),
-            ('a,b\n1,"x\ny\nz"\nbad,2\n', "row 2 (line 5) has 'bad'"),
+            ('a,b\n1,"x\ny\nz"\nbad,2\n', "row 2 (line 5) has a value"),
             ('a,b\n1,"x\ny\nz"\n\n4,2\n', "row 2 (line 5) is blank"),
-            ('a,"b\nc"\n1,2\nbad,2\n', "row 2 (line 4) has 'bad'"),
+            ('a,"b\nc"\n1,2\nbad,2\n', "row 2 (line 4) has a value"),
         ],
     )
     def test_where_a_cell_is_missing(self, write, text, where):
@@ -175,12 +197,13 @@ class TestCsv:
     def test_unknown_column(self, write):
         path = write("Age,income,income_net\n1,2,3\n")
         message = refusal(path, "age")
-        assert "no column 'age'" in message
+        assert message.endswith("no column 'age' among its 3 columns; show_values=True lists them")
+        message = refusal(path, "age", show_values=True)
         assert "its columns are 'Age', 'income', 'income_net'" in message
         assert message.endswith("did you mean 'Age'?")
-        assert "did you mean" not in refusal(path, "zzz")
+        assert "did you mean" not in refusal(path, "zzz", show_values=True)
         many = write(",".join(f"c{i}" for i in range(100)) + "\n")
-        assert len(refusal(many, "zzz")) < 500
+        assert len(refusal(many, "zzz", show_values=True)) < 500
 
     def test_a_row_in_place_of_the_header(self, write):
         assert "is the first line a row rather than a header?" in refusal(write("1,2\n3,4\n"))
@@ -220,31 +243,46 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("content", "where"),
         [
-            (b"a\n1\n\xff\n", "line 3 has the byte 0xff"),
-            (b"b,a\nx,1\ncaf\xe9,2\n", "line 3 has the byte 0xe9"),
+            (b"a\n1\n\xff\n", "is not UTF-8 text: look at line 3"),
+            (b"b,a\nx,1\ncaf\xe9,2\n", "is not UTF-8 text: look at line 3"),
             ("a\n1\n".encode("utf-16"), "is UTF-16, not UTF-8 text: convert it"),
             (b"\xfe\xff" + "a\n1\n".encode("utf-16-be"), "is UTF-16"),
             (b"\xff\xfea\n", "is UTF-16"),
             ("a\n1\n".encode("utf-16-le"), "line 1 has a NUL byte"),
-            (b"\xffa\n", "line 1 has the byte 0xff"),
+            (b"\xffa\n", "look at line 1"),
             (b"a\n1\n2\x00\n", "line 3 has a NUL byte"),
             (b"b,a\nx\x00,1\n", "line 2 has a NUL byte"),
-            (
-                gzip.compress(b"a\n1\n", mtime=0),
-                "is compressed by gzip: unpack it, or read it from a pipe",
-            ),
-            (b"\x1f\x8b\x08\n\x01", "is compressed by gzip"),
-            (b"\x1fa\n1\n\xff", "line 3 has the byte 0xff"),
+            (b"\x1f\x8b\x08\n\x01", "it is damaged or not all there"),
+            (b"\x1f\x8bxx", "it is damaged or not all there"),
+            (b"\x1fa\n1\n\xff", "look at line 3"),
         ],
     )
     def test_what_is_not_text(self, write, content, where):
         assert where in refusal(write(content))
 
+    def test_compressed_by_gzip(self, write):
+        """As a file, whatever its name and with bytes of several chunks, or at the other end."""
+        text = "a\n" + "".join(f"{i}\n" for i in range(100_000))
+        packed = gzip.compress(text.encode())
+        done = []
+        values = read_column(write(packed), "a", progress=lambda *one: done.append(one))
+        assert values.tolist() == list(range(100_000))
+        assert done == sorted(done)
+        assert done[-1] == (len(packed), len(packed))
+        assert read_column(write(gzip.compress(b"a\n1\n") + gzip.compress(b"2\n")), "a").size == 2
+        assert "row 100001 (line 100002)" in refusal(write(gzip.compress(text.encode() + b"x\n")))
+
+    def test_damaged_gzip(self, write):
+        packed = gzip.compress(b"a\n" + np.random.default_rng(0).bytes(3000).hex().encode())
+        flipped = packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]  # of the checksum
+        for bad in (packed[:5], packed[:20], packed[:-4], flipped, packed + b"x", packed[:50] * 2):
+            assert "damaged or not all there" in refusal(write(bad))
+
     def test_positions_of_bytes_do_not_depend_on_chunks(self, write):
         lines = csv.CHUNK // 2 + 10
-        for bad, what in ((b"\xff", "the byte 0xff"), (b"\0", "a NUL byte")):
+        for bad, what in ((b"\xff", "look at line {}"), (b"\0", "line {} has a NUL byte")):
             content = b"a\n" + b"1\n" * lines + bad + b"\n"
-            assert f"line {lines + 2} has {what}" in refusal(write(content))
+            assert what.format(lines + 2) in refusal(write(content))
 
     @pytest.mark.parametrize(
         ("text", "what"),
@@ -385,11 +423,23 @@ class TestParquet:
 
     @pytest.mark.parametrize("row", [1, 65_536, 65_537, 70_000])
     def test_missing_and_infinite(self, store, row):
-        for bad, what in ((None, "no value"), (np.inf, "inf"), (np.nan, "nan")):
+        for bad, what in ((None, "no value"), (np.inf, "a value"), (np.nan, "a value")):
             values = [1.0] * 70_000
             values[row - 1] = bad
             message = refusal(store(values))
             assert f"row {row} has {what}" in message
+
+    def test_integers_are_exact(self, pa, store):
+        of = partial(read_column, column="a", integers=True)
+        assert of(store([2**53 + 1, -5])).tolist() == [2**53 + 1, -5]
+        assert of(store(pa.array([2**64 - 1, 3], pa.uint64()))).tolist() == [2**64 - 1, 3]
+        assert of(store([2.0**70, -3.0])).tolist() == [2**70, -3]
+        assert of(store([Decimal(10**25), Decimal("3.00")])).tolist() == [10**25, 3]
+        for bad in (1.5, math.nan, math.inf):
+            assert "row 2 has a value in column 'a', not an" in refusal(
+                store([1, bad]), integers=True
+            )
+        assert "row 2 has no value" in refusal(store([1, None]), integers=True)
 
     def test_what_is_not_numbers(self, pa, store):
         message = refusal(store([True, False]))

@@ -89,6 +89,7 @@ NOT_PRIVATE = (
 @option("--column")
 @option("--no-header")
 @option("--delimiter")
+@option("--show-values")
 @option("--on-out-of-range")
 @option(
     "--runs",
@@ -111,6 +112,7 @@ def command(
     column: str | None,
     no_header: bool,
     delimiter: str | None,
+    show_values: bool,
     on_out_of_range: str | None,
     runs: int | None,
     seed: int | None,
@@ -129,6 +131,7 @@ def command(
     if file is None:
         given = {
             "column": column, "no_header": no_header or None, "delimiter": delimiter,
+            "show_values": show_values or None,
             "on_out_of_range": on_out_of_range, "runs": runs, "seed": seed,
         }  # fmt: skip
         for name, value in given.items():
@@ -148,7 +151,14 @@ def command(
         low, high = lower, upper
         check_bounds(low, high)
         data = Data(file, column, on_out_of_range == "clamp", runs or RUNS, seed)
-        values, moved = _values(data, low, high, header=not no_header, delimiter=delimiter)
+        values, moved = _values(
+            data,
+            low,
+            high,
+            header=not no_header,
+            delimiter=delimiter,
+            show_values=show_values,
+        )
         if users is not None and users != values.size:
             raise click.UsageError(
                 f"--users must be the {values.size:,} rows of {file!r}, or left out, got {users:,}"
@@ -191,7 +201,13 @@ def command(
 
 
 def _values(
-    data: Data, lower: float, upper: float, *, header: bool, delimiter: str | None
+    data: Data,
+    lower: float,
+    upper: float,
+    *,
+    header: bool,
+    delimiter: str | None,
+    show_values: bool,
 ) -> tuple[NDArray[np.float64], int]:
     """Return the column, within the bounds, and how many values were moved to them."""
     import numpy as np
@@ -200,16 +216,18 @@ def _values(
     from ikos.tables import open_column
 
     check_column(data.column, header=header)
-    rule = Rule(lower, upper, data.clamp, False, data.column)
+    rule = Rule(lower, upper, data.clamp, False)
     moved = 0
 
-    def look(found: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
+    def look(found: NDArray[np.float64], before: int) -> NDArray[np.float64]:
         nonlocal moved
-        inside = rule(found, where, before)
+        inside = rule(found, before)
         moved += int((inside != found).sum())
         return inside
 
-    table = open_column(data.file, data.column, header=header, delimiter=delimiter)
+    table = open_column(
+        data.file, data.column, header=header, delimiter=delimiter, show_values=show_values
+    )
     with progress("reading") as shown:
         values = np.concatenate(list(table.seen(look).blocks(shown)))
     if values.size > MOST_USERS:

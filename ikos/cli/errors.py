@@ -363,6 +363,7 @@ def in_options(message: str) -> str:
     message = re.sub(r"^header must be True for", "--no-header must be left out for", message)
     message = message.replace(" for this q, got ", " for this --modulus, got ")
     message = message.replace("integers=True", "--integers")
+    message = message.replace("show_values=True", "--show-values")
     message = message.replace(
         "give certificate and private_key", "give --certificate and --private-key"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -47,6 +48,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "type": DELIMITER,
         "shown": ",",
         "help": r"What is between the cells of CSV; \t for tabs.",
+    },
+    "--show-values": {
+        "is_flag": True,
+        "help": "Let messages quote what the table holds: for your own data.",
     },
     "--on-out-of-range": {
         "type": Name("reject", "clamp"),
@@ -155,12 +160,13 @@ def _default(name: str, value: object) -> str:
     return yes if value else no
 
 
-def check_bounds(lower: float, upper: float) -> None:
+def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
     """Refuse bounds that hold no more than one value."""
     if not lower < upper:
-        raise click.UsageError(
-            f"--upper must be greater than --lower, got {upper:.15g} and {lower:.15g}"
+        high, low = (
+            f"{bound:.15g}" if isinstance(bound, float) else str(bound) for bound in (upper, lower)
         )
+        raise click.UsageError(f"--upper must be greater than --lower, got {high} and {low}")
 
 
 def check_column(column: str, *, header: bool) -> None:

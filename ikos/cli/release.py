@@ -146,34 +146,26 @@ class Rule:
     upper: float
     clamp: bool
     integers: bool
-    column: str
 
-    def __call__(self, values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
+    def __call__(self, values: NDArray[np.float64], before: int) -> NDArray[np.float64]:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
         from ikos.tables.parts import BadRow
 
-        del where  # which is said with the row
+        del before
         outside = (values < self.lower) | (values > self.upper)
         inside = values
         if outside.any():
             if not self.clamp:
-                first = int(np.argmax(outside))
                 raise BadRow(
-                    before + first + 1,
-                    f"has {values[first]:.15g} in {which(self.column)}, outside "
-                    f"[{self.lower:.10g}, {self.upper:.10g}]; give public bounds that hold every "
-                    "value, or --on-out-of-range clamp",
+                    int(np.argmax(outside)),
+                    f"outside [{self.lower:.10g}, {self.upper:.10g}]; give public bounds that hold "
+                    "every value, or --on-out-of-range clamp",
                 )
             inside = np.clip(values, self.lower, self.upper)
         if self.integers and (broken := inside != np.floor(inside)).any():
-            first = int(np.argmax(broken))
-            raise BadRow(
-                before + first + 1,
-                f"has {inside[first]:.15g} in {which(self.column)}, which is no integer as "
-                "--integers says",
-            )
+            raise BadRow(int(np.argmax(broken)), "which is no integer as --integers says")
         return inside
 
 
@@ -444,11 +436,11 @@ def release(
     """
     from ikos import PrivateSum
 
-    rule = Rule(lower, upper, clamp, bool(options.get("integers", False)), column)
+    rule = Rule(lower, upper, clamp, bool(options.get("integers", False)))
     by_workers = cluster is not None and table.rows is not None
 
-    def look(values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
-        inside = rule(values, where, before)
+    def look(values: NDArray[np.float64], before: int) -> NDArray[np.float64]:
+        inside = rule(values, before)
         reading.rows += values.size
         if show_true:
             reading.add(values, inside)

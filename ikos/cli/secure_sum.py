@@ -16,10 +16,9 @@ import click
 from ikos.cli.errors import Command, leave_interrupts
 from ikos.cli.options import JSON, check_bounds, check_column, option
 from ikos.cli.output import print_json, print_text, progress, warn
-from ikos.cli.types import SIGMA, TABLE, Decimal, Honest
+from ikos.cli.types import INTEGER, SIGMA, TABLE, Honest
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ikos.cli.release import Reading
@@ -45,19 +44,15 @@ SECTIONS = {
     "as_json": "Output",
 }
 
-MAX_SIZE = (1 << 53) - 1
-"""Tables are read as doubles. What is written as another integer is never read as one of these."""
-
-WHOLE_BOUND = Decimal(low=str(-MAX_SIZE), high=str(MAX_SIZE), grouped=True)
-
 
 @click.command("secure-sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("file", type=TABLE, metavar="TABLE")
 @option("--column", required=True)
 @option("--no-header")
 @option("--delimiter")
-@option("--lower", type=WHOLE_BOUND, default="0")
-@option("--upper", type=WHOLE_BOUND, required=True)
+@option("--show-values")
+@option("--lower", type=INTEGER, default="0")
+@option("--upper", type=INTEGER, required=True)
 @option("--on-out-of-range", default="reject")
 @option("--sigma", type=SIGMA, default="80", help="Security in bits, e.g. 80.")
 @option("--min-honest")
@@ -74,6 +69,7 @@ def command(
     column: str,
     no_header: bool,
     delimiter: str | None,
+    show_values: bool,
     lower: Fraction,
     upper: Fraction,
     on_out_of_range: str,
@@ -89,10 +85,10 @@ def command(
     probability of 2^-sigma, nothing else. The sum itself is NOT
     differentially private: for that there is 'ikos sum'.
 
-    TABLE is CSV or Parquet, a row per user, a folder of such files, or -
-    for CSV from standard input. All users, shufflers and the analyzer are
-    simulated here. The bounds must not be taken from the data: they are
-    public, as is the number of rows.
+    TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such
+    files, or - for CSV from standard input. All users, shufflers and the
+    analyzer are simulated here. The bounds must not be taken from the data:
+    they are public, as is the number of rows.
     """
     from ikos._validation import quote
     from ikos.cli.release import Reading
@@ -102,12 +98,19 @@ def command(
     for name, bound in (("lower", lower), ("upper", upper)):
         if bound.denominator != 1:
             raise click.UsageError(f"--{name} must be a whole number, got {quote(bound)}")
-    check_bounds(float(lower), float(upper))
+    check_bounds(lower, upper)
     check_column(column, header=not no_header)
     reading = Reading()
     with reading.told(click.get_current_context().command_path), interrupts_kept():
         report = _sum(
-            open_column(file, column, header=not no_header, delimiter=delimiter),
+            open_column(
+                file,
+                column,
+                header=not no_header,
+                delimiter=delimiter,
+                integers=True,
+                show_values=show_values,
+            ),
             reading,
             file,
             Rule(int(lower), int(upper), on_out_of_range == "clamp", column),
@@ -134,41 +137,28 @@ class Rule:
     clamp: bool
     column: str
 
-    def __call__(self, values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
-        """Return a block of integers within the bounds, or refuse one of them."""
+    def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
+        """Return how far a block of integers is above the lower bound, or refuse one of them."""
         import numpy as np
 
-        from ikos.cli.release import which
         from ikos.tables.parts import BadRow
 
-        del where  # which is said with the row
-
-        def refuse(wrong: NDArray[np.bool_], why: str) -> None:
-            if wrong.any():
-                first = int(np.argmax(wrong))
-                raise BadRow(
-                    before + first + 1,
-                    f"has {_plain(float(values[first]))} in {which(self.column)}, {why}",
-                )
-
-        if not self.clamp:
-            refuse(
-                (values < self.lower) | (values > self.upper),
+        del before
+        if max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit in 64 bits
+            values = values.astype(object)
+        outside = (values < self.lower) | (values > self.upper)
+        if outside.any() and not self.clamp:
+            raise BadRow(
+                int(np.argmax(outside)),
                 f"outside [{self.lower}, {self.upper}]; give public bounds that hold every value, "
                 "or --on-out-of-range clamp",
             )
-        inside = np.clip(values, self.lower, self.upper)
-        refuse(inside != np.floor(inside), "which is no integer; 'ikos sum' takes any numbers")
-        return inside
+        above: NDArray[Any] = np.clip(values, self.lower, self.upper) - self.lower
+        return above
 
     def least_modulus(self, users: int) -> int:
         """Return the smallest order of a group in which no sum of so many values wraps around."""
         return users * (self.upper - self.lower) + 1
-
-
-def _plain(value: float) -> str:
-    """Return a value as people write it."""
-    return str(int(value)) if value.is_integer() and abs(value) <= MAX_SIZE else repr(value)
 
 
 def _sum(
@@ -201,26 +191,23 @@ def _sum(
     options : mapping
         Further arguments of `SecureSum`; ``min_honest`` may be a share of the users.
     """
-    import numpy as np
-
     from ikos import SecureSum
     from ikos.cli.release import MAX_MESSAGES, drained, refusal
     from ikos.cli.secure_sum_report import Report
     from ikos.counts.ghazi2020 import covered
 
-    def look(values: NDArray[np.float64], where: str, before: int) -> NDArray[np.float64]:
-        inside = rule(values, where, before)
+    def look(values: NDArray[Any], before: int) -> NDArray[Any]:
+        above = rule(values, before)
         reading.rows += values.size
-        return inside
+        return above
 
-    def blocks() -> Iterator[NDArray[np.int64]]:
+    def blocks() -> Iterator[NDArray[Any]]:
         with progress("reading") as shown:
-            for block in table.seen(look).blocks(shown):
-                yield block.astype(np.int64) - rule.lower
+            yield from table.seen(look).blocks(shown)
         reading.whole = True
 
     users = table.rows
-    held: deque[NDArray[np.int64]] = deque()
+    held: deque[NDArray[Any]] = deque()
     if users is None:
         held.extend(blocks())
         users = reading.rows

@@ -3,7 +3,8 @@
 The JSON object that ``--json`` prints; all keys are always there:
 
 - ``command``, ``version``, ``file``, ``column``: strings.
-- ``users``, ``lower``, ``upper``, ``out_of_range`` ("reject" or "clamp"): what is public.
+- ``users``, ``lower``, ``upper`` (strings of digits from 2^53 on), ``out_of_range`` ("reject" or
+  "clamp"): what is public.
 - ``sum``: exact, a string of digits, because it can exceed 2^53; ``mean``: the nearest double.
 - ``differentially_private``: false, always. The analyzer learns the sum as it is.
 - ``sigma``: what is proved, rounded down: the analyzer's views of any two inputs with the same sum
@@ -144,8 +145,8 @@ class Report:
             "file": self.file,
             "column": self.column,
             "users": protocol.n,
-            "lower": self.lower,
-            "upper": self.upper,
+            "lower": _exact(self.lower),
+            "upper": _exact(self.upper),
             "out_of_range": "clamp" if self.clamp else "reject",
             "sum": integer_text(self.total),
             "mean": self.total / protocol.n,
@@ -170,6 +171,11 @@ class Report:
             "min_honest": protocol.min_honest,
             "corrupt_shufflers": protocol.corrupt_shufflers,
         }
+
+
+def _exact(value: int) -> int | str:
+    """Return an integer as JSON holds it: whoever reads it may have doubles alone."""
+    return value if abs(value) < 1 << 53 else integer_text(value)
 
 
 def _exposed_lines() -> list[str]:

@@ -10,7 +10,6 @@ before), ``store`` (the folder where reports are kept), and what the task promis
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import suppress
 from fractions import Fraction
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, Interrupted, clipped
+from ikos.cli.errors import Command, Interrupted, problem
 from ikos.cli.options import JSON, option
 from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, say, wrapped
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Decimal
@@ -77,6 +76,7 @@ SECTIONS = {
     help="Of many clients, a row for each, to try things out: FOLDER is the clients'.",
 )
 @option("--column", help="Column of the values: its name.")
+@option("--show-values")
 @option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
 @option("--max-delta", type=DELTA, help="The same, of its delta.")
 @option(
@@ -102,6 +102,7 @@ def command(
     store: Path | None,
     values: str | None,
     column: str | None,
+    show_values: bool,
     wait: Fraction,
     ca: Path | None,
     as_json: bool,
@@ -141,9 +142,9 @@ def command(
         if values is None:
             result = _one(task, beside, str(value), token, store, options)
         else:
-            result = _many(task, beside, values, str(column), store, options)
+            result = _many(task, beside, values, str(column), show_values, store, options)
     except ValueError as error:
-        raise click.UsageError(_said(error, values, column)) from None
+        raise click.UsageError(printable(problem(error))) from None
     if as_json:
         print_json({**result, **_promised(task)})
         return
@@ -190,17 +191,6 @@ def _promised(task: Task) -> dict[str, Any]:
         "upper": task.upper,
         "integers": task.integers,
     }
-
-
-def _said(error: ValueError, values: str | None, column: str | None) -> str:
-    """Return what the library refuses of a value, in the words of the command line."""
-    from ikos.cli.errors import problem
-
-    message = printable(str(error))
-    found = re.match(r"x\[(\d+)\] (?=must )", message)
-    if found is None or values is None:
-        return printable(problem(error))
-    return f"row {int(found[1]) + 1} of column {column!r} {message[found.end() :]}"
 
 
 def _one(
@@ -310,12 +300,14 @@ def _allowed(task: Task, text: str) -> float:
     """Return a value that the task allows, also where an earlier one will be sent on."""
     context = click.get_current_context()
     parameter = next(one for one in context.command.params if one.name == "value")
-    number = float(NUMBER.convert(text, parameter, context))
-    got = f"got {clipped(text.strip())[1:-1]}"
-    if not task.lower <= number <= task.upper:
-        raise click.UsageError(f"--value must be in [{task.lower:g}, {task.upper:g}], {got}")
-    if task.integers and not number.is_integer():
-        raise click.UsageError(f"--value must be an integer in this task, {got}")
+    kind = "an integer" if task.integers else "a number"
+    wanted = f"--value must be {kind} in [{task.lower:g}, {task.upper:g}]"
+    try:
+        number = float(NUMBER.convert(text, parameter, context))
+    except click.UsageError:  # which quotes it: it is a person's, and may come from a file
+        raise click.UsageError(wanted) from None
+    if not task.lower <= number <= task.upper or (task.integers and not number.is_integer()):
+        raise click.UsageError(wanted)
     return number
 
 
@@ -324,14 +316,19 @@ def _many(
     beside: Path,
     values: str,
     column: str,
+    show_values: bool,
     store: Path,
     options: dict[str, Any],
 ) -> dict[str, Any]:
+    import numpy as np
+
     from ikos.parties.client import Rejected, Unsent, submit_many
     from ikos.parties.seats import read_secrets
-    from ikos.tables import read_column
+    from ikos.summation.everybody import located
+    from ikos.tables import open_column
 
-    found = read_column(values, column)
+    table = open_column(values, column, show_values=show_values)
+    found = np.concatenate(list(located(task.protocol, table).blocks()))
     secrets = read_secrets(beside)
     if len(secrets) < found.size:
         raise click.UsageError(

@@ -26,7 +26,7 @@ Examples
       --lower 0 --upper 99 --epsilon 1 --delta 1e-9 --json
   ikos sum people/ --column age --threads 4 \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  gzip -dc people.csv.gz | ikos sum - --column age \\
+  grep -v '^#' people.csv | ikos sum - --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
 
@@ -44,6 +44,7 @@ SECTIONS = {
 @option("--column", required=True)
 @option("--no-header")
 @option("--delimiter")
+@option("--show-values")
 @option("--lower", required=True)
 @option("--upper", required=True)
 @option("--on-out-of-range", default="reject")
@@ -82,6 +83,7 @@ def command(
     delta: Fraction,
     no_header: bool,
     delimiter: str | None,
+    show_values: bool,
     on_out_of_range: str,
     show_true: bool,
     confidence: Fraction,
@@ -93,9 +95,9 @@ def command(
 ) -> None:
     """Release the private sum and mean of a column of TABLE.
 
-    TABLE is CSV or Parquet, a row per user, a folder of such files, or -
-    for CSV from standard input. Of Parquet, no more than a few blocks of
-    values are in memory. All users, shufflers and the analyzer are
+    TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such
+    files, or - for CSV from standard input. Of Parquet, no more than a few
+    blocks of values are in memory. All users, shufflers and the analyzer are
     simulated here, or on a cluster. The bounds must not be taken from the
     data: they are public, as is the number of rows. Every further release
     about the same people adds to what it costs them.
@@ -112,7 +114,13 @@ def command(
     reading = Reading()
     with reading.told(path), interrupts_kept(), connected(workers, scheduler) as cluster:
         made = release(
-            open_column(file, column, header=not no_header, delimiter=delimiter),
+            open_column(
+                file,
+                column,
+                header=not no_header,
+                delimiter=delimiter,
+                show_values=show_values,
+            ),
             reading,
             command="sum",
             file=file,

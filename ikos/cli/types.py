@@ -35,6 +35,7 @@ __all__ = [
     "FILE",
     "FOLDER",
     "HONEST",
+    "INTEGER",
     "MODULUS",
     "NAME",
     "PLOT",
@@ -441,6 +442,7 @@ EPSILON = Decimal(above="0", low="1e-100", high="1000000")
 FILE = Named("file")
 FOLDER = Named("folder")
 HONEST = Honest()
+INTEGER = Decimal(grouped=True)
 MODULUS = Whole(low=2)
 NAME = {
     "analysis": Name(*ANALYSES, listed=False),

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import quote
 from ikos.cluster.roles import Checked, Desk
 from ikos.randomness import RandomSource
 from ikos.summation.everybody import USERS, Clients, checked_blocks, iterator_or_array, located
@@ -82,7 +81,9 @@ def _collection(client: Any, x: Any, desk: Desk) -> Generator[Any, None, None]:
 
     dimensions = getattr(x, "ndim", None)
     if not isinstance(dimensions, int):  # what is delayed has any attribute, delayed as well
-        raise TypeError(f"x must be a Dask array or a column of a data frame, got {quote(x)}")
+        raise TypeError(
+            f"x must be a Dask array or a column of a data frame, got {type(x).__name__}"
+        )
     if dimensions != 1:
         raise ValueError(f"x must be one-dimensional, got {dimensions} dimensions")
     work = delayed(desk, pure=False, traverse=False, name=False)

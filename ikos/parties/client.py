@@ -245,11 +245,15 @@ def _whole(name: str, secret: object) -> None:
 
 def _allowed(task: Task, value: object) -> float:
     """Return a value that the task allows; what it refuses is named as its caller knows it."""
-    found = number("value", value)
+    try:
+        found = number("value", value)
+    except (TypeError, ValueError) as error:  # which quote what parameters are
+        kind = type(value).__name__
+        raise type(error)(f"value must be a finite number, got {kind}") from None
     if not task.lower <= found <= task.upper:
-        raise ValueError(f"value must be in [{task.lower:g}, {task.upper:g}], got {quote(value)}")
+        raise ValueError(f"value must be in [{task.lower:g}, {task.upper:g}]")
     if task.integers and found.denominator != 1:
-        raise ValueError(f"value must be an integer in this task, got {quote(value)}")
+        raise ValueError("value must be an integer in this task")
     return float(found)
 
 

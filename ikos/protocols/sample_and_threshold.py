@@ -214,9 +214,7 @@ class SampleAndThreshold(Baseline):
             raise ValueError("view must hold the number of users and the count")
         users, count = (int(value) for value in view.columns[0])
         if count != 0 and not self.threshold <= count <= users:
-            raise ValueError(
-                f"view must hold a count of 0, or from {self.threshold} to {users}, got {count}"
-            )
+            raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
         return users
 
     def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002

@@ -180,7 +180,7 @@ class UnaryEncoding(ShuffledBits):
             raise ValueError(wanted)
         zeros, ones = (int(count) for count in view.columns[0])
         if min(zeros, ones) < 0 or (zeros + ones) % self.messages:
-            raise ValueError(f"{wanted}, {self.messages} for each user, got {zeros} and {ones}")
+            raise ValueError(f"{wanted}, {self.messages} for each user")
         return (zeros + ones) // self.messages
 
     def _ones(self, view: View) -> int:

@@ -89,7 +89,7 @@ def checked_blocks(
         if _is_one(some):
             raise TypeError(
                 "x must be an iterator of blocks (arrays) of values, got one that yields "
-                f"{quote(some)}"
+                f"{type(some).__name__}"
             )
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.size
@@ -119,9 +119,8 @@ class _Located:
 
     clients: Clients
 
-    def __call__(self, values: NDArray[Any], where: str, before: int) -> NDArray[Any]:
+    def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
         """Return a block of a table as it is, looked at where it is read."""
-        del where  # which is said with the row
         try:
             self.clients.checked(values, before)
         except ValueError as error:
@@ -130,7 +129,8 @@ class _Located:
                 raise
             from ikos.tables.parts import BadRow  # which only they need who have tables
 
-            raise BadRow(int(found[1]) + 1, message[found.end() :]) from None
+            why = f"which {message[found.end() :]}"
+            raise BadRow(int(found[1]) - before, why) from None
         return values
 
 

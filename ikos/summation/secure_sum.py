@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, quote, taking_part, unmasked
+from ikos._validation import choice, flag, integer, quote, taking_part, unmasked, vector
 from ikos.counts import SHUFFLERS, MessageCount, message_count, proved, remaining
 from ikos.counts.ghazi2020 import unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
@@ -460,10 +460,7 @@ class SecureSum:
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
         """Return values as group elements, each looked at; the first is user number ``first``."""
         values = list(x) if isinstance(x, range) else x
-        elements = self.group.elements(values, first=first, upper=self.upper)
-        if elements.ndim != 1:
-            raise ValueError(f"x must be one-dimensional, got shape {elements.shape}")
-        return elements
+        return vector("x", x, self.group.elements(values, first=first, upper=self.upper))
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         """Return what users with checked values share: these as they are."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,28 +58,19 @@ class Column:
         Parameters
         ----------
         look : callable
-            Takes a block of numbers, the file as messages show it, and how many rows of that file
-            come before; returns as many numbers. It is called where the block is read: for another
-            process, it must be one that can be pickled. It refuses a row by
-            ``ikos.tables.parts.BadRow``.
+            Takes a block of numbers, and how many rows of the file come before; returns as many
+            numbers. It is called where the block is read: for another process, it must be one that
+            can be pickled. It refuses a row by ``ikos.tables.parts.BadRow``.
         """
         parts = (
             SeenPart(
-                part.path,
-                part.where,
-                part.column,
-                part.first,
-                part.rows,
-                part.size,
-                part.stamp,
-                part,
-                look,
+                **{own.name: getattr(part, own.name) for own in fields(Part)}, part=part, look=look
             )
             for part in self.parts
         )
         return replace(self, parts=tuple(parts))
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
         r"""Yield the numbers in blocks of about 2^17, in the memory of a few of them.
 
         Parameters
@@ -88,8 +80,9 @@ class Column:
 
         Yields
         ------
-        (rows,) ndarray of float64
-            Finite numbers, each the double nearest to what is written.
+        (rows,) ndarray
+            Finite numbers, each the double nearest to what is written; with ``integers=True`` each
+            exactly what is written, as int64, or as Python integers where one is longer.
 
         Raises
         ------
@@ -131,6 +124,8 @@ def open_column(
     *,
     header: bool = True,
     delimiter: str | None = None,
+    integers: bool = False,
+    show_values: bool = False,
 ) -> Column:
     r"""Open one numeric column, to be read in blocks or in parts.
 
@@ -138,15 +133,21 @@ def open_column(
     ----------
     path : str or path-like
         A Parquet file (recognized by its first bytes or its suffix, ``.parquet``), else a CSV
-        file: UTF-8, with or without a byte order mark, quoted with ``"``; or a pipe of CSV. Or a
-        folder of CSV files or of Parquet files, and of folders of such, as for each value of a
-        column (``year=2024``). Names that begin with ``.`` or ``_`` are ignored.
+        file: UTF-8, with or without a byte order mark, quoted with ``"``, compressed by gzip or
+        not; or a pipe of CSV. Or a folder of CSV files or of Parquet files, and of folders of such,
+        as for each value of a column (``year=2024``). Names that begin with ``.`` or ``_`` are
+        ignored.
     column : str or int
         Its name; without a header its number, counted from 1. Each file must have it.
     header : bool
         Whether the first line of each CSV file holds the names of the columns.
     delimiter : str, optional
         The character between the cells of CSV files, a comma by default; Parquet has none.
+    integers : bool
+        Read integers of any size, exactly, and refuse other numbers.
+    show_values : bool
+        Let messages quote what the tables hold: the values that are refused, and the first line of
+        CSV files, which may be a header or a row. By default they say where, never what.
 
     Returns
     -------
@@ -177,6 +178,10 @@ def open_column(
     (1, None, [[31.0, 45.5]])
     """
     header = flag("header", header)
+    options = {
+        "integers": flag("integers", integers),
+        "show_values": flag("show_values", show_values),
+    }
     _check_column(column, header)
     if delimiter is not None:
         check_delimiter(delimiter)
@@ -201,7 +206,14 @@ def open_column(
             )
         if not parquet:
             part, width = csv_part(
-                real, name, size, column, stamp=stamp, header=header, delimiter=delimiter or ","
+                real,
+                name,
+                size,
+                column,
+                stamp=stamp,
+                header=header,
+                delimiter=delimiter or ",",
+                **options,
             )
             parts.append(part)
             widths.setdefault(width, part.where)
@@ -223,7 +235,7 @@ def open_column(
             raise ValueError(
                 f"{shown(name)} is Parquet in a pipe, which cannot be read: store it first"
             )
-        parts += parquet_parts(real, name, size, str(column), stamp=stamp)
+        parts += parquet_parts(real, name, size, str(column), stamp=stamp, **options)
     if not parts:
         raise ValueError(f"{where} has columns but no rows")
     return Column(where, tuple(parts))
@@ -235,21 +247,23 @@ def read_column(
     *,
     header: bool = True,
     delimiter: str | None = None,
+    integers: bool = False,
+    show_values: bool = False,
     progress: Progress | None = None,
-) -> NDArray[np.float64]:
+) -> NDArray[Any]:
     r"""Read one numeric column of a file or a folder of files.
 
     Parameters
     ----------
-    path, column, header, delimiter
+    path, column, header, delimiter, integers, show_values
         As for `open_column`.
     progress : callable, optional
         Called with what is done and the whole, in bytes (CSV) or rows (Parquet).
 
     Returns
     -------
-    (rows,) ndarray of float64
-        Finite numbers, each the double nearest to what is written. At least one.
+    (rows,) ndarray
+        Finite numbers, as of `Column.blocks`. At least one.
 
     Raises
     ------
@@ -271,7 +285,14 @@ def read_column(
     ...     read_column(path, "age")
     array([31. , 45.5])
     """
-    found = open_column(path, column, header=header, delimiter=delimiter)
+    found = open_column(
+        path,
+        column,
+        header=header,
+        delimiter=delimiter,
+        integers=integers,
+        show_values=show_values,
+    )
     return np.concatenate(list(found.blocks(progress)))
 
 

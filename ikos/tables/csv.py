@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import quote
-from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown
+from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown, words
 from ikos.work import Progress
 
 __all__ = ["CsvPart", "check_delimiter", "csv_part"]
@@ -28,6 +31,8 @@ _BLANKS = " \t"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NUMBER_BYTES = b"0123456789+-.eE" + _BLANKS.encode()
 _BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+_DIGITS = 1000  # of an integer, at most
 
 
 def check_delimiter(delimiter: str) -> None:
@@ -43,7 +48,7 @@ def check_delimiter(delimiter: str) -> None:
 
 @dataclass(frozen=True)
 class CsvPart(Part):
-    """One CSV file, or a pipe with one.
+    """One CSV file, or a pipe with one; as it is, or compressed by gzip.
 
     Attributes
     ----------
@@ -61,16 +66,21 @@ class CsvPart(Part):
         """Its bytes; 0 where they are not known."""
         return self.size
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+    @property
+    def named(self) -> str:
+        """The column as messages name it."""
+        return super().named if self.header else f"column {int(self.column)}"
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
         """Yield the numbers, as `Part.blocks` says."""
         with self.opened() as file:
             if not self.stored and file.peek(4)[:4] == b"PAR1":  # type: ignore[attr-defined]
                 raise ValueError(
                     f"{self.where} is Parquet in a pipe, which cannot be read: store it first"
                 )
-            reader = _Csv(file, self.where, self.size, self.delimiter, progress)
-            reader.begin(self.column, self.header)
-            held: list[NDArray[np.float64]] = []
+            reader = _Csv(file, self, progress)
+            reader.begin()
+            held: list[NDArray[Any]] = []
             for values in reader.numbers():
                 held.append(values)
                 if sum(some.size for some in held) >= ROWS:
@@ -86,8 +96,8 @@ class CsvPart(Part):
         if not self.stored:
             return None
         with self.opened() as file:
-            reader = _Csv(file, self.where, self.size, self.delimiter, None)
-            reader.begin(self.column, self.header)
+            reader = _Csv(file, self)
+            reader.begin()
             before = 0
             while block := reader.rows(_SOUGHT):
                 if row <= before + len(block):
@@ -105,6 +115,8 @@ def csv_part(
     stamp: Stamp | None,
     header: bool,
     delimiter: str,
+    integers: bool,
+    show_values: bool,
 ) -> tuple[CsvPart, int]:
     """Return the part that a CSV file is, and its columns if it can be looked at; else 0.
 
@@ -118,15 +130,18 @@ def csv_part(
         Name, or number without a header.
     stamp : Stamp or None
         As of `Part`.
-    header, delimiter
+    header, delimiter, integers, show_values
         As of `CsvPart`.
     """
-    part = CsvPart(path, shown(given), column, 0, None, size, stamp, header, delimiter)
+    where = shown(given)
+    part = CsvPart(
+        path, where, column, 0, None, size, stamp, integers, show_values, header, delimiter
+    )
     if not part.stored:
         return part, 0
     with readable(part.where), open(path, "rb") as file:
-        reader = _Csv(file, part.where, size, delimiter, None)
-        reader.begin(column, header)
+        reader = _Csv(file, part)
+        reader.begin()
         if not header:
             reader.top()
         return part, reader.width
@@ -135,14 +150,13 @@ def csv_part(
 class _Csv:
     """One pass over a CSV file: it can be a pipe."""
 
-    def __init__(
-        self, file: BinaryIO, where: str, size: int, delimiter: str, progress: Progress | None
-    ) -> None:
-        self.file = file
-        self.where = where
-        self.size = size
-        self.delimiter = delimiter
-        self.bytes_done = 0
+    def __init__(self, file: BinaryIO, part: CsvPart, progress: Progress | None = None) -> None:
+        self.raw = file
+        self.file: BinaryIO | gzip.GzipFile = file
+        self.part = part
+        self.where = part.where
+        self.delimiter = delimiter = part.delimiter
+        self.begun = False
         self.progress = progress
         self.width = 0  # of every row; that of the first where there is no header
         blanks = _BLANKS.replace(delimiter, "").encode()
@@ -161,16 +175,18 @@ class _Csv:
     def chunks(self) -> Iterator[Iterable[str]]:
         """Yield the lines as text, some at a time, those of blanks alone as empty."""
         lines = 0
-        while chunk := self.file.read(CHUNK):
-            rest = self.file.readline(LONGEST_LINE)
+        if self.raw.peek(2)[:2] == _GZIP:  # type: ignore[attr-defined]
+            self.file = gzip.GzipFile(fileobj=self.raw)
+        while pair := self.read():
+            chunk, rest = pair
             if len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
                 line = lines + 1 + chunk.count(b"\n")
                 raise ValueError(f"{self.where}: line {line} is longer than 64 MiB")
             chunk += rest
-            if not self.bytes_done:
+            if not self.begun:
                 self.refuse_other(chunk)
                 chunk = chunk.removeprefix(_BOM)
-            self.bytes_done += len(chunk)
+            self.begun = True
             if b"\0" in chunk:
                 line = lines + 1 + chunk.count(b"\n", 0, chunk.index(b"\0"))
                 raise ValueError(f"{self.where} is not a text file: line {line} has a NUL byte")
@@ -181,20 +197,22 @@ class _Csv:
                 text = chunk.decode()
             except UnicodeDecodeError as error:
                 line = lines + 1 + chunk.count(b"\n", 0, error.start)
-                raise ValueError(
-                    f"{self.where} is not UTF-8 text: line {line} has the byte "
-                    f"0x{chunk[error.start]:02x}"
-                ) from None
+                raise ValueError(f"{self.where} is not UTF-8 text: look at line {line}") from None
             lines += chunk.count(b"\n")
             yield io.StringIO(text, newline="\n")
 
+    def read(self) -> tuple[bytes, bytes] | None:
+        """Return the next bytes and the rest of their last line, or None at the end."""
+        try:
+            chunk = self.file.read(CHUNK)
+            return (chunk, self.file.readline(LONGEST_LINE)) if chunk else None
+        except (gzip.BadGzipFile, zlib.error, EOFError):
+            raise ValueError(
+                f"{self.where} is compressed by gzip, and it is damaged or not all there"
+            ) from None
+
     def refuse_other(self, chunk: bytes) -> None:
         """Refuse files that are no UTF-8, and say how to make it of them."""
-        if chunk.startswith(b"\x1f\x8b"):
-            raise ValueError(
-                f"{self.where} is compressed by gzip: unpack it, or read it from a pipe, as in "
-                "gzip -dc FILE | ikos sum -"
-            )
         if chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise ValueError(
                 f"{self.where} is UTF-16, not UTF-8 text: convert it, as with "
@@ -210,8 +228,8 @@ class _Csv:
         except csv.Error as error:
             last = self.reader.line_num
             raise ValueError(f"{self.where}, line {last}: {_csv_advice(str(error))}") from None
-        if self.progress is not None and self.size:
-            self.progress(min(self.bytes_done, self.size), self.size)
+        if self.progress is not None and (size := self.part.size):
+            self.progress(min(self.raw.tell(), size), size)
         return block
 
     def top(self) -> bool:
@@ -221,11 +239,11 @@ class _Csv:
             self.set_width(first[0])
         return bool(first)
 
-    def begin(self, column: str | int, header: bool) -> None:
+    def begin(self) -> None:
         """Find the column."""
-        if not header:
+        column, show = self.part.column, self.part.show_values
+        if not self.part.header:
             self.index = int(column) - 1
-            self.name = f"column {int(column)}"
             return
         top = self.rows(1)
         if top == [[]]:
@@ -236,9 +254,9 @@ class _Csv:
         self.width = len(names)
         name = str(column).strip()
         if self.width == 1 and name != names[0]:
-            self.refuse_delimiter(names[0], f"no column {quote(name)}, but {quote(names[0])} alone")
-        self.index = position(self.where, names, name, _advice(names))
-        self.name = f"column {quote(names[self.index])}"
+            alone = f", {quote(names[0])}" if show else ""
+            self.refuse_delimiter(names[0], f"no column {quote(name)}, but one other{alone}")
+        self.index = position(self.where, names, name, _advice(names), show=show)
 
     def refuse_delimiter(self, cell: str, what: str) -> None:
         """Refuse a table of one column if it looks as if it had more, with another delimiter."""
@@ -254,15 +272,14 @@ class _Csv:
         self.width = width = len(first)
         if self.index >= width:
             if width == 1:
-                self.refuse_delimiter(
-                    first[0], f"one column, whose first cell is {quote(first[0])}"
-                )
+                cell = f", whose first cell is {quote(first[0])}" if self.part.show_values else ""
+                self.refuse_delimiter(first[0], f"one column{cell}")
             raise ValueError(
                 f"{self.where} has no column {self.index + 1}: "
                 f"it has {width} column{'s' * (width > 1)}"
             )
 
-    def numbers(self) -> Iterator[NDArray[np.float64]]:
+    def numbers(self) -> Iterator[NDArray[Any]]:
         """Yield the column's numbers, block by block."""
         blank = 0  # line of the first blank one since the last row: fine at the end alone
         while block := self.rows(max(1, min(BLOCK, CELLS // self.width)) if self.width else 1):
@@ -283,24 +300,21 @@ class _Csv:
             yield self.convert(block)
             self.row += len(block)
 
-    def convert(self, block: list[list[str]]) -> NDArray[np.float64]:
+    def convert(self, block: list[list[str]]) -> NDArray[Any]:
         """Return a block's numbers, or refuse its first cell that is none.
 
-        Python's float() accepts more than a decimal number: nan, inf, underscores, the digits and
-        blanks of every script. All of these need a character that a decimal number has not, so
-        that one look at the characters of the whole block makes it as strict as the pattern.
+        Python's float() and int() accept more than a decimal number: nan, inf, underscores, the
+        digits and blanks of every script. All of these need a character that a decimal number has
+        not, so that one look at the characters of the whole block makes it as strict as the
+        pattern.
         """
         if set(map(len, block)) == {self.width}:
             cells = [row[self.index] for row in block]
             joined = "".join(cells)
             if joined.isascii() and not joined.encode().translate(None, _NUMBER_BYTES):
-                try:
-                    values = np.array(list(map(float, cells)), dtype=np.float64)
-                except ValueError:
-                    pass
-                else:
-                    if np.isfinite(values).all():
-                        return values
+                values = _integers(cells) if self.part.integers else _doubles(cells)
+                if values is not None:
+                    return values
         for row in block:
             self.check(row)
             self.row += 1
@@ -316,24 +330,58 @@ class _Csv:
             self.refuse(f"has {cells}, not {self.width} as the lines before")
         cell = row[self.index].strip(_BLANKS)
         if not cell:
-            self.refuse(f"has no value in {self.name}")
+            self.refuse(f"has no value in {self.part.named}")
         if not _NUMBER.fullmatch(cell):
             advice = ""
-            if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", cell):
-                advice = " (write a decimal point, not a comma)"
-            elif self.width == 1 and (marks := [mark for mark in ";\t|" if mark in cell]):
+            if self.width == 1 and (marks := [mark for mark in ";\t|" if mark in cell]):
                 advice = f" (are the columns separated by {marks[0]!r}?)"
             elif self.row == 1 and not re.search(r"[0-9]", cell):
                 advice = " (is the first line a header?)" if self.line == 1 else ""
-            self.refuse(f"has {quote(cell)} in {self.name}, not a finite decimal number{advice}")
-        if not np.isfinite(float(cell)):
-            self.refuse(f"has {quote(cell)} in {self.name}, beyond the largest double")
+            self.refuse_cell(cell, f"not a finite decimal number{advice}")
+        if self.part.integers and _integer(cell) is None:
+            self.refuse_cell(cell, f"not an integer of at most {_DIGITS:,} digits")
+        if not self.part.integers and not np.isfinite(float(cell)):
+            self.refuse_cell(cell, "beyond the largest double")
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(f"{self.where}: row {self.row} (line {self.line}) {what}")
 
+    def refuse_cell(self, cell: str, why: str) -> NoReturn:
+        raise self.part.bad(self.row, self.line, quote(cell), why)
+
     def refuse_blank(self) -> NoReturn:
-        self.refuse(f"is blank and has no value in {self.name}; only the last lines may be blank")
+        self.refuse(
+            f"is blank and has no value in {self.part.named}; only the last lines may be blank"
+        )
+
+
+def _doubles(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the numbers that texts stand for, or None if one is not a finite one."""
+    try:
+        values = np.array(list(map(float, cells)), dtype=np.float64)
+    except ValueError:
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
+    """Return the integers that texts stand for, exactly, or None if one is none."""
+    try:
+        return words(list(map(int, cells)))
+    except ValueError:  # 3.0, or 3e2, or none at all
+        found = [exact for cell in cells if (exact := _integer(cell)) is not None]
+        return words(found) if len(found) == len(cells) else None
+
+
+def _integer(cell: str) -> int | None:
+    """Return the integer that a text stands for, if it has not too many digits to compute with."""
+    try:
+        value = Decimal(cell)
+    except InvalidOperation:
+        return None
+    if value.adjusted() >= _DIGITS or value != value.to_integral_value():
+        return None
+    return int(value)
 
 
 def _height(row: list[str]) -> int:

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import quote
-from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown
+from ikos._validation import quote, whole_number
+from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown, words
 from ikos.work import Progress
 
 __all__ = ["ParquetPart", "parquet_parts"]
@@ -43,7 +43,7 @@ class ParquetPart(Part):
         assert self.rows is not None
         return self.rows
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
         """Yield the numbers, as `Part.blocks` says."""
         assert self.rows is not None
         name = str(self.column)
@@ -55,7 +55,7 @@ class ParquetPart(Part):
             done = 0
             batches = table.iter_batches(ROWS, row_groups=list(self.groups), columns=[name])
             for batch in batches:
-                values = _numbers(batch.column(0), pa, self.where, self.first + done, name)
+                values = self._numbers(batch.column(0), pa, self.first + done)
                 done += values.size
                 yield values
                 if progress is not None:
@@ -63,9 +63,49 @@ class ParquetPart(Part):
             if done != self.rows:
                 self.refuse_changed()
 
+    def _numbers(self, part: Any, pa: Any, before: int) -> NDArray[Any]:
+        """Return a batch's numbers, or refuse its first that is missing or none of these."""
+        part = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
+        if part.null_count:
+            first = int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
+            raise ValueError(f"{self.where}: row {before + first + 1} has no value in {self.named}")
+        if self.integers:
+            return self._integers(part, pa, before)
+        # Arrow's checked casts refuse integers that a double rounds; here, as for text, the
+        # nearest double is what is meant. A copy, because Arrow's own memory cannot be written to.
+        cast = part.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        values: NDArray[np.float64] = np.array(cast, dtype=np.float64)
+        finite = np.isfinite(values)
+        if not finite.all():
+            first = int(np.argmin(finite))
+            said = repr(float(values[first]))
+            raise self.bad(before + first + 1, None, said, "not a finite number")
+        return values
+
+    def _integers(self, part: Any, pa: Any, before: int) -> NDArray[Any]:
+        """Return a batch's integers exactly, whatever their type."""
+        if pa.types.is_signed_integer(part.type):
+            cast = part.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            return np.array(cast, dtype=np.int64)
+        found = []
+        for place, value in enumerate(part.to_pylist()):
+            whole = isinstance(value, float) and value.is_integer()
+            exact = int(value) if whole else whole_number(value)
+            if exact is None:
+                raise self.bad(before + place + 1, None, quote(value), "not an integer")
+            found.append(exact)
+        return words(found)
+
 
 def parquet_parts(
-    path: str, given: str, size: int, column: str, *, stamp: Stamp
+    path: str,
+    given: str,
+    size: int,
+    column: str,
+    *,
+    stamp: Stamp,
+    integers: bool,
+    show_values: bool,
 ) -> Iterator[ParquetPart]:
     """Yield the parts of a file.
 
@@ -77,7 +117,7 @@ def parquet_parts(
         Its bytes.
     column : str
         The name of the column.
-    stamp : Stamp
+    stamp, integers, show_values
         As of `Part`.
     """
     where = shown(given)
@@ -93,8 +133,9 @@ def parquet_parts(
         rows += count
         if rows and (rows >= RUN or number == len(counts) - 1):
             groups = range(start, number + 1)
+            options = integers, show_values
             yield ParquetPart(
-                path, where, column, first, rows, size, stamp, groups, total=sum(counts)
+                path, where, column, first, rows, size, stamp, *options, groups, sum(counts)
             )
             start, first, rows = number + 1, first + rows, 0
 
@@ -136,23 +177,3 @@ def _check_type(types: Any, which: str, kind: Any) -> None:
         )
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise ValueError(f"{which} holds {quote(str(kind))}, not numbers")
-
-
-def _numbers(part: Any, pa: Any, where: str, done: int, column: str) -> NDArray[np.float64]:
-    """Return a batch's numbers, or refuse its first that is missing or not finite."""
-    part = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
-    if part.null_count:
-        first = int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(f"{where}: row {done + first + 1} has no value in column {quote(column)}")
-    # Arrow's checked casts refuse integers that a double rounds; here, as for text, the nearest
-    # double is what is meant. A copy, because Arrow's own memory cannot be written to.
-    cast = part.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    values: NDArray[np.float64] = np.array(cast, dtype=np.float64)
-    finite = np.isfinite(values)
-    if not finite.all():
-        first = int(np.argmin(finite))
-        raise ValueError(
-            f"{where}: row {done + first + 1} has {float(values[first])!r} in column "
-            f"{quote(column)}, not a finite number"
-        )
-    return values

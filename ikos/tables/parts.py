@@ -30,31 +30,32 @@ __all__ = [
     "readable",
     "shown",
     "status",
+    "words",
 ]
 
 ROWS = 1 << 17
 """Rows of a block, about: 1 MiB of doubles."""
 
-Look = Callable[[NDArray[np.float64], str, int], NDArray[np.float64]]
-"""Takes numbers, the file as messages show it, and how many rows of it come before; returns as many
-numbers, or refuses one of these: by `BadRow`, where it names the row."""
+Look = Callable[[NDArray[Any], int], NDArray[Any]]
+"""Takes numbers, and how many rows of the file come before; returns as many numbers, or refuses one
+of these by `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """What a `Look` refuses: it is said with the file, and with the line where there are lines.
+    """What a `Look` refuses: it is said with the file, the column and the line, if there are lines.
 
     Parameters
     ----------
-    row : int
-        Of the file, counted from 1.
-    what : str
+    place : int
+        Of the number in the block.
+    why : str
         The rest of the message.
     """
 
-    def __init__(self, row: int, what: str) -> None:
-        super().__init__(f"row {row} {what}")
-        self.row = row
-        self.what = what
+    def __init__(self, place: int, why: str) -> None:
+        super().__init__(why)
+        self.place = place
+        self.why = why
 
 
 _ELSEWHERE = ("/dev/", "/proc/")  # names that mean another file in another process
@@ -126,6 +127,8 @@ class Part(ABC):
         Bytes of the file; 0 for a pipe.
     stamp : a stamp, or None
         What else it is known by; None if it cannot be read again, anywhere.
+    integers, show_values : bool
+        As for `ikos.tables.open_column`.
     """
 
     path: str
@@ -135,6 +138,8 @@ class Part(ABC):
     rows: int | None
     size: int
     stamp: Stamp | None
+    integers: bool
+    show_values: bool
 
     @property
     def stored(self) -> bool:
@@ -147,7 +152,7 @@ class Part(ABC):
         """What `blocks` counts to when it tells its progress."""
 
     @abstractmethod
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
         """Yield the numbers, about `ROWS` at a time.
 
         Parameters
@@ -161,6 +166,20 @@ class Part(ABC):
             As `ikos.tables.open_column` and `ikos.tables.read_column` do, and if the file is no
             longer the one that was opened first.
         """
+
+    @property
+    def named(self) -> str:
+        """The column as messages name it."""
+        return f"column {quote(self.column)}"
+
+    def bad(self, row: int, line: int | None, value: str, why: str) -> ValueError:
+        """Return the error for a value: it says where and why, and what only if that is asked for.
+
+        Errors end up in logs, where people's values must not.
+        """
+        place = "" if line is None else f" (line {line})"
+        what = value if self.show_values else "a value"
+        return ValueError(f"{self.where}: row {row}{place} has {what} in {self.named}, {why}")
 
     def line(self, row: int) -> int | None:  # noqa: ARG002
         """Return where a row of the file begins, if it has lines and can be read again."""
@@ -211,18 +230,23 @@ class SeenPart(Part):
         """As of the part."""
         return self.part.weight
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
         """Yield the numbers, as `Part.blocks` says."""
-        row = self.first
+        before = self.first
         for block in self.part.blocks(progress):
             try:
-                seen = self.look(block, self.where, row)
+                seen = self.look(block, before)
             except BadRow as bad:
-                line = self.part.line(bad.row)
-                place = "" if line is None else f" (line {line})"
-                raise ValueError(f"{self.where}: row {bad.row}{place} {bad.what}") from None
+                row, value = before + bad.place + 1, block[bad.place]
+                text = f"{value:.15g}" if isinstance(value, float) else quote(int(value))
+                raise self.part.bad(row, self.part.line(row), text, bad.why) from None
             yield seen
-            row += block.size
+            before += block.size
+
+    @property
+    def named(self) -> str:
+        """As of the part."""
+        return self.part.named
 
     def line(self, row: int) -> int | None:
         """As of the part."""
@@ -263,14 +287,30 @@ def status(path: str | os.PathLike[str]) -> tuple[str, int, Stamp | None]:
     return real, found.st_size, Stamp.of(found)
 
 
-def position(where: str, names: Sequence[str], column: str, advice: str = "") -> int:
-    """Return where the column of that name is, or say which there are."""
+def words(found: Sequence[int]) -> NDArray[Any]:
+    """Return integers as an array: of 64 bits each, or of objects where some are longer."""
+    try:
+        return np.array(found, dtype=np.int64)
+    except OverflowError:
+        return np.array(found, dtype=object)
+
+
+def position(
+    where: str, names: Sequence[str], column: str, advice: str = "", *, show: bool = True
+) -> int:
+    """Return where the column of that name is, or say which there are, if they may be shown."""
     found = [index for index, name in enumerate(names) if name == column]
     if len(found) == 1:
         return found[0]
     if found:
         places = ", ".join(str(index + 1) for index in found)
         raise ValueError(f"{where} has {len(found)} columns named {column!r}: {places}")
+    if not show:
+        count = f"{len(names)} column{'s' * (len(names) > 1)}"
+        raise ValueError(
+            f"{where} has no column {quote(column)} among its {count}{advice}; show_values=True "
+            "lists them"
+        )
     close = difflib.get_close_matches(column.lower(), [name.lower() for name in names], 3, 0.6)
     meant = [name for name in names if name.lower() in close]
     listed = ", ".join(map(quote, names[:20])) + (", ..." if len(names) > 20 else "")

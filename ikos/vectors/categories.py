@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +78,7 @@ class Categories(Domain):
         binary = (rows == 0) | (rows == 1)  # False for NaN
         if not binary.all():
             row, column = np.unravel_index(int(np.argmin(binary)), binary.shape)
-            got: Any = float(rows[row, column])
-            raise ValueError(f"x[{first + row}, {column}] must be 0 or 1, got {got!r}")
+            raise ValueError(f"x[{first + row}, {column}] must be 0 or 1")
         for run in self.runs:
             single = rows[:, run].sum(axis=1) == 1
             if not single.all():

@@ -110,7 +110,7 @@ class Box(Domain):
     >>> Box(2).vectors([[0.5, -1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0, 1] must be in [0, 1], got -1.0
+    ValueError: x[0, 1] must be in [0, 1]
     """
 
     dimension: int
@@ -146,8 +146,7 @@ class Box(Domain):
         if not inside.all():
             row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
             raise ValueError(
-                f"x[{first + row}, {column}] must be in [{self.lower:g}, {self.upper:g}], got "
-                f"{float(rows[row, column])!r}"
+                f"x[{first + row}, {column}] must be in [{self.lower:g}, {self.upper:g}]"
             )
 
 
@@ -169,7 +168,7 @@ class Ball(Domain):
     >>> Ball(2).vectors([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have a norm of at most 1, got 1.41421356237; clip it in double precision
+    ValueError: x[0] must have a norm of at most 1; clip it in double precision
     """
 
     dimension: int
@@ -194,9 +193,7 @@ class Ball(Domain):
         finite = np.isfinite(rows)
         if not finite.all():
             row, column = np.unravel_index(int(np.argmin(finite)), finite.shape)
-            raise ValueError(
-                f"x[{first + row}, {column}] must be finite, got {float(rows[row, column])!r}"
-            )
+            raise ValueError(f"x[{first + row}, {column}] must be finite")
         # Scaled first, so that squares neither overflow nor vanish. A computed norm is within a
         # part d 2^-52 of the true one: less than the tolerance for every dimension.
         norms = np.linalg.norm(rows / self.radius, axis=1)
@@ -204,9 +201,8 @@ class Ball(Domain):
         if outside.any():
             worst = int(np.argmax(outside))
             raise ValueError(
-                f"x[{first + worst}] must have a norm of at most {self.radius:g}, got "
-                f"{float(norms[worst]) * self.radius:.12g}; clip it in double "
-                "precision"
+                f"x[{first + worst}] must have a norm of at most {self.radius:g}; clip it in "
+                "double precision"
             )
 
 
@@ -228,7 +224,7 @@ class SparseTernary(Domain):
     >>> SparseTernary(3, 1).vectors([[1, -1, 0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have at most 1 entries that are not 0, got 2
+    ValueError: x[0] must have at most 1 entries that are not 0
     """
 
     dimension: int
@@ -248,13 +244,10 @@ class SparseTernary(Domain):
         ternary = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
         if not ternary.all():
             row, column = np.unravel_index(int(np.argmin(ternary)), ternary.shape)
-            raise ValueError(
-                f"x[{first + row}, {column}] must be -1, 0 or 1, got {float(rows[row, column])!r}"
-            )
+            raise ValueError(f"x[{first + row}, {column}] must be -1, 0 or 1")
         counts = np.count_nonzero(rows, axis=1)
         if (dense := counts > self.sparsity).any():
             worst = int(np.argmax(dense))
             raise ValueError(
-                f"x[{first + worst}] must have at most {self.sparsity} entries that are not 0, got "
-                f"{counts[worst]}"
+                f"x[{first + worst}] must have at most {self.sparsity} entries that are not 0"
             )

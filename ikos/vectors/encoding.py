@@ -91,10 +91,8 @@ class Encoding:
             rows = values[part].astype(np.float64)
             if self.exact and (broken := rows != np.floor(rows)).any():
                 row, column = np.unravel_index(int(np.argmax(broken)), broken.shape)
-                got = float(rows[row, column])
                 raise ValueError(
-                    f"x[{part.start + row}, {column}] must be an integer with integers=True, "
-                    f"got {got!r}"
+                    f"x[{part.start + row}, {column}] must be an integer with integers=True"
                 )
             if self.promised:
                 self._close(np.abs(rows - values[0].astype(np.float64)), part.start)
@@ -111,7 +109,7 @@ class Encoding:
             first, second = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
             raise ValueError(
                 f"x[{first}] must differ from x[{second}] by at most {float(self.promise.linf):g} "
-                f"in linf, as promised, got {float(high[j] - low[j]):g}"
+                "in linf, as promised"
             )
 
     def _close(self, apart: NDArray[np.float64], first: int) -> None:
@@ -128,7 +126,7 @@ class Encoding:
                 worst = int(np.argmax(found))
                 raise ValueError(
                     f"x[{first + worst}] must differ from x[0] by at most {float(bound):g} in "
-                    f"{name}, as promised, got {float(found[worst]):g}"
+                    f"{name}, as promised"
                 )
 
 

@@ -209,11 +209,10 @@ class KashinFrame:
         result = np.empty((given.shape[0], self.rows))
         for part, found, failed in self._searched(given, ball.radius):
             if failed.size:
-                worst = float(np.abs(found[failed[0]]).max()) * math.sqrt(self.rows)
                 raise ValueError(
                     f"x[{part.start + int(failed[0])}] has no coefficients within "
-                    f"{self.bound:g}/sqrt({self.rows}) that were found, the best are {worst:.4g}/"
-                    f"sqrt({self.rows}); use another public seed, or a larger bound"
+                    f"{self.bound:g}/sqrt({self.rows}) that were found; use another "
+                    "public seed, or a larger bound"
                 )
             np.multiply(found, ball.radius, out=result[part])
         return result

@@ -283,9 +283,7 @@ def exactly_sparse(rows: NDArray[Any], sparsity: int) -> None:
     counts = np.count_nonzero(rows, axis=1)
     if (wrong := counts != sparsity).any():
         worst = int(np.argmax(wrong))
-        raise ValueError(
-            f"x[{worst}] must have exactly {sparsity} entries that are not 0, got {counts[worst]}"
-        )
+        raise ValueError(f"x[{worst}] must have exactly {sparsity} entries that are not 0")
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

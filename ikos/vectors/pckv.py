@@ -91,7 +91,7 @@ class PCKVGRR(KeyValueBaseline):
     >>> plain.run(np.zeros((1000, 256)))
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have exactly 16 entries that are not 0, got 0
+    ValueError: x[0] must have exactly 16 entries that are not 0
     """
 
     n: int

@@ -84,12 +84,9 @@ class TestOne:
 
     def test_a_value_that_the_task_does_not_allow(self, refused, small, client, wired):
         parties = wired(small)
-        assert refused("submit", client, "--value", "4") == "--value must be in [0, 3], got 4"
-        said = refused("submit", client, "--value", "1.50")
-        assert said == "--value must be an integer in this task, got 1.50"
-        said = refused("submit", client, "--value", "-1e0")
-        assert said == "--value must be in [0, 3], got -1e0"
-        assert "'much' is not a decimal number" in refused("submit", client, "--value", "much")
+        for value in ("4", "1.50", "-1e0", "much", "1e999999"):
+            said = refused("submit", client, "--value", value)
+            assert said == "--value must be an integer in [0, 3]"
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
@@ -294,7 +291,11 @@ class TestMany:
         many = ("submit", small / "clients", "--values", table, "--column")
         assert "has no column 'other'" in refused(*many, "other")
         table.write_text("visits\n" + "3\n" * 24 + "9\n")
-        assert refused(*many, "visits") == "row 25 of column 'visits' must be in [0, 3], got 9.0"
+        said = refused(*many, "visits")
+        assert said.endswith(
+            "row 25 (line 26) has a value in column 'visits', which must be in [0, 3]"
+        )
+        assert "has 9 in column 'visits'" in refused(*many, "visits", "--show-values")
         table.write_text("visits\n" + "3\n" * 61)
         assert "has 61 rows, and there are 60 clients" in refused(*many, "visits")
         assert parties.wires.requests == []

@@ -427,7 +427,7 @@ def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
 )
 def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
     store = tmp_path / "reports"
-    with pytest.raises((TypeError, ValueError), match=r"^value must be .*, got"):
+    with pytest.raises((TypeError, ValueError), match=r"^value must be "):
         Client(TASK, SECRET, store=store).submit(value)
     assert not parties.asked
     assert not list(tmp_path.iterdir())

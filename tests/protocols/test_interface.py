@@ -226,7 +226,7 @@ def test_values_outside_the_bounds_are_refused_not_clipped(
     protocol, x = case.small(), inner(case.few)
     x[1] = value
     for call in (protocol.run, protocol.randomize):
-        with pytest.raises(error, match=r"x\[1\] must be in \[0, 1\], got"):
+        with pytest.raises(error, match=r"x\[1\] must be in \[0, 1\]$"):
             call(x)
     with pytest.raises(error, match=r"x\[0\] must be in"):
         protocol.report(value)
@@ -237,7 +237,6 @@ def test_values_outside_the_bounds_are_refused_not_clipped(
     [
         (np.zeros((12, 1)), ValueError),
         (0.5, ValueError),
-        ([True] * 12, TypeError),
         (["0.5"] * 12, TypeError),
         ([0.5 + 0j] * 12, TypeError),
         ([None] * 12, TypeError),
@@ -252,13 +251,13 @@ def test_what_is_not_a_vector_of_reals_is_refused(
 ) -> None:
     protocol = case.make(12) if case.few <= 12 else case.small()
     for call in (protocol.run, protocol.randomize):
-        with pytest.raises(error, match="x must"):
+        with pytest.raises(error, match=r"x(\[0\])? must"):
             call(x)
 
 
-@pytest.mark.parametrize("x", [True, "0.5", None, [0.5], 0.5j])
+@pytest.mark.parametrize("x", ["0.5", None, [0.5], 0.5j])
 def test_one_report_is_of_one_real(case: Case, x: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="x must"):
+    with pytest.raises((TypeError, ValueError), match=r"x(\[0\])? must"):
         case.small().report(x)
 
 

@@ -134,7 +134,11 @@ def test_labels_are_compared_as_python_objects() -> None:
         ({"a": [1]}, {"a": []}, "distinct and not empty"),
         ({"a": [1]}, {"a": [1, 1]}, "distinct and not empty"),
         ({"a": [3]}, {"a": [1, 2]}, r"columns\['a'\]\[0\] must be one of"),
-        ({"a": [1, "1"]}, {"a": ["1", "a"]}, r"columns\['a'\]\[0\] must be one of .*, got 1$"),
+        (
+            {"a": [1, "1"]},
+            {"a": ["1", "a"]},
+            r"columns\['a'\]\[0\] must .*, got another int$",
+        ),
         ({"a": [[1]]}, {"a": [1]}, "one-dimensional"),
         ({"a": []}, {"a": [1]}, "not empty"),
         ({"a": [1, 1], "b": [1]}, {"a": [1], "b": [1]}, "must hold 2 values"),
@@ -150,9 +154,9 @@ def test_histograms_that_are_refused(columns: Any, categories: Any, message: str
 @pytest.mark.parametrize("given", [[1], "a", np.ones(2), None, {"a"}], ids=str)
 def test_what_maps_nothing_is_refused(given: Any) -> None:
     kind = type(given).__name__
-    with pytest.raises(TypeError, match=f"columns must map names to values, got {kind} "):
+    with pytest.raises(TypeError, match=f"columns must map names to values, got {kind}$"):
         histograms(given, {"a": [1]}, **BUDGET)
-    with pytest.raises(TypeError, match=f"categories must map names to categories, got {kind} "):
+    with pytest.raises(TypeError, match=f"categories must map names to categories, got {kind}$"):
         histograms({"a": [1]}, given, **BUDGET)
 
 
@@ -354,7 +358,7 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
         ([[1, 2]], 0, math.inf, ValueError, "upper must be within"),
         ([[1, 2]], "0", 1, TypeError, "lower must hold real numbers"),
         ([1, 2], 0, 5, ValueError, "shape"),
-        ([[True]], 0, 5, TypeError, "real numbers"),
+        ([[None]], 0, 5, TypeError, "must be a float"),
     ],
 )
 def test_columns_that_are_refused(

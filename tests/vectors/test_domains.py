@@ -27,7 +27,6 @@ DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2
         (np.zeros((2, 4)), ValueError),
         (np.zeros((2, 3, 1)), ValueError),
         (0.5, ValueError),
-        (np.zeros((2, 3), dtype=bool), TypeError),
         ([["0", "0", "0"]], TypeError),
         ([[0j, 0j, 0j]], TypeError),
         ([[None, 0, 0]], TypeError),
@@ -47,6 +46,7 @@ def test_what_are_not_real_vectors_is_refused(
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
 def test_vectors_come_back_as_they_were(domain: Domain) -> None:
+    assert domain.vectors(np.zeros((2, 3), dtype=bool)).tolist() == [[0, 0, 0]] * 2
     for dtype in (np.int8, np.uint16, np.float32, np.float64):
         x = np.zeros((4, 3), dtype=dtype)
         assert domain.vectors(x).dtype == dtype
@@ -65,7 +65,7 @@ def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
 
 
 def test_what_is_no_number_is_named() -> None:
-    with pytest.raises(TypeError, match=r"got an array of object: x\[1, 0\] is None$"):
+    with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got NoneType$"):
         Box(2).vectors([[0, 1], [None, 0]])
 
 
@@ -83,7 +83,7 @@ def test_labels_are_referred_to_what_takes_them() -> None:
     takes = r"\(one-hot\): ikos\.vectors\.histograms takes labels$"
     with pytest.raises(ValueError, match=r"got shape \(3,\); .*" + takes):
         Categories([7]).vectors([1, 2, 3])
-    with pytest.raises(TypeError, match="x must hold real numbers.*" + takes):
+    with pytest.raises(TypeError, match=r"x\[0\] must be a float.*" + takes):
         Categories([7]).vectors(["red", "green"])
     with pytest.raises(ValueError, match=r"got shape \(3,\)$"):
         Box(7).vectors([1, 2, 3])
@@ -94,9 +94,9 @@ def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
     x = np.zeros((users, 3), dtype=np.float32)
     x[users - 2, 1] = 2
     for domain, where in (
-        (Box(3), rf"x\[{users - 2}, 1\] must be in \[0, 1\], got 2.0"),
-        (Ball(3), rf"x\[{users - 2}\] must have a norm of at most 1, got 2"),
-        (SparseTernary(3, 1), rf"x\[{users - 2}, 1\] must be -1, 0 or 1, got 2.0"),
+        (Box(3), rf"x\[{users - 2}, 1\] must be in \[0, 1\]$"),
+        (Ball(3), rf"x\[{users - 2}\] must have a norm of at most 1;"),
+        (SparseTernary(3, 1), rf"x\[{users - 2}, 1\] must be -1, 0 or 1$"),
     ):
         with pytest.raises(ValueError, match=where):
             domain.vectors(x)
@@ -130,7 +130,7 @@ def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(
 def test_vectors_that_were_clipped_in_single_precision_are_told_so() -> None:
     x = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
     clipped = x / np.maximum(np.float32(1), np.linalg.norm(x, axis=1, keepdims=True))
-    with pytest.raises(ValueError, match=r"got 1\.0000000.*; clip it in double precision$"):
+    with pytest.raises(ValueError, match=r"at most 1; clip it in double precision$"):
         Ball(8).vectors(clipped)
 
 

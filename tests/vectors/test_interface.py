@@ -283,10 +283,9 @@ def test_vectors_outside_the_domain_are_refused_not_clipped(case: Case, value: f
         (lambda x: x[0], ValueError),
         (lambda x: x[:, :-1], ValueError),
         (lambda x: x[:, :, np.newaxis], ValueError),
-        (lambda x: x > 0, TypeError),
         (lambda x: x.astype(str), TypeError),
         (lambda x: x.astype(complex), TypeError),
-        (lambda x: x.astype(object), TypeError),
+        (lambda x: np.where(x == x[0, 0], None, x), TypeError),
         (lambda x: np.ma.masked_array(x, x == x[0, 0]), ValueError),
     ],
 )
@@ -301,7 +300,7 @@ def test_what_are_not_vectors_is_refused(case: Case, change: Any, error: type[Ex
 def test_one_report_is_of_one_vector(case: Case) -> None:
     protocol = case.small()
     x = data(case, protocol)
-    for wrong in (0.5, x[:2], x[0, :-1], [None] * x.shape[1], x[0] > 0, "x"):
+    for wrong in (0.5, x[:2], x[0, :-1], [None] * x.shape[1], "x"):
         with pytest.raises((TypeError, ValueError), match="x"):
             protocol.report(wrong)
 

@@ -196,11 +196,11 @@ def test_what_it_refuses(change: dict[str, object], said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (([[0.1, math.nan, 0.0]],), r"x\[0, 1\] must be finite, got nan"),
+        (([[0.1, math.nan, 0.0]],), r"x\[0, 1\] must be finite$"),
         (([0.1, 0.2, 0.3],), r"x must have shape \(users, 3\)"),
         (([[0.1, 0.2]],), r"x must have shape \(users, 3\)"),
         (([[0.1, 1.2, 0.0]],), r"x\[0\] must have a norm of at most 1"),
-        (([["a", "b", "c"]],), "x must hold real numbers"),
+        (([["a", "b", "c"]],), r"x\[0, 0\] must be a float"),
         (([[0.1, 0.2, 0.3]], -1), "radius must be at least 1e-100, got -1"),
         (([[0.1, 0.2, 0.3]], 0), "radius must be at least 1e-100, got 0"),
         (([[0.1, 0.2, 0.3]], math.inf), "radius must be finite"),

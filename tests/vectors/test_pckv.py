@@ -75,7 +75,7 @@ def test_vectors_with_other_numbers_of_entries_are_refused():
     protocol = PCKVGRR(2, SparseTernary(4, 2), epsilon=1)
     good = np.array([[1, -1, 0, 0], [0, 0, 1, 1]])
     assert protocol.run(good).users == 2
-    for wrong, match in ((1, "exactly 2 entries that are not 0, got 1"), (3, "at most 2")):
+    for wrong, match in ((1, "exactly 2 entries that are not 0"), (3, "at most 2")):
         x = good.copy()
         x[1] = np.arange(4) < wrong
         with pytest.raises(ValueError, match=rf"x\[1\] must have {match}"):

@@ -580,7 +580,7 @@ def test_promises_that_the_data_break_are_refused() -> None:
 def test_in_linf_norm_all_pairs_are_compared() -> None:
     """Both are within the promise of the first vector, and not of each other."""
     protocol = PrivateVectorSum(3, Box(2, -1, 1), 1, 1e-3, sensitivity=Sensitivity(linf=1))
-    said = r"x\[2\] must differ from x\[1\] by at most 1 in linf, as promised, got 1.5$"
+    said = r"x\[2\] must differ from x\[1\] by at most 1 in linf, as promised$"
     for use in (protocol.run, protocol.randomize):
         use([[0, 0], [0.5, 0.5], [-0.5, 0.5]])
         with pytest.raises(ValueError, match=said):

@@ -602,8 +602,8 @@ def test_a_shape_checks_its_users():
     protocol = SampledCoordinates(5, Box(4), 2, 0.1, shape=(2, 2))
     with pytest.raises(ValueError, match="x must hold n = 5"):
         protocol.run(np.zeros((4, 2, 2)))
-    with pytest.raises(TypeError, match="x must hold real numbers"):
-        protocol.run(np.zeros((5, 2, 2), dtype=bool))
+    with pytest.raises(TypeError, match=r"x\[0, 0\] must be a float"):
+        protocol.run(np.zeros((5, 2, 2), dtype=complex))
 
 
 # Size

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import check_passed_on
-from ikos._validation import array, quote
+from ikos._options import VectorSumOptions, check_passed_on
+from ikos._validation import array, quote, real
 from ikos.bounds import MAX_BOUND
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -56,10 +56,7 @@ class BoundedColumns:
     @classmethod
     def checked(cls, x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoundedColumns:
         """Check and return them; the values are read block by block."""
-        values = array("x", x)
-        if values.dtype.kind not in "iuf":
-            hint = "; use x.astype(float)" if values.dtype.kind == "b" else ""
-            raise TypeError(f"x must hold real numbers, got an array of {values.dtype}{hint}")
+        values = real("x", x)
         if values.ndim == 2 and values.shape[1] and not values.size:
             raise ValueError("x must hold at least one user's values, got none")
         if values.ndim != 2 or not values.size:
@@ -82,10 +79,9 @@ class BoundedColumns:
             inside = (rows >= low) & (rows <= high)  # False for NaN
             if not inside.all():
                 row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
-                got = float(rows[row, column])
                 raise ValueError(
                     f"x[{part.start + row}, {column}] must be in [{low[column]:g}, "
-                    f"{high[column]:g}], got {got!r}"
+                    f"{high[column]:g}]"
                 )
         return found
 
@@ -121,7 +117,7 @@ def means(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
     """Release the sums and the means of several columns within public bounds.
 
@@ -154,7 +150,7 @@ def means(
     >>> bool(np.abs(result.means() - [25, 0.5]).max() < 1)
     True
     """
-    check_passed_on("means", options, PrivateVectorSum, SCALED)
+    check_passed_on("means", options, VectorSumOptions, SCALED)
     columns = BoundedColumns.checked(x, lower, upper)
     users, d = columns.values.shape
     scaled = np.empty((users, d))

@@ -6,13 +6,13 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._labels import checked_labels, places_among
-from ikos._options import check_passed_on
+from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import quote
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Printed, at_least, footer
@@ -87,7 +87,7 @@ def histograms(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[VectorSumOptions],
 ) -> Histograms:
     """Release how many users fall into each category of each column.
 
@@ -129,7 +129,7 @@ def histograms(
     (True, True)
     """
     own = {"sensitivity": "it follows from the categories", "integers": "counts are integers"}
-    check_passed_on("histograms", options, PrivateVectorSum, own)
+    check_passed_on("histograms", options, VectorSumOptions, own)
     names = _names("columns", columns, "values")
     given = _names("categories", categories, "categories")
     if not names or set(names) != set(given):
@@ -157,6 +157,5 @@ def histograms(
 def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
     """Return the keys of a mapping, or of what is used as one, such as a data frame."""
     if not (callable(getattr(given, "keys", None)) and hasattr(given, "__getitem__")):
-        kind = type(given).__name__
-        raise TypeError(f"{parameter} must map names to {what}, got {kind} {quote(given)}")
+        raise TypeError(f"{parameter} must map names to {what}, got {type(given).__name__}")
     return list(given.keys())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import check_passed_on
+from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import array
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.bounds import MAX_BOUND
@@ -36,7 +36,7 @@ def linear_statistics(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
     """Release the sums of public linear functions of everybody's vector.
 
@@ -77,7 +77,7 @@ def linear_statistics(
     True
     """
     own = dict.fromkeys(("sensitivity", "integers"), "they follow from the domain and the weights")
-    check_passed_on("linear_statistics", options, PrivateVectorSum, own)
+    check_passed_on("linear_statistics", options, VectorSumOptions, own)
     matrix = array("weights", weights)
     if matrix.dtype.kind not in "iuf":
         raise TypeError(f"weights must hold real numbers, got an array of {matrix.dtype}")

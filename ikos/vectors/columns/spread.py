@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import check_passed_on
+from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import flag, number
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.randomness import RandomSource
@@ -134,7 +134,7 @@ def variances(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
-    **options: Any,
+    **options: Unpack[VectorSumOptions],
 ) -> Variances:
     """Release the means and the variances of several columns within public bounds.
 
@@ -166,7 +166,7 @@ def variances(
     >>> bool((np.abs(result.estimate - x.var(axis=0)) < [20, 0.01]).all())
     True
     """
-    check_passed_on("variances", options, PrivateVectorSum, SCALED)
+    check_passed_on("variances", options, VectorSumOptions, SCALED)
     columns = BoundedColumns.checked(x, lower, upper)
     users, d = columns.values.shape
     pairs = np.empty((users, 2 * d))
