@@ -242,9 +242,9 @@ class Store:
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
         """Return the digest of a row: of the task, the party, the table, and all that is in it."""
         parts = [one if isinstance(one, bytes) else str(one).encode() for one in row]
-        shape = [(type(one).__name__, len(part)) for one, part in zip(row, parts, strict=True)]
+        shape = [f"{type(one).__name__}{len(part)}" for one, part in zip(row, parts, strict=True)]
         found = self._bound.copy()
-        found.update(repr((table, shape)).encode())
+        found.update(f"{table} {' '.join(shape)}\n".encode())
         for part in parts:
             found.update(part)
         return found.digest()
