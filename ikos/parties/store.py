@@ -154,7 +154,7 @@ class Writing:
         self.touch()
 
     def touch(self) -> None:
-        """Write something."""
+        """Count a change, so that a tally is written, even if nothing else is."""
         self._changes += 1
 
 
