@@ -17,6 +17,15 @@ from ikos.parties.seats import AnalyzerSeat, Seat, write_seats
 from ikos.parties.shuffler import Shuffler
 
 
+def flip(path, place, bits=1):
+    """Change a byte where it is, as a disk does."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ bits]))
+
+
 class LostError(OSError):
     """A connection that broke."""
 
@@ -87,10 +96,13 @@ class World:
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()
-        self.shufflers = {}
-        for party in range(1, task.columns + 1):
-            self.start(party)
-        self.start(0)
+        self.shufflers, self.analyzer = {}, None
+        try:
+            for party in (*range(1, task.columns + 1), 0):
+                self.start(party)
+        except BaseException:
+            self.stop()
+            raise
 
     def party(self, number):
         return self.analyzer if number == 0 else self.shufflers[number]
@@ -107,8 +119,9 @@ class World:
             )
 
     def stop(self):
-        """End all parties."""
-        self.analyzer.end()
+        """End all parties that were started."""
+        if self.analyzer is not None:
+            self.analyzer.end()
         for shuffler in self.shufflers.values():
             shuffler.close()
 

@@ -8,9 +8,9 @@ counts on it stops, for good. It releases once.
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from ikos.parties.at_once import MOST, at_once
 from ikos.parties.collection import Collection
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import AnalyzerSeat
-from ikos.parties.store import Store
+from ikos.parties.store import Store, Writing
 from ikos.results import SumResult
 from ikos.shuffling import View
 
@@ -31,8 +31,12 @@ __all__ = ["Analyzer", "Column", "Stopped", "result_json"]
 SCHEMA = (
     collection.SCHEMA
     + """
-CREATE TABLE IF NOT EXISTS complete (id BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batch (party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS complete (
+    id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch (
+    party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
+);
 """
 )
 _AGREED = "agreed"
@@ -98,7 +102,7 @@ class Analyzer:
             )
         self.seat = seat.seat
         self.task = seat.seat.task
-        self.store = Store(seat.seat.store, SCHEMA)
+        self.store = Store(seat.seat, SCHEMA)
         self.collection = Collection(seat.seat, self.store)
         self.columns = tuple(columns)
         self._key = seat.key
@@ -228,9 +232,7 @@ class Analyzer:
     def _agreed(self) -> list[bytes]:
         if self.collection.fact(_AGREED) is None:
             return []
-        with self.store.read() as connection:
-            rows = connection.execute("SELECT id FROM complete ORDER BY id")
-            return [number for (number,) in rows]
+        return [number for (number,) in self.store.rows("complete")]
 
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports: their ids are at all parties."""
@@ -244,19 +246,19 @@ class Analyzer:
             )
         ids = sorted(complete)
 
-        def work(connection: sqlite3.Connection) -> None:
-            count = connection.execute("SELECT count(*) FROM report").fetchone()[0]
-            facts = [("complete", str(len(ids))), ("reports", str(count))]
+        def work(writing: Writing) -> None:
+            writing.note("complete", str(len(ids)))
+            writing.note("reports", str(writing.count("report")))
             if len(ids) < self.task.min_reports:
                 few = (
                     f"{len(ids):,} reports are complete, and nothing is released for fewer than "
                     f"{self.task.min_reports:,}"
                 )
-                facts.append((_STOPPED, few))
+                writing.note(_STOPPED, few)
             else:
-                facts.append((_AGREED, "yes"))
-                connection.executemany("INSERT INTO complete VALUES (?)", ((one,) for one in ids))
-            connection.executemany("INSERT INTO fact VALUES (?, ?)", facts)
+                writing.note(_AGREED, "yes")
+                for number in ids:
+                    writing.insert("complete", number)
 
         self.store.write(work).result()
         why = self.why_stopped()
@@ -266,8 +268,7 @@ class Analyzer:
 
     def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Store the batches of all shufflers, and let them forget theirs."""
-        with self.store.read() as connection:
-            stored = {party for (party,) in connection.execute("SELECT party FROM batch")}
+        stored = {party for party, _ in self.store.rows("batch")}
         missing = [party for party in range(1, self.task.columns + 1) if party not in stored]
         if missing:
             progress("telling the shufflers which reports are complete")
@@ -287,17 +288,14 @@ class Analyzer:
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         group = Zq(self.task.modulus)
-        columns = []
-        for party in range(1, self.task.columns + 1):
-            with self.store.read() as connection:
-                row = connection.execute("SELECT envelopes FROM batch WHERE party = ?", (party,))
-                data = row.fetchone()[0]
-            columns.append(self._opened(party, data, group))
-        with self.store.read() as connection:
-            rows = connection.execute("SELECT part FROM report JOIN complete USING (id)")
-            own = np.empty(len(ids), dtype=group.dtype)
-            # each was read when it came
-            own[:] = [envelopes.read_clear(part, self.task) for (part,) in rows]
+        with closing(self.store.rows("batch")) as rows:  # what is being read is not erased
+            columns = [self._opened(party, data, group) for party, data in rows]
+        complete, own = set(ids), np.empty(len(ids), dtype=group.dtype)
+        own[:] = [
+            envelopes.read_clear(part, self.task)  # each was read when it came
+            for number, _, part in self.store.rows("report")
+            if number in complete
+        ]
         return self.task.protocol.analyze(View((*columns, own), None))
 
     def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
@@ -323,9 +321,9 @@ class Analyzer:
         """Note the result, and delete all shares, at once."""
         text = json.dumps(result_json(result), allow_nan=False)
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO fact VALUES (?, ?)", (_RESULT, text))
-            _delete(connection)
+        def work(writing: Writing) -> None:
+            writing.note(_RESULT, text)
+            _delete(writing)
 
         self.store.write(work).result()
         self._shrink()
@@ -342,16 +340,12 @@ class Analyzer:
         self.store.close()
 
 
-def _delete(connection: sqlite3.Connection) -> None:
-    for table in ("report", "batch", "complete"):
-        connection.execute(f"DELETE FROM {table}")
+def _delete(writing: Writing) -> None:
+    writing.clear("report", "batch", "complete")
 
 
-def _insert(party: int, data: bytes) -> Callable[[sqlite3.Connection], None]:
-    def work(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT OR IGNORE INTO batch VALUES (?, ?)", (party, data))
-
-    return work
+def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
+    return lambda writing: writing.insert("batch", party, data)
 
 
 def result_json(result: SumResult) -> dict[str, Any]:

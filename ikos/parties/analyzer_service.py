@@ -22,7 +22,7 @@ from ikos.parties.persistent import Persistent
 from ikos.parties.remote import RemoteShuffler
 from ikos.parties.seats import AnalyzerSeat
 from ikos.parties.service import Service, command, note, public_status
-from ikos.parties.store import Full
+from ikos.parties.store import StoreError
 
 __all__ = ["Office", "application"]
 
@@ -73,7 +73,7 @@ class Office:
             note(self.seat, "closed by order")
         try:
             self.analyzer.close()
-        except Full:
+        except StoreError:
             raise
         except OSError as error:
             self._work.begin()
@@ -154,31 +154,28 @@ class _Service(Service):
         office: Office = self.desk(request)
         command(request, office.seat)
         await run_in_threadpool(office.release)
-        return JSONResponse(await run_in_threadpool(office.status), status_code=202)
+        return JSONResponse(office.status(), status_code=202)
 
     async def _status(self, request: Request) -> Response:
         office: Office = self.desk(request)
-        return JSONResponse(await run_in_threadpool(office.status))
+        return JSONResponse(office.status())
 
     async def _close(self, request: Request) -> Response:
         office: Office = self.desk(request)
         command(request, office.seat)
         missing = await run_in_threadpool(office.close)
-        return JSONResponse({**await run_in_threadpool(office.status), "missing": missing})
+        return JSONResponse({**office.status(), "missing": missing})
 
     async def _page(self, request: Request) -> Response:
         office: Office = self.desk(request)
-        status = await run_in_threadpool(office.status)
         columns = await run_in_threadpool(office.glance)
-        return HTMLResponse(task_page(office.seat.task, status, columns))
+        return HTMLResponse(task_page(office.seat.task, office.status(), columns))
 
     async def _tasks(self, request: Request) -> Response:
         del request
-        return HTMLResponse(await run_in_threadpool(self._all))
-
-    def _all(self) -> str:
         desks = self.desks.values()
-        return tasks_page((desk.seat.task, desk.state, desk.reports()) for desk in desks)
+        page = tasks_page((desk.seat.task, desk.state, desk.reports()) for desk in desks)
+        return HTMLResponse(page)
 
     def application(self) -> Starlette:
         return self.serving(

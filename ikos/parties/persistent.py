@@ -62,6 +62,7 @@ class Persistent:
         self._wanted = self._ended = False
         self._thread: threading.Thread | None = None
         self._now = Attempt()
+        self._said: str | None = None
 
     @property
     def now(self) -> Attempt:
@@ -112,14 +113,16 @@ class Persistent:
         try:
             self._work(self._step)
         except OSError as error:
-            if not self._ended:
+            if not self._ended and str(error) != self._said:
                 _log.warning("%s hindered: %s", self._name, error)
-            return str(error), True
+            self._said = str(error)
+            return self._said, True
         except Exception:
             # without its text: it might hold what nobody may see
             if not self._ended:
                 _log.error("%s failed: an error of the program", self._name)
             return "an error of the program", False
+        self._said = None
         return None, False
 
     def _step(self, step: str) -> None:

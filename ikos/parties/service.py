@@ -32,7 +32,7 @@ from ikos.parties.envelopes import read_clear
 from ikos.parties.refused import Refused
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
-from ikos.parties.store import Full
+from ikos.parties.store import StoreError
 from ikos.parties.task import decoded
 
 __all__ = ["Desk", "Meter", "Service", "body_of", "command", "log", "note", "public_status"]
@@ -59,6 +59,9 @@ _STATUS = {
     "tooManyRequests": 429,
     "peerUnreachable": 503,
     "storeBusy": 503,
+    "storeDamaged": 503,
+    "storeFailed": 503,
+    "storeReadOnly": 503,
     "storeFull": 507,
 }
 
@@ -205,14 +208,8 @@ class Service:
                 response, name = await handler(request), "done"
             except Refused as refused:
                 response, name = _problem(refused), refused.name
-            except Full:
-                note(
-                    self.desk(request).seat,
-                    "the store cannot be written to: is the disk full?",
-                    level=logging.ERROR,
-                )
-                full = Refused("storeFull", "nothing was kept; try again later")
-                response, name = _problem(full), full.name
+            except StoreError as error:  # which the store has logged
+                response, name = _problem(Refused(error.name, str(error))), error.name
             self.meter.add(name, time.monotonic() - start)
             return response
 
@@ -227,18 +224,23 @@ class Service:
 
     async def _health(self, request: Request) -> Response:
         del request
-        return PlainTextResponse("ok\n")
+        found = await run_in_threadpool(self._troubles)
+        return PlainTextResponse(found or "ok\n", status_code=503 if found else 200)
+
+    def _troubles(self) -> str:
+        """Return a line for each store that fails."""
+        found = ((name, desk.collection.store.check()) for name, desk in self.desks.items())
+        return "".join(f"task {name}: {error.name}: {error}\n" for name, error in found if error)
 
     async def _metrics(self, request: Request) -> Response:
         del request
         text = self.meter.text()
         for name, desk in self.desks.items():
-            count = await run_in_threadpool(desk.reports)
-            text += f'ikos_reports{{task="{name}"}} {count}\n'
+            text += f'ikos_reports{{task="{name}"}} {desk.reports()}\n'
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     async def _status(self, request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(public_status, self.desk(request)))
+        return JSONResponse(public_status(self.desk(request)))
 
     async def _report(self, request: Request) -> Response:
         desk = self.desk(request)
@@ -270,7 +272,7 @@ class Service:
         command(request, desk.seat)
         if await run_in_threadpool(desk.collection.close):
             note(desk.seat, "closed by order")
-        return JSONResponse(await run_in_threadpool(public_status, desk))
+        return JSONResponse(public_status(desk))
 
 
 def _problem(refused: Refused) -> Response:

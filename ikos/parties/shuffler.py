@@ -9,7 +9,6 @@ analyzer that asked each for other reports could learn more than one sum.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -20,13 +19,17 @@ from ikos.parties.collection import Collection
 from ikos.parties.refused import Refused
 from ikos.parties.reports import ID_BYTES
 from ikos.parties.seats import Seat
-from ikos.parties.store import Store
+from ikos.parties.store import Store, Writing
 
 __all__ = ["Shuffler", "agreed_digest", "split_ids"]
 
 SCHEMA = (
     collection.SCHEMA
-    + "CREATE TABLE IF NOT EXISTS complete (id BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID;"
+    + """
+CREATE TABLE IF NOT EXISTS complete (
+    id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
+) WITHOUT ROWID;
+"""
 )
 _AGREED = "agreed"
 _SENT = "sent"
@@ -64,7 +67,7 @@ class Shuffler:
         if seat.party < 1:
             raise ValueError("seat must be a shuffler's, got the analyzer's")
         self.seat = seat
-        self.store = Store(seat.store, SCHEMA)
+        self.store = Store(seat, SCHEMA)
         self.collection = Collection(seat, self.store)
         self._ask = ask
         # a process that ended in the middle of forgetting goes on with it, if there is room
@@ -123,18 +126,17 @@ class Shuffler:
             )
         digest = agreed_digest(task.id, data)
 
-        def work(connection: sqlite3.Connection) -> str:
-            noted = connection.execute(
-                "SELECT value FROM fact WHERE name = ?", (_AGREED,)
-            ).fetchone()
-            if noted is not None:
-                return str(noted[0])
-            connection.executemany("INSERT INTO complete VALUES (?)", ((one,) for one in ids))
-            found = connection.execute("SELECT count(*) FROM complete JOIN report USING (id)")
+        def work(writing: Writing) -> str:
+            if _AGREED in writing.facts:
+                return writing.facts[_AGREED]
+            for number in ids:
+                writing.insert("complete", number)
+            found = writing.connection.execute(
+                "SELECT count(*) FROM complete JOIN report USING (id)"
+            )
             if found.fetchone()[0] != len(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
-            connection.execute("INSERT INTO fact VALUES (?, ?)", (_AGREED, digest))
-            return digest
+            return writing.note(_AGREED, digest)
 
         noted = self.store.write(work).result()
         if noted != digest:
@@ -147,8 +149,7 @@ class Shuffler:
 
     def complete(self) -> int:
         """Return of how many reports the agreed batch is."""
-        with self.store.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM complete").fetchone()[0])
+        return self.store.count("complete")
 
     def batch(self) -> Iterator[bytes]:
         """Return the envelopes of the complete reports, in pieces, in the order of their bytes.
@@ -158,6 +159,8 @@ class Shuffler:
         Refused
             Before a batch was agreed; where another shuffler agreed to another one, or none, or
             does not answer; after it was sent and deleted.
+        StoreError
+            If a row was damaged or lost.
         """
         if self.collection.fact(_SENT) is not None:
             raise Refused("batchGone", "the batch was sent and deleted")
@@ -170,6 +173,9 @@ class Shuffler:
                 raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
+        for table in ("complete", "report"):
+            for _ in self.store.rows(table):
+                pass
         return self._envelopes()
 
     def _envelopes(self) -> Iterator[bytes]:
@@ -194,11 +200,9 @@ class Shuffler:
         self._need_closed()
         self.collection.close()
 
-        def work(connection: sqlite3.Connection) -> None:
-            count = connection.execute("SELECT count(*) FROM report").fetchone()[0]
-            connection.execute("INSERT OR IGNORE INTO fact VALUES (?, ?)", (_SENT, str(count)))
-            connection.execute("DELETE FROM report")
-            connection.execute("DELETE FROM complete")
+        def work(writing: Writing) -> None:
+            writing.note(_SENT, str(writing.count("report")))
+            writing.clear("report", "complete")
 
         self.store.write(work).result()
         if not self.store.shrink():

@@ -39,7 +39,7 @@ class _Service(Service):
         return JSONResponse({"digest": digest})
 
     async def _agreement(self, request: Request) -> Response:
-        digest = await run_in_threadpool(self.desk(request).agreement)
+        digest = self.desk(request).agreement()
         if digest is None:
             raise Refused("notFound", "no batch was agreed")
         return JSONResponse({"digest": digest})
@@ -47,7 +47,7 @@ class _Service(Service):
     async def _batch(self, request: Request) -> Response:
         desk = self._commanded(request)
         pieces = await run_in_threadpool(desk.batch)
-        length = await run_in_threadpool(desk.complete) * desk.seat.part_bytes
+        length = desk.complete() * desk.seat.part_bytes
         note(desk.seat, "batch released")
         return StreamingResponse(
             pieces,
@@ -59,7 +59,7 @@ class _Service(Service):
         desk = self._commanded(request)
         await run_in_threadpool(desk.forget)
         note(desk.seat, "batch deleted")
-        return JSONResponse(await run_in_threadpool(public_status, desk))
+        return JSONResponse(public_status(desk))
 
     def _commanded(self, request: Request) -> Shuffler:
         desk: Shuffler = self.desk(request)

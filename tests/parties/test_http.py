@@ -7,13 +7,14 @@ import base64
 import errno
 import hashlib
 import logging
+import math
 import re
 import shutil
 import sqlite3
 import threading
 import time
 from collections import Counter
-from concurrent.futures import Future
+from contextlib import closing
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -26,13 +27,21 @@ pytest.importorskip("starlette")
 
 import httpx
 from parties_tasks import KEY, small_task
+from parties_world import flip
 
-from ikos.parties import analyzer_service, collection, persistent, service, shuffler_service, tokens
+from ikos.parties import (
+    analyzer_service,
+    collection,
+    persistent,
+    service,
+    shuffler_service,
+    store,
+    tokens,
+)
 from ikos.parties.envelopes import size, unseal
 from ikos.parties.reports import Report
 from ikos.parties.seats import AnalyzerSeat, Operator, Seat, read_secrets, write_seats
 from ikos.parties.shuffler import agreed_digest
-from ikos.parties.store import Full
 from ikos.parties.task import Task, encoded
 
 USERS, MIN_HONEST, COLUMNS = 40, 20, 4
@@ -78,17 +87,27 @@ class Net(httpx.BaseTransport):
         self.secrets = read_secrets(folder / "clients")
         self.operator = Operator.read(folder / "operator").control
         self.controls = AnalyzerSeat.read(folder / "analyzer").controls
-        self.wire = wire = httpx.Client(transport=self)
-        name = self.task.name
+        self.wire = httpx.Client(transport=self)
         self.desks = {}
         self.clients = {}
-        for party in range(1, COLUMNS + 1):
-            desk = shuffler_service.shuffler(Seat.read(folder / f"shuffler-{party}"), wire)
-            self.desks[party] = desk
-            self.clients[party] = Front(shuffler_service.application({name: desk}, rate=rate))
         self.requests = []
         self.folder, self.rate = folder, rate
+        self.start()
+
+    def start(self):
+        name = self.task.name
+        for party in range(1, COLUMNS + 1):
+            seat = Seat.read(self.folder / f"shuffler-{party}")
+            desk = shuffler_service.shuffler(seat, self.wire)
+            self.desks[party] = desk
+            application = shuffler_service.application({name: desk}, rate=self.rate)
+            self.clients[party] = Front(application)
         self.start_analyzer()
+
+    def start_again(self):
+        for party, desk in self.desks.items():
+            desk.close() if party else desk.end()
+        self.start()
 
     def start_analyzer(self):
         office = analyzer_service.Office(AnalyzerSeat.read(self.folder / "analyzer"), self.wire)
@@ -349,41 +368,165 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
         net.end()
 
 
-def test_a_full_disk(net, monkeypatch, caplog):
+# Stores that fail
+
+
+def order(net, party, statement):
+    """Let a party's connection that writes do something, outside of any transaction."""
+    net.desks[party].collection.store._writer.execute(statement).fetchall()
+
+
+def health(net, party):
+    """Return what a party says of its store now, whatever it said before."""
+    net.desks[party].collection.store._checked = -math.inf
+    answer = net.clients[party].get("/health")
+    assert answer.status_code == (200 if answer.text == "ok\n" else 503)
+    return answer.text
+
+
+def lines(caplog, words):
+    return [r.getMessage() for r in caplog.records if words in r.getMessage()]
+
+
+def test_a_full_disk(net, caplog):
+    """Of SQLite's own, which has no more pages."""
+    order(net, 1, "PRAGMA max_page_count=1")
+    first = Report.make(net.task, 1)
+    statuses = [net.put(1, 0, first).status_code]
+    for client in range(1, USERS):
+        answer = net.put(1, client, Report.make(net.task, 1))
+        assert net.put(1, 0, first).status_code == 200  # nothing is written for it
+        statuses.append(answer.status_code)
+        if answer.status_code != 201:
+            assert "SQLITE_FULL" in refused(answer, 507, "storeFull")
+            assert answer.headers["retry-after"] == "1"
+    assert set(statuses) == {201, 507}
+    assert net.desks[1].reports() == statuses.count(201)
+    assert len(lines(caplog, "the store")) == 1
+    order(net, 1, "PRAGMA max_page_count=1000000")
+    client = statuses.index(507)
+    assert net.put(1, client, Report.make(net.task, 1)).status_code == 201
+
+
+def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
+    caplog.set_level(logging.INFO)
+    reports = [Report.make(net.task, 1) for _ in range(3)]
+    assert net.put(1, 0, reports[0]).status_code == 201
+    order(net, 1, "PRAGMA query_only=1")
+    for _ in range(100):
+        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
+    (line,) = lines(caplog, "the store")
+    assert line.startswith(f"task {net.task.name}: ")
+    assert "SQLITE_READONLY" in line
+    assert "storeReadOnly" in health(net, 1)
+    order(net, 1, "PRAGMA query_only=0")
+    assert health(net, 1) == "ok\n"  # though nobody reports
+    assert net.put(1, 1, reports[1]).status_code == 201
+    assert len(lines(caplog, "the store")) == 2
+    assert "over" in lines(caplog, "the store")[1]
+
+
+def test_a_store_that_is_locked(net):
     report = Report.make(net.task, 1)
-
-    def full(*_):
-        found = Future()
-        found.set_exception(Full("database or disk is full"))
-        return found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(net.desks[1].collection, "accept", full)
-        answer = net.put(1, 0, report)
-        refused(answer, 507, "storeFull")
-        assert answer.headers["retry-after"] == "1"
-    assert "disk full" in caplog.text
+    order(net, 1, "PRAGMA busy_timeout=0")
+    with closing(sqlite3.connect(net.desks[1].store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert "SQLITE_BUSY" in refused(net.put(1, 0, report), 503, "storeBusy")
+        assert "storeBusy" in health(net, 1)
+    assert health(net, 1) == "ok\n"
     assert net.put(1, 0, report).status_code == 201
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_a_corrupt_store(net, caplog, party):
+    """It is not called a full disk, and the server's health is not good."""
+    net.fill()
+    store = net.desks[party].collection.store
+    store.shrink()
+    path = store.path
+    whole = path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(bytes(len(whole)))
+    assert "storeDamaged" in health(net, party)
+    (line,) = lines(caplog, "the store")
+    assert re.search("SQLITE_(NOTADB|CORRUPT)", line)
+    assert "full" not in line
+    control = net.controls[0] if party else net.operator
+    refused(net.ask(party, "POST", "/close", control=control), 503, "storeDamaged")
+    assert len(lines(caplog, "the store cannot be written")) == 1
+
+
+def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
+    """At a shuffler: the analyzer says which, and goes on when it is mended."""
+    monkeypatch.setattr(persistent, "FIRST_PAUSE", 0.01)
+    total = net.fill()
+    net.desks[2].store.shrink()
+    path = net.desks[2].store.path
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT id, token FROM report ORDER BY id").fetchall()
+    place = path.read_bytes().index(b"".join(rows[4]))
+    flip(path, place + 3)
+    net.ask(0, "POST", "/release", control=net.operator)
+    message = told_when(net, lambda found: found["release"]["message"])["release"]["message"]
+    assert "shuffler 2" in message
+    assert "storeDamaged" in message
+    assert "row 5 of table 'report'" in message or "index" in message
+    assert "storeDamaged" in health(net, 2)
+    assert "storeDamaged" in health(net, 2)
+    assert len(lines(caplog, "the store is damaged")) <= 2  # the shuffler's line, the analyzer's
+    flip(path, place + 3)
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_the_public_is_answered_without_the_disk(net, monkeypatch):
+    """What strangers ask for costs no query: not after a restart, and not after a release."""
+    connect = sqlite3.connect
+
+    def look(reports, state):
+        def no_disk(*_, **__):
+            raise AssertionError("a public request opened the database")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite3, "connect", no_disk)
+            for party in range(COLUMNS + 1):
+                found = net.ask(party, "GET", "").json()
+                assert (found["reports"], found["state"]) == (reports, state(party))
+                text = net.clients[party].get("/metrics").text
+                assert f'ikos_reports{{task="{net.task.name}"}} {reports}\n' in text
+            assert net.clients[0].get("/").status_code == 200
+            assert net.clients[0].get(f"/tasks/{net.task.name}/page").status_code == 200
+        assert sqlite3.connect is connect
+
+    net.fill()
+    look(20, lambda _: "collecting")
+    net.start_again()
+    look(20, lambda _: "collecting")
+    net.release()
+    look(20, lambda party: "sent" if party else "released")
+    net.start_again()
+    look(20, lambda party: "sent" if party else "released")
 
 
 def test_a_disk_that_is_full_during_a_release(net, monkeypatch, caplog):
     """It is said, and the release goes on when there is room."""
     monkeypatch.setattr(persistent, "FIRST_PAUSE", 0.01)
     total = net.fill()
-    store, usual = net.desks[0].analyzer.store, net.desks[0].analyzer.store.write
+    kept, usual = net.desks[0].analyzer.store, net.desks[0].analyzer.store.write
     room = threading.Event()
 
     def full(connection):
-        raise sqlite3.OperationalError("database or disk is full")
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorname = "SQLITE_FULL"
+        raise error
 
     def write(work):
         return usual(work if room.is_set() or "insert" not in work.__qualname__ else full)
 
-    monkeypatch.setattr(store, "write", write)
+    monkeypatch.setattr(kept, "write", write)
     net.ask(0, "POST", "/release", control=net.operator)
     found = told_when(net, lambda found: found["release"]["message"])
     assert found["release"]["message"] == (
-        "the store cannot be written to: database or disk is full"
+        "the store cannot be written to: database or disk is full (SQLITE_FULL)"
     )
     assert "error of the program" not in caplog.text
     room.set()
@@ -906,4 +1049,5 @@ def test_whatever_is_refused_has_a_status():
     """A name without one would be an error of the program, in the middle of an answer."""
     text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
     named = set(re.findall(r'(?:Refused\(\s*|Outcome\.\w+: \()"(\w+)"', text))
+    named |= {"storeFailed", *store.PROBLEMS.values()}
     assert named == set(service._STATUS)

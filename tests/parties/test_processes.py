@@ -610,11 +610,14 @@ def searched(paths, secrets) -> list[int]:
 
 
 def held(store, rows):
-    """Return the names of a store's facts; all else in it must be these reports."""
+    """Return the names of a store's facts; all else in it must be these reports, and digests."""
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
         tables = {name for name in tables if not name.startswith("sqlite_")}
-        found = {name: set(connection.execute(f"SELECT * FROM {name}")) for name in tables}
+        found = {
+            name: {tuple(row) for *row, _ in connection.execute(f"SELECT * FROM {name}")}
+            for name in tables - {"tally"}
+        }
     facts = {name for name, _ in found.pop("fact")}
     assert found.pop("report") == rows
     assert not any(found.values()), found

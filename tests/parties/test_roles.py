@@ -10,6 +10,7 @@ import stat
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -422,7 +423,7 @@ def test_a_store_that_is_there_is_opened_without_writing(world):
     assert world.analyzer.release()["estimate"] == total
     world.stop()
     before = path.read_bytes()
-    again = store.Store(path, "CREATE TABLE other (id);")
+    again = store.Store(world.analyzer.seat, "CREATE TABLE other (id);")
     with again.read() as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     again.close()
@@ -430,7 +431,7 @@ def test_a_store_that_is_there_is_opened_without_writing(world):
     assert path.read_bytes() == before
 
 
-def test_a_store_is_durable_and_leaves_no_traces(tmp_path, monkeypatch):
+def test_a_store_is_durable_and_leaves_no_traces(world, tmp_path, monkeypatch):
     """Synced at each commit, zeros over what is deleted, sorted in memory, its owner's alone."""
     connect = store.sqlite3.connect
 
@@ -440,16 +441,17 @@ def test_a_store_is_durable_and_leaves_no_traces(tmp_path, monkeypatch):
         return connection
 
     monkeypatch.setattr(store.sqlite3, "connect", by_default)
-    made = store.Store(tmp_path / "store", "CREATE TABLE one (id);")
+    seat = replace(world.analyzer.seat, folder=tmp_path)
+    made = store.Store(seat, "CREATE TABLE one (id);")
 
     def kept(connection):
         names = ("journal_mode", "synchronous", "secure_delete", "temp_store")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
-    assert made.write(kept).result() == ["wal", 2, 1, 2]
+    assert made.write(lambda writing: kept(writing.connection)).result() == ["wal", 2, 1, 2]
     with made.read() as connection:
         assert kept(connection) == ["wal", 2, 1, 2]
-    for path in tmp_path.iterdir():
+    for path in tmp_path.glob("store*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     made.close()
 
