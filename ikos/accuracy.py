@@ -13,8 +13,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
+import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
+
+from ikos._validation import down, up
 
 __all__ = [
     "Noise",
@@ -32,6 +36,7 @@ TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
 _LARGEST_QUANTILE = 1e15  # above it the law is not computed in doubles
+_FAR = 1 << 1000  # a distance that doubles hold, and as much as any
 
 
 class Noise(Protocol):
@@ -41,15 +46,52 @@ class Noise(Protocol):
     def variance(self) -> float:
         """Variance."""
 
-    def reach(self, distance: float) -> float:
-        """Bound P[the noise leaves a window of which both ends are ``distance`` away]."""
+    def log_reach(self, distance: float | Fraction) -> float:
+        """Return the natural logarithm of a bound as that of `reach`, rounded up."""
+
+    def reach(self, distance: float | Fraction) -> float:
+        """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
+
+        What is outside of the analyzer's window, which holds one of its two ends.
+        """
+        with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
+            return float(gmpy2.exp(self.log_reach(distance)))
 
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss."""
 
 
+def log_chernoff(
+    log_mgf: Callable[[float], mpfr], rate: Fraction, distance: float | Fraction
+) -> float:
+    """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0.
+
+    ``log_mgf(theta)`` is ln E exp(theta noise) for 0 < theta < rate, by operations of gmpy2: in
+    doubles they find a theta, and every theta gives a bound.
+    """
+    from scipy import optimize  # costs a second to import, which a release need not wait for
+
+    t, top = Fraction(min(distance, _FAR)), down(rate) * (1 - 1e-12)
+    near = float(t)
+    found = optimize.minimize_scalar(
+        lambda theta: float(log_mgf(theta)) - theta * near,
+        bounds=(0.0, top),
+        method="bounded",
+        options={"xatol": top * 1e-9},
+    )
+    theta = float(found.x)
+    fallen = Fraction(theta) * t
+    with gmpy2.context(precision=300):
+        # 2^-100 is far above the errors: below the rate by a part of 1e-12, theta costs 40 bits
+        grown = log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
+        bound = gmpy2.const_log2() + grown
+        bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
+    with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
+        return min(0.0, float(+bound))
+
+
 @dataclass(frozen=True)
-class NoiseLaw:
+class NoiseLaw(Noise):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
     Parameters
@@ -73,24 +115,25 @@ class NoiseLaw:
         """Exact variance, 2 shape alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
         return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
 
-    def reach(self, distance: float) -> float:
-        """Bound P[the noise leaves a window of which both ends are ``distance`` away].
+    def log_reach(self, distance: float | Fraction) -> float:
+        """Return the natural logarithm of a bound as that of `reach`, rounded up.
 
-        Discrete Laplace noise (BBGN20, Section 5.3) leaves a window that begins ``distance``
-        below the smallest sum and ends ``distance`` above the largest with probability at most
-        alpha^distance. For larger shapes it is twice the Chernoff bound of one side.
+        Of discrete Laplace noise, outside of (-t, t] there is alpha^t for integers t, and
+        2 alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At
+        any other distance there is at most as much as at the multiple of 1/2 below. For larger
+        shapes the bound is twice Chernoff's for one side.
         """
         if self.shape == 1:
-            return min(1.0, math.exp(-self._s * distance))
-        exponent = self._smallest(lambda theta: self._log_mgf(theta) - theta * distance)
-        return min(1.0, 2 * math.exp(min(0.0, exponent)))
+            halves = math.floor(2 * Fraction(min(distance, _FAR)))
+            return up(-self.rate * halves / 2)
+        return log_chernoff(self._log_mgf, self.rate, distance)
 
-    def _log_mgf(self, theta: float) -> float:
+    def _log_mgf(self, theta: float) -> mpfr:
         """Return ln E exp(theta noise), for 0 < theta < rate."""
-        s = self._s
-        log_mgf = 2 * math.log(-math.expm1(-s))
-        log_mgf -= math.log(-math.expm1(theta - s)) + math.log(-math.expm1(-theta - s))
-        return float(self.shape) * log_mgf
+        s = mpfr(self.rate.numerator) / self.rate.denominator
+        log_mgf = 2 * gmpy2.log(-gmpy2.expm1(-s))
+        log_mgf -= gmpy2.log(-gmpy2.expm1(theta - s)) + gmpy2.log(-gmpy2.expm1(-theta - s))
+        return self.shape.numerator * log_mgf / self.shape.denominator
 
     def _smallest(self, bound: Callable[[float], float]) -> float:
         """Return the smallest value found of a bound that holds for every theta in (0, rate)."""
@@ -140,7 +183,7 @@ class NoiseLaw:
         rounding dominates: Chernoff's bound for the sum of both.
         """
         both = self._smallest(
-            lambda h: (math.log(2 / miss) + h * h * users / 8 + self._log_mgf(h)) / h
+            lambda h: (math.log(2 / miss) + h * h * users / 8 + float(self._log_mgf(h))) / h
         )
         return min(both, self._tilted(miss, users))
 
@@ -199,12 +242,11 @@ def default_modulus(users: int, precision: int, law: Noise) -> int:
     q = 1 << (users * precision).bit_length()
 
     def wraps(q: int) -> bool:
-        chance = law.reach((q - users * precision) / 2)
-        if chance > WRAP_TARGET:
-            return True
         # in logarithms: q may exceed what doubles hold
-        spoilt = chance and 2 * math.log(q) + math.log(chance)
-        return bool(chance and spoilt > math.log(WRAP_SHARE * max(law.variance, TINY)))
+        chance = law.log_reach(Fraction(q - users * precision, 2))
+        spoilt = 2 * math.log(q) + chance
+        most = math.log(WRAP_SHARE * max(law.variance, TINY))
+        return chance > math.log(WRAP_TARGET) or spoilt > most
 
     while wraps(q):
         q *= 2
@@ -215,7 +257,7 @@ def smallest_modulus(users: int, precision: int, law: NoiseLaw, failure: float) 
     """Return the smallest order at which sums wrap around with probability at most ``failure``."""
 
     def enough(q: int) -> bool:
-        return law.reach((q - users * precision) / 2) <= failure
+        return law.reach(Fraction(q - users * precision, 2)) <= failure
 
     low = users * precision
     step = 1
@@ -238,7 +280,7 @@ def standard_error(
     """
     wrap = 0.0
     if modulus is not None:
-        chance = law.reach(min(modulus - users * precision, 1 << 1000) / 2)
-        exponent = 2 * math.log(modulus) + math.log(chance) if chance else -math.inf
+        chance = law.log_reach(Fraction(modulus - users * precision, 2))
+        exponent = 2 * math.log(modulus) + chance
         wrap = math.exp(exponent) if exponent < 700 else math.inf
     return 1.0 / precision * math.sqrt(law.variance + (users / 4 if rounded else 0.0) + wrap)

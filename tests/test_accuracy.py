@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy import signal, stats
 
@@ -146,6 +150,34 @@ def test_reach_bounds_the_wrap_around_probability(law: NoiseLaw, top: int) -> No
         wrong += np.where(high < pmf.size, right[np.clip(high, 0, pmf.size - 1)], 0.0)
         worst = float(wrong.max())
         assert worst <= law.reach((q - top) / 2) + 1e-12
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(7, 5), Fraction(5), Fraction(40)])
+@pytest.mark.parametrize("shape", [1, 2, 5])
+def test_reach_bounds_the_tail_at_every_distance(rate: Fraction, shape: int) -> None:
+    """Both ends of a window (-t, t], by sums over the law of A - B with enough digits."""
+    law = NoiseLaw(rate, Fraction(shape))
+    last = math.ceil(1700 / rate)  # what is beyond does not matter
+    with gmpy2.context(precision=5000):
+        alpha = gmpy2.exp(-mpfr(rate.numerator) / rate.denominator)
+        start = (1 - alpha) ** shape
+        one = [start * math.comb(k + shape - 1, k) * alpha**k for k in range(last)]
+        below = [sum(map(mul, one, one[d:])) for d in range(min(25, last))]
+        above = (1 + below[0]) / 2 - gmpy2.fsum(below)  # P[A - B >= 25]
+        tail = list(accumulate(reversed(below), initial=above))[::-1]
+        for distance in {Fraction(step, 10) for step in range(1, 230)}:
+            here = tail[math.ceil(distance)] + tail[math.floor(distance) + 1]
+            assert here <= law.reach(distance), (distance, float(here))
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 20), Fraction(1, 3), Fraction(7, 10), Fraction(5)])
+def test_reach_of_discrete_laplace_noise_is_rounded_up(rate: Fraction) -> None:
+    """alpha^t at multiples of 1/2, and what is attained at integers."""
+    law = NoiseLaw(rate, Fraction(1))
+    for halves in range(1, 60):
+        with gmpy2.context(precision=300):
+            exact = gmpy2.exp(-mpfr(rate.numerator * halves) / (2 * rate.denominator))
+            assert exact <= law.reach(Fraction(halves, 2)) <= exact * (1 + 1e-14)
 
 
 @pytest.mark.parametrize("parties", [1, 2, 100, 32561, 10**6, 10**12])

@@ -32,6 +32,7 @@ from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, pap
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
+    response_accountant,
     response_delta,
     response_epsilon,
     response_gamma,
@@ -52,6 +53,7 @@ __all__ = [
     "optimal_local_epsilon",
     "optimized_digits",
     "paper_digits",
+    "response_accountant",
     "response_delta",
     "response_epsilon",
     "response_gamma",

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
@@ -33,6 +33,7 @@ from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     MAX_EPSILON,
     MIN_EPSILON,
+    response_accountant,
     response_gamma,
 )
 from ikos.randomized_response import grid_up, response_variance
@@ -74,12 +75,16 @@ class DigitParameters:
         What a digit of 1 is worth, in steps of the encoding; the last is 1.
     gammas : tuple of Fraction
         With which probability each digit is replaced by a uniform one.
+    accountants : tuple of str
+        Which of ``ACCOUNTANTS`` proves each digit's guarantee by itself; empty where losses are
+        composed numerically.
     """
 
     precision: int
     domains: tuple[int, ...]
     places: tuple[int, ...]
     gammas: tuple[Fraction, ...]
+    accountants: tuple[str, ...] = ()
 
     def mse(self, n: int) -> float:
         """Return the bound on the mean squared error of the sum of n values in [0, 1]."""
@@ -179,14 +184,14 @@ def paper_digits(
     choice("accountant", accountant, ACCOUNTANTS)
     domains = (*(p + 1 for p in radices[:-1]), radices[-1] + 2)
     even = [1 / len(radices)] * len(radices)
-    gammas = _split_gammas(users, domains, even, eps, small, composition, accountant)
+    gammas, proved = _split_gammas(users, domains, even, eps, small, composition, accountant)
     if max(gammas) == 1:
         raise ValueError(
             f"n must be larger for the published parameters with {len(radices)} messages, "
             f"epsilon = {float(eps):g} and delta = {float(small):.3g}, got {users}: a digit "
             "would always be answered at random"
         )
-    return DigitParameters(math.prod(radices), domains, _layout(radices), gammas)
+    return DigitParameters(math.prod(radices), domains, _layout(radices), gammas, proved)
 
 
 def _split_gammas(
@@ -197,8 +202,8 @@ def _split_gammas(
     small: Fraction,
     composition: str,
     accountant: str,
-) -> tuple[Fraction, ...]:
-    """Return probabilities for a budget: shares of epsilon, and equal parts of delta."""
+) -> tuple[tuple[Fraction, ...], tuple[str, ...]]:
+    """Return probabilities for shares of epsilon and equal parts of delta, and what proves each."""
     m = len(domains)
     scale = Fraction(1)
     slack = Fraction(0)
@@ -216,19 +221,14 @@ def _split_gammas(
     if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
         raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")
     each = (small - slack) / m
-    # a millionth less of epsilon for the rounding of the sums
-    return tuple(
-        grid_up(
-            response_gamma(
-                scale * Fraction(share) * eps * (1 - Fraction(1, 10**6)),
-                each * (1 - Fraction(1, 10**6)),
-                n,
-                k,
-                accountant=accountant,
-            )
-        )
-        for k, share in zip(domains, shares, strict=True)
-    )
+    gammas, proved = [], []
+    for k, share in zip(domains, shares, strict=True):
+        # a millionth less of epsilon for the rounding of the sums
+        part = scale * Fraction(share) * eps * (1 - Fraction(1, 10**6))
+        less = each * (1 - Fraction(1, 10**6))
+        gammas.append(grid_up(response_gamma(part, less, n, k, accountant=accountant)))
+        proved.append(response_accountant(part, n, k, gammas[-1], accountant=accountant))
+    return tuple(gammas), tuple(proved)
 
 
 # The optimized parameters
@@ -373,8 +373,11 @@ def _optimized(
     mu = gaussian_mu(float(eps), float(small) / (m if composition == "basic" else 1))
     found: list[tuple[float, DigitParameters]] = []
 
-    def made(domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> None:
-        parameters = DigitParameters(math.prod(domains) - 1, domains, _layout(domains), gammas)
+    def made(
+        domains: tuple[int, ...], gammas: tuple[Fraction, ...], proved: tuple[str, ...] = ()
+    ) -> None:
+        precision = math.prod(domains) - 1
+        parameters = DigitParameters(precision, domains, _layout(domains), gammas, proved)
         if max(gammas) < 1:
             found.append((parameters.mse(n), parameters))
 
@@ -397,13 +400,17 @@ def _optimized(
         for _, domains, shares in sketches:
             parts = shares if composition == "basic" else [share**0.5 for share in shares]
             whole = [part / sum(parts) * (1 - 1e-12) for part in parts]
-            made(domains, _split_gammas(n, domains, whole, eps, small, composition, accountant))
+            made(domains, *_split_gammas(n, domains, whole, eps, small, composition, accountant))
     if not found:
         raise ValueError(
             f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
             f"{float(small):.3g}, got {n}"
         )
-    return min(found, key=lambda pair: pair[0])[1]
+    best = min(found, key=lambda pair: pair[0])[1]
+    if m > 1:
+        return best
+    proved = response_accountant(eps, n, best.domains[0], best.gammas[0], accountant=accountant)
+    return replace(best, accountants=(proved,))
 
 
 def _gammas(

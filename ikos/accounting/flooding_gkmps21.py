@@ -462,10 +462,11 @@ def _worst(
             # s_1 is shifted by c_1(x) - c_1(y) + j, less the distance if x < y, with 0 <= j <= it
             begin, end = most[valid] - falling * d, least[valid] - falling * e
             for part, until in ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)):
-                # of a distance u in [e, d]: floor(part u) <= j <= ceil(until u), loss s (u - 2 j)
-                loss = s * np.minimum(d, (1 - 2 * part) * d + 2)
-                first = np.clip(begin + np.floor(part * e).astype(np.int64), -2 * p, 2 * p)
-                last = np.clip(end + np.ceil(until * d).astype(np.int64), -2 * p, 2 * p)
+                # of a distance u in [e, d]: part u <= j <= until u, which together are all j, so
+                # that the loss s (u - 2 j) is at most s (1 - 2 part) u
+                loss = s * (1 - 2 * part) * d
+                first = np.clip(begin + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
+                last = np.clip(end + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
                 shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
                 moments = order[:, np.newaxis] * loss + shifted + a[:, [i]] + b[:, valid]
                 worst = np.maximum(worst, moments.max(axis=1))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 
 from ikos._validation import choice, down, integer, number, quote
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
@@ -17,7 +18,14 @@ from ikos.accounting.blanket import (
 )
 from ikos.randomized_response import GRID
 
-__all__ = ["ACCOUNTANTS", "THEOREMS", "response_delta", "response_epsilon", "response_gamma"]
+__all__ = [
+    "ACCOUNTANTS",
+    "THEOREMS",
+    "response_accountant",
+    "response_delta",
+    "response_epsilon",
+    "response_gamma",
+]
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
@@ -25,18 +33,8 @@ NEGLIGIBLE = 1e-100
 """Below it Bennett's bound says enough."""
 
 
-def _exact(epsilon: float, n: int, k: int | Fraction, gamma: Fraction) -> float:
-    bound = bennett_bound(epsilon, n, k, gamma)
-    if bound < NEGLIGIBLE:
-        return bound
-    try:
-        return min(bound, blanket_divergence(epsilon, n, k, gamma))
-    except TooManyTermsError:
-        return bound
-
-
 _BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
-    "exact": _exact,
+    "exact": blanket_divergence,
     "bennett": bennett_bound,
     "hoeffding": hoeffding_bound,
     "closed-form": closed_form_bound,
@@ -51,6 +49,21 @@ THEOREMS = {
     "hoeffding": "privacy blanket by Hoeffding's inequality (BBGN19)",
     "closed-form": "BBGN19, Theorem 3.1",
 }
+
+
+def _proved(
+    name: str, epsilon: float, n: int, k: int | Fraction, gamma: Fraction
+) -> tuple[float, str]:
+    """Return the delta of an accountant and whose it is: Bennett's where the exact one gives up."""
+    if name != "exact":
+        return _BOUNDS[name](epsilon, n, k, gamma), name
+    bound = bennett_bound(epsilon, n, k, gamma), "bennett"
+    if bound[0] < NEGLIGIBLE:
+        return bound
+    try:
+        return min((blanket_divergence(epsilon, n, k, gamma), "exact"), bound, key=itemgetter(0))
+    except TooManyTermsError:
+        return bound
 
 
 def _setting(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
@@ -98,7 +111,7 @@ def response_delta(
         An upper bound, rounded up. That of "exact" is the divergence against an adversary who
         knows which of the other users answered at random, up to a ten-millionth of it; below
         1e-100, and where it would take more than 2^17 terms (very many users and a very small
-        epsilon), it is Bennett's.
+        epsilon), it is Bennett's. `response_accountant` says which.
 
     Raises
     ------
@@ -118,10 +131,45 @@ def response_delta(
     5.4e-14
     2.7e-09
     """
+    return _response(epsilon, n, k, gamma, accountant)[0]
+
+
+def response_accountant(
+    epsilon: float | Fraction,
+    n: int,
+    k: int | Fraction,
+    gamma: float | Fraction,
+    *,
+    accountant: str = "exact",
+) -> str:
+    """Return which of ``ACCOUNTANTS`` the bound of `response_delta` is of.
+
+    Parameters
+    ----------
+    epsilon, n, k, gamma, accountant
+        As for `response_delta`.
+
+    Returns
+    -------
+    str
+        The one that was asked for; but "bennett" in place of "exact" where the latter gives up.
+
+    Examples
+    --------
+    >>> response_accountant(1, 10**9, 3, 1e-6), response_accountant(0.005, 10**7, 3, 0.27)
+    ('exact', 'bennett')
+    """
+    return _response(epsilon, n, k, gamma, accountant)[1]
+
+
+def _response(
+    epsilon: object, n: object, k: object, gamma: object, accountant: object
+) -> tuple[float, str]:
+    """Check the arguments and return the delta, and whose it is."""
     users, values, name = _setting(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
-    return _BOUNDS[name](down(eps), users, values, chance)
+    return _proved(name, down(eps), users, values, chance)
 
 
 def response_gamma(
@@ -169,14 +217,14 @@ def response_gamma(
 def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: str) -> Fraction:
     if small <= 0:
         raise ValueError(f"delta must be a positive double, got {small!r}")
-    bound, target = _BOUNDS[name], math.log(small)
+    target = math.log(small)
     nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
         """Return ln(delta / target), below 0 where so many steps of the grid are enough."""
         if steps == GRID:  # all answers are uniform, and nothing is learned
             return -math.inf
-        delta = bound(eps, users, values, Fraction(steps, GRID))
+        delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
         ratio = max(math.log(delta) if delta else -math.inf, nothing) - target
         if delta > small:
             return max(ratio, 1e-300)
@@ -242,7 +290,7 @@ def response_epsilon(
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
 
     def enough(eps: float) -> bool:
-        return _BOUNDS[name](eps, users, values, chance) <= small
+        return _proved(name, eps, users, values, chance)[0] <= small
 
     # The bounds, unlike the divergence, grow again with epsilon: the first point that is enough.
     largest = 1.0 if name == "closed-form" else MAX_EPSILON

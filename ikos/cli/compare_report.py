@@ -262,8 +262,10 @@ def as_text(
             text += wrapped(f"{line.row.key}: {line.reason}", "  ", "    ")
     text += ["", bold("What they are")]
     for line in lines:
-        contender = line.row.contender
-        text += wrapped(f"{line.row.key}: {contender.name} ({contender.source})", "  ", "    ")
+        contender, guarantee = line.row.contender, line.row.guarantee
+        proof = "" if guarantee is None else f". The proof: {guarantee.theorem}"
+        named = f"{line.row.key}: {contender.name} ({contender.source}){proof}"
+        text += wrapped(named, "  ", "    ")
     if plot is not None:
         text += ["", f"Plotted in {click.format_filename(plot)}"]
     return text

@@ -119,10 +119,10 @@ class Noise:
             chance = self.spared(self.n - j, UP) - self.spared(self.n - 1, DOWN)
             return max(_ZERO, chance) * mpfr(mpq(j, self.n))
 
-    def split_twice(self, j: int) -> mpfr:
-        """Return an upper bound of P[A is split by either of two independent such sets].
+    def met_twice(self, j: int) -> mpfr:
+        """Return an upper bound of P[A, not i alone, meets both of two independent such sets].
 
-        With K users in A, P[split | K] is at most K j / n, and 0 for K = 1; K - 1 is binomial.
+        With K users in A, P[meets one | K] is at most K j / n; K - 1 is binomial.
         """
         n = self.n
         with rounding(UP):
@@ -130,7 +130,7 @@ class Noise:
             pairs = others * others * mpfr(mpq(n - 2, n - 1))
             second = 1 + 3 * others + pairs  # E K^2 = 1 + 2 EB + EB^2, B = K - 1 binomial
             moment = max(_ZERO, second - self.spared(n - 1, DOWN))
-            return min(self.split(j), moment * mpfr(mpq(j, n)) ** 2)
+            return moment * mpfr(mpq(j, n)) ** 2
 
 
 @dataclass(frozen=True)
@@ -200,15 +200,18 @@ def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: Noise)
     """Return the bound of Delta_A by the largest component; j users are outside of it.
 
     A is split if it meets both sides, or if it lies in the small side and is split there, for
-    which that side must have two components: E[q^C; C >= 2] = q D_j.
+    which that side must have two components: E[q^C; C >= 2] = q D_j. Without a clear share this is
+    for the left copies alone; and both the left copies and the right ones of A, which is not i
+    alone, must meet the small side. Either is a bound.
     """
     moments, terms = part.moments, []
     with rounding(UP):
         for j in range(1, part.cutoff):
-            crossing = noise.split(j) if graph.clear_share else noise.split_twice(j)
-            inside = noise.within(j) * (1 if graph.clear_share else 2)
             several = q * moments.divergence[j] * moments.weight[j]
-            terms.append((moments.colourings[j] * crossing + several * inside) / part.ratio[j])
+            term = moments.colourings[j] * noise.split(j) + several * noise.within(j)
+            if not graph.clear_share:
+                term = min(term, moments.colourings[j] * noise.met_twice(j))
+            terms.append(term / part.ratio[j])
         return gmpy2.fsum(terms) + part.remainder
 
 

@@ -228,7 +228,7 @@ class _Accuracy:
         def error(p: int) -> float:
             """Return the error, infinite where a wrap-around is not known to be unlikely."""
             law = NoiseLaw(Fraction(noise_epsilon) / p, Fraction(self.n, self.honest))
-            sure = law.reach((q - self.n * p) / 2) >= 1
+            sure = law.reach(Fraction(q - self.n * p, 2)) >= 1
             return math.inf if sure else self.error(noise_epsilon, p, q)
 
         while high - low > 2:

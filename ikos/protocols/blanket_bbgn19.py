@@ -7,7 +7,12 @@ from fractions import Fraction
 
 from ikos._validation import choice, integer
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits
-from ikos.accounting.shuffled_response import ACCOUNTANTS, THEOREMS, response_gamma
+from ikos.accounting.shuffled_response import (
+    ACCOUNTANTS,
+    THEOREMS,
+    response_accountant,
+    response_gamma,
+)
 from ikos.bounds import Bounds
 from ikos.protocols.digits import DigitProtocol
 from ikos.protocols.interface import budget
@@ -35,7 +40,8 @@ class PrivacyBlanket(DigitProtocol):
     precision : int, optional
         Steps p of the encoding; by default those of the smallest error that a search finds.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For the probability of a uniform answer. "closed-form" needs epsilon at most 1.
+        For the probability of a uniform answer. "closed-form" needs epsilon at most 1. Where
+        "exact" gives up, Bennett's inequality takes its place, and ``guarantee`` says so.
     min_honest : int, optional
         How many users answer at random as asked; ``n`` by default. Dishonest users who add no
         noise take nothing from the guarantee, the others add more (BBGN20, Section 8).
@@ -95,7 +101,8 @@ class PrivacyBlanket(DigitProtocol):
                     f"{float(eps):g} and delta = {float(small):.3g}, got {p}: every answer "
                     "would be random"
                 )
-            digits = DigitParameters(p, (p + 1,), (1,), (gamma,))
+            proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
+            digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
         self._hold(
             n=users,
             min_honest=honest,
@@ -119,4 +126,4 @@ class PrivacyBlanket(DigitProtocol):
 
     @property
     def _theorem(self) -> str:
-        return THEOREMS[self.accountant]
+        return THEOREMS[self.digits.accountants[0]]

@@ -50,7 +50,8 @@ class RecursiveSum(DigitProtocol):
         parameters, which "numerical" is not for, and where the search for exact losses gives up
         because it would take too long, which happens at small budgets. The attribute says which.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For each digit. "numerical" composition is exact.
+        For each digit. "numerical" composition is exact. Where "exact" gives up otherwise,
+        Bennett's inequality takes its place, and ``guarantee`` says so.
     shuffler : {"parallel", "single"}
         A shuffler for each digit, or one for all of them, with labels (BBGN20, Section 2.4).
     min_honest : int, optional
@@ -134,8 +135,9 @@ class RecursiveSum(DigitProtocol):
 
     @property
     def _theorem(self) -> str:
-        if len(self.digits.domains) == 1:
-            return THEOREMS[self.accountant]
-        if self.composition == "numerical":
+        digits = self.digits
+        if not digits.accountants:
             return "numerical composition of the exact losses of privacy blankets (BBGN19)"
-        return f"{self.composition} composition; {THEOREMS[self.accountant]}"
+        each = [THEOREMS[name] for name in ACCOUNTANTS if name in digits.accountants]
+        composed = [f"{self.composition} composition"] if len(digits.domains) > 1 else []
+        return "; ".join(composed + each)

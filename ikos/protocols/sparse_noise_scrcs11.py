@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.accuracy import default_precision
+from ikos.accuracy import Noise, default_precision, log_chernoff
 from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS, MessageCount
+from ikos.counts.directed import rational
 from ikos.counts.secure import checked_analysis
 from ikos.noise import discrete_laplace
 from ikos.protocols.error_laws import chernoff
@@ -40,7 +43,7 @@ HIDING_SHARE = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class SparseLaw:
+class SparseLaw(Noise):
     """The sum of discrete Laplace variables that each of some users adds with a probability.
 
     Parameters
@@ -62,31 +65,22 @@ class SparseLaw:
         """Variance, 2 users chance alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
         return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
 
-    def log_mgf(self, theta: float) -> float:
+    def log_mgf(self, theta: float) -> mpfr:
         """Return ln E exp(theta noise), for 0 < theta < rate; the law is symmetric."""
-        s = float(self.rate)
-        grown = 4 * math.exp(-s) * math.sinh(theta / 2) ** 2
-        grown /= math.expm1(theta - s) * math.expm1(-theta - s)
-        return self.users * math.log1p(float(self.chance) * grown)
+        s = mpfr(rational(self.rate))
+        grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2
+        grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)
+        return self.users * gmpy2.log1p(rational(self.chance) * grown)
 
-    def reach(self, distance: float) -> float:
-        """Bound P[the noise leaves a window of which both ends are ``distance`` away]: Chernoff."""
-        from scipy import optimize  # costs a second to import, which a release need not wait for
-
-        s = float(self.rate)
-        best = optimize.minimize_scalar(
-            lambda theta: self.log_mgf(theta) - theta * distance,
-            bounds=(0.0, s * (1 - 1e-12)),
-            method="bounded",
-            options={"xatol": s * 1e-9},
-        )
-        return min(1.0, 2 * math.exp(min(0.0, float(best.fun))))
+    def log_reach(self, distance: float | Fraction) -> float:
+        """Return ln of a bound on P[noise <= -distance or noise > distance]: Chernoff's."""
+        return log_chernoff(self.log_mgf, self.rate, distance)
 
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss: Chernoff."""
 
         def both(theta: float) -> float:
-            return theta * theta * users / 8 + self.log_mgf(theta)  # Hoeffding's lemma
+            return theta * theta * users / 8 + float(self.log_mgf(theta))  # Hoeffding's lemma
 
         return chernoff(both, miss, float(self.rate) * (1 - 1e-12))
 

@@ -467,7 +467,7 @@ class PrivateSum:
             cost=self.cost(users),
             noise=law,
             rounded=not self.integers,
-            wrap_probability=law.reach(min(q - users * p, 1 << 1000) / 2),
+            wrap_probability=law.reach(Fraction(q - users * p, 2)),
         )
 
     # All of them

@@ -116,7 +116,7 @@ class SpreadError:
         def log_mgf(h: float) -> float:
             x = h * b
             above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
-            noise = self.law._log_mgf(h * self.step)
+            noise = float(self.law._log_mgf(h * self.step))
             return self.coefficients * noise + self.variance * above / b**2
 
         return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)

@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, taking_part
-from ikos.accounting.shuffled_response import THEOREMS
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
     SupportVariances,
     collision_parameters,
     collision_variances,
     local_epsilon,
+    set_response_theorem,
 )
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -309,7 +309,9 @@ class Collision(KeyValueBaseline):
     def _theorem(self) -> str:
         if not self.delta:
             return "WLQDLY21, Proposition 1"
-        return f"WLQDLY21, Definition 3, as answers from sets: {THEOREMS['exact']}"
+        k = Fraction(self.t, self.domain.sparsity)
+        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, k, self.gamma)
+        return f"WLQDLY21, Definition 3, as answers from sets: {proof}"
 
     @property
     def influence(self) -> float:

@@ -233,7 +233,7 @@ class KashinPrivateSum(CoefficientSums):
         """Return what is known of noise, rounding and wrapping around together."""
         users = taking_part(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        chance = law.reach((self.modulus - users * self.precision) / 2)
+        chance = law.reach(Fraction(self.modulus - users * self.precision, 2))
         step = 2 * self.half / self.precision
         # an estimate of a coefficient that wrapped is wrong by at most q steps
         wrapped = (self.modulus * step) ** 2 * chance

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, enough, taking_part, unmasked
-from ikos.accounting.shuffled_response import THEOREMS
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
     local_epsilon,
@@ -23,6 +22,7 @@ from ikos.accounting.wlqdly21 import (
     pckv_ue_variances,
     raised,
     set_response_gamma,
+    set_response_theorem,
 )
 from ikos.modular import blocks
 from ikos.randomized_response import respond
@@ -58,6 +58,12 @@ def _one_event(
     number = rng.below(np.full(rows.shape[0], sparsity, dtype=np.int64))
     drawn = np.flatnonzero(number < counts)
     return drawn, events[starts[drawn] + number[drawn]]
+
+
+def _share(domain: SparseTernary, sampling: str) -> Fraction:
+    """Return one over the share of a user's own events among all that a message can be."""
+    own = 1 if sampling == "published" else domain.sparsity
+    return Fraction(2 * domain.dimension, own)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -116,8 +122,7 @@ class PCKVGRR(KeyValueBaseline):
         users, honest, eps, small, most = self._checked(
             n, domain, epsilon, delta, local_epsilon, min_honest
         )
-        own = 1 if choice("sampling", sampling, SAMPLINGS) == "published" else domain.sparsity
-        k = Fraction(2 * domain.dimension, own)
+        k = _share(domain, choice("sampling", sampling, SAMPLINGS))
         self._hold(
             n=users,
             min_honest=honest,
@@ -153,7 +158,11 @@ class PCKVGRR(KeyValueBaseline):
         what = "PCKV-GRR, an answer from a set"
         if self.sampling == "published":
             what = "PCKV-GRR, randomized response on the events"
-        return f"{what}: {THEOREMS['exact']}" if self.delta else what
+        if not self.delta:
+            return what
+        k = _share(self.domain, self.sampling)
+        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, k, self.gamma)
+        return f"{what}: {proof}"
 
     @property
     def _exactly(self) -> bool:

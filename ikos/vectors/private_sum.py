@@ -75,7 +75,7 @@ class CoordinateError:
     @property
     def wrap_probability(self) -> float:
         """Bound on the probability that this coordinate wrapped around."""
-        return self.law.reach(min(self.modulus - self.users * self.precision, 1 << 1000) / 2)
+        return self.law.reach(Fraction(self.modulus - self.users * self.precision, 2))
 
     @property
     def mean_square(self) -> float:

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import taking_part
-from ikos.accounting.shuffled_response import THEOREMS
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
     local_epsilon,
     privkv_variances,
     set_response_gamma,
+    set_response_theorem,
 )
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
@@ -109,7 +109,8 @@ class PrivKV(KeyValueBaseline):
     def _theorem(self) -> str:
         if not self.delta:
             return "randomized response on three values of a random key"
-        return f"randomized response on three values of a random key: {THEOREMS['exact']}"
+        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, ANSWERS, self.gamma)
+        return f"randomized response on three values of a random key: {proof}"
 
     @property
     def influence(self) -> float:

@@ -167,8 +167,8 @@ class SampledCoordinates(VectorBaseline):
             k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
         if kind == "published":
             answers = _published(eps, small, honest, d, t, k, draw)
-            proved, method = sampled_delta(answers, eps, honest, d, float(small))
-            answers = replace(answers, composition=method)
+            proved, method, name = sampled_delta(answers, eps, honest, d, float(small))
+            answers = replace(answers, composition=method, accountant=name)
         else:
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
@@ -225,7 +225,7 @@ class SampledCoordinates(VectorBaseline):
     @property
     def _theorem(self) -> str:
         t = self.messages
-        proof = [f"{THEOREMS['exact']} on {self.precision + 1} values"]
+        proof = [f"{THEOREMS[self.answers.accountant]} on {self.precision + 1} values"]
         if self._given_draws:
             proof.append("among those who drew the same coordinates, binomial tail included")
         elif t < self.dimension:

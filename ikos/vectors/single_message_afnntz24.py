@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, taking_part, up
-from ikos.accounting.shuffled_response import THEOREMS, response_gamma
+from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.protocols.central_laplace import exact_sum
@@ -299,10 +299,11 @@ class SingleMessageGrid(VectorBaseline):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
         honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+        proof = response_accountant(self.epsilon, self.min_honest, self.points, self.gamma)
         return Guarantee(
             up(self.epsilon),
             up(self.delta),
-            f"{THEOREMS['exact']}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
+            f"{THEOREMS[proof]}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
             (
                 honest,
                 "while the shuffler does not collude with the analyzer",

@@ -12,11 +12,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikos.accounting import blanket as blanket_module
-from ikos.accounting import response_delta, response_epsilon, response_gamma
+from ikos.accounting import (
+    digits_bbgn20,
+    response_accountant,
+    response_delta,
+    response_epsilon,
+    response_gamma,
+    shuffled_response,
+)
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, closed_form_gamma
-from ikos.accounting.blanket import SLACK, ResponseBlanket, blanket_divergence
+from ikos.accounting.blanket import (
+    SLACK,
+    ResponseBlanket,
+    TooManyTermsError,
+    blanket_divergence,
+)
+from ikos.accounting.scm22.answers import _sampled
 from ikos.accounting.shuffled_response import ACCOUNTANTS
+from ikos.protocols import PrivacyBlanket, RecursiveSum
 from ikos.randomized_response import GRID
+from ikos.vectors import (
+    PCKVGRR,
+    Box,
+    Collision,
+    PrivKV,
+    SampledCoordinates,
+    SingleMessageGrid,
+    SparseTernary,
+)
+
+CACHES = (shuffled_response._gamma, digits_bbgn20._optimized, _sampled)
 
 
 def hockey_stick(p, q, odds):
@@ -333,6 +358,75 @@ def test_terms_without_end_are_not_counted(monkeypatch):
         ResponseBlanket(*setting[1:]).divergence(0.3)
     bound = response_delta(*setting)
     assert exact < bound == response_delta(*setting, accountant="bennett")
+    assert response_accountant(*setting) == "bennett"
+
+
+def test_whose_bound_it_is_is_said():
+    """At 10^7 users and an epsilon of 0.005 the exact sum is too long, and 16 % more is random."""
+    n, k, epsilon = 10**7, 3, Fraction(1, 200)
+    gamma = response_gamma(epsilon, 1e-8, n, k)
+    assert response_accountant(epsilon, n, k, gamma) == "bennett"
+    assert float(gamma) == pytest.approx(
+        float(response_gamma(epsilon, 1e-8, n, k, accountant="bennett")), rel=1e-5
+    )
+    for name in ACCOUNTANTS:
+        assert response_accountant(1, 10**4, 7, 0.04, accountant=name) == name
+
+
+@pytest.fixture
+def sparing(monkeypatch):
+    """Return what lets the exact accountant give up for some numbers of values, or for all."""
+
+    def gives_up(values=None):
+        def divergence(epsilon, n, k, gamma):
+            if values is None or k in values:
+                raise TooManyTermsError("too many terms")
+            return blanket_divergence(epsilon, n, k, gamma)
+
+        for cached in CACHES:
+            cached.cache_clear()
+        monkeypatch.setattr(shuffled_response, "blanket_divergence", divergence)
+
+    yield gives_up
+    for cached in CACHES:
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: PrivacyBlanket(10**4, 1, 1e-8),
+        lambda: PrivacyBlanket(10**4, 1, 1e-8, precision=6),
+        lambda: RecursiveSum(10**4, 1, 1e-8, messages=1),
+        lambda: RecursiveSum(10**4, 1, 1e-8, composition="basic"),
+        lambda: RecursiveSum(10**4, 1, 1e-8, parameters="paper", messages=1),
+        lambda: RecursiveSum(10**5, 1, 1e-8, parameters="paper", composition="advanced"),
+        lambda: SampledCoordinates(10**4, Box(5), 1, 1e-6),
+        lambda: SampledCoordinates(10**5, Box(5), 1, 1e-6, parameters="published"),
+        lambda: SingleMessageGrid(10**4, Box(2), 1, 1e-6),
+        lambda: Collision(10**4, SparseTernary(9, 3), 1, 1e-6),
+        lambda: PCKVGRR(10**4, SparseTernary(9, 3), 1, 1e-6),
+        lambda: PrivKV(10**4, SparseTernary(9, 3), 1, 1e-6),
+    ],
+)
+def test_guarantees_name_the_bound_that_proves_them(sparing, made):
+    exact = made().guarantee.theorem
+    assert "exact divergence" in exact
+    assert "Bennett" not in exact
+    sparing()
+    bennett = made().guarantee.theorem
+    assert "exact" not in bennett
+    assert "by Bennett's inequality" in bennett
+
+
+def test_digits_that_are_proved_differently_name_both_bounds(sparing):
+    sparing({5})
+    protocol = RecursiveSum(10**5, 1, 1e-8, parameters="paper")
+    assert protocol.digits.domains == (5, 48)
+    assert protocol.digits.accountants == ("bennett", "exact")
+    named = protocol.guarantee.theorem
+    assert named.startswith("basic composition; exact divergence")
+    assert named.endswith("by Bennett's inequality (BBGN19)")
 
 
 class TestMutants:

@@ -90,9 +90,9 @@ def test_advanced_composition_is_what_it_says_and_seldom_helps():
         composition: digits._split_gammas(n, domains, [1 / 8] * 8, 1, delta, composition, "exact")
         for composition in ("advanced", "basic")
     }
-    found = digits.DigitParameters(255, domains, digits._layout(domains), gammas["advanced"])
+    found = digits.DigitParameters(255, domains, digits._layout(domains), *gammas["advanced"])
     assert 1 - 1e-3 < added_up(found, n, delta, "advanced") <= 1 + 1e-5
-    assert gammas["advanced"][0] != gammas["basic"][0]
+    assert gammas["advanced"][0][0] != gammas["basic"][0][0]
 
 
 @pytest.mark.parametrize(("n", "epsilon"), TABLE)

@@ -93,6 +93,33 @@ def test_it_is_rounded_up_and_by_little(epsilon: float, copies: int, local: floa
     assert exact <= found <= exact * (1 + 2e-9)
 
 
+def every_term(epsilon: float, copies: int, local: float) -> gmpy2.mpfr:
+    """Return R(epsilon) of budgets taken exactly, by all terms."""
+    with gmpy2.context(precision=400):
+        e0, e = gmpy2.mpfr(local), gmpy2.mpfr(epsilon)
+        q = 1 / (1 + gmpy2.exp(e0))
+        return sum(
+            math.comb(copies, i)
+            * q**i
+            * (1 - q) ** (copies - i)
+            * -gmpy2.expm1(min(gmpy2.mpfr(0), e - (copies - 2 * i) * e0))
+            for i in range(copies + 1)
+        )
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3, 7, 10, 33, 100])
+@pytest.mark.parametrize("local", [0.013, 0.1, 0.3, 0.7, 1.1, 2.3])
+def test_it_is_rounded_up_where_a_loss_is_hardly_above_epsilon(copies: int, local: float) -> None:
+    """There 1 - e^(epsilon - loss) is of the order of the rounding of the loss."""
+    for false in range(min(3, (copies + 1) // 2)):
+        epsilon = (copies - 2 * false) * local
+        for _ in range(4):
+            found = optimal_delta(epsilon, copies, local)
+            exact = every_term(epsilon, copies, local)
+            assert exact <= found <= exact * (1 + 2e-9) + copies * local * 1e-14
+            epsilon = math.nextafter(epsilon, 0)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "copies", "local"),
     [

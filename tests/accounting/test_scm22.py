@@ -141,7 +141,7 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
             assert found.composition == method
             assert exact[t].composition == "numerical"
             assert exact[t].gamma < found.gamma < 1
-            delta, how = sampled_delta(found, 1, 10**5, 600, 1e-6)
+            delta, how, _ = sampled_delta(found, 1, 10**5, 600, 1e-6)
             assert how in ("basic", "advanced")
             assert delta <= 1e-6
     finally:
@@ -161,7 +161,7 @@ def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
     """By basic composition, or by advanced, of which half of delta is the slack."""
     monkeypatch.setattr(repeated, "numerical_delta", too_many)
     expected, gamma = 1e-6, Fraction(1, 4)
-    found, method = repeated.proved_repeated(1.0, 10**7, 4, gamma, times, expected)
+    found, method, _ = repeated.proved_repeated(1.0, 10**7, 4, gamma, times, expected)
     if method == "basic":
         assert found >= times * response_delta(1.0 / times, 10**7, 4, gamma)
         return
@@ -179,7 +179,7 @@ def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
 def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, messages):
     monkeypatch.setattr(answers, "numerical_delta", too_many)
     n, k, delta = 10**7, 4, 1e-6
-    gamma, method = _sampled.__wrapped__(1.0, delta, n, 5000, k, messages, "stratified")
+    gamma, method, _ = _sampled.__wrapped__(1.0, delta, n, 5000, k, messages, "stratified")
     assert gamma < 1
     if method == "basic":
         assert messages * response_delta(1.0 / messages, n, k, gamma) <= delta

@@ -106,8 +106,17 @@ def test_the_table_has_models_notes_and_sources(run):
     assert re.search(r"^b designated-noise", text, re.MULTILINE)
     assert "b all users trust the first one to add the noise" in flat(text)
     assert "nobody is protected from that user" in flat(text)
-    assert "privacy-blanket: single-message privacy blanket (BBGN19)" in text
+    assert (
+        "privacy-blanket: single-message privacy blanket (BBGN19). The proof: exact divergence of "
+        "the privacy blanket (BBGN19, Lemma 5.3)"
+    ) in flat(text)
     assert "Not possible" not in text
+
+
+def test_the_text_says_where_a_proof_is_not_exact(run):
+    options = ("--users", "10^7", "--epsilon", "0.005", "--delta", "1e-8")
+    text = run("compare", *options, "--protocol", "privacy-blanket").out
+    assert "The proof: privacy blanket by Bennett's inequality (BBGN19)" in flat(text)
 
 
 @pytest.mark.parametrize(

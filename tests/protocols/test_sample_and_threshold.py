@@ -61,6 +61,18 @@ def test_delta_by_definition(n: int, part: int, tau: int, epsilon: float) -> Non
     assert truth <= found <= float(truth) * (1 + 1e-4) + 1e-6 * 2.0**-60 + 1e-11
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.09579336128, 0.3])
+@pytest.mark.parametrize(
+    ("p", "tau"),
+    [(0.875, 45), (0.9375, 50), (0.98, 55), (0.98, 60), (0.98, 64), (0.9990234375, 58)],
+)
+def test_delta_where_nearly_everybody_is_counted(epsilon: float, p: float, tau: int) -> None:
+    """Suppression alone may tell most: outcomes up to tau - 1 are one, and not up to tau."""
+    truth = definition(epsilon, 64, Fraction(p), tau)
+    found = sample_threshold_delta(epsilon, 64, p, tau)
+    assert truth <= found <= float(truth) * (1 + 1e-5) + 1e-100
+
+
 @pytest.mark.parametrize(("p", "tau"), [(0.5, 10), (0.75, 25), (0.96875, 40)])
 def test_delta_at_a_middle_size(p: float, tau: int) -> None:
     truth = definition(1.0, 140, Fraction(p), tau)

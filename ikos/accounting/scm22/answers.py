@@ -24,6 +24,7 @@ from ikos.accounting.scm22.uniform import least_users, proved_uniform
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
+    response_accountant,
     response_gamma,
 )
 from ikos.randomized_response import GRID, grid_down, grid_up
@@ -51,6 +52,8 @@ class SampledAnswers:
         How the coordinates are drawn.
     composition : str
         Which of `COMPOSITIONS` the guarantee rests on.
+    accountant : str
+        Which of ``ACCOUNTANTS`` that of one answer rests on.
     """
 
     messages: int
@@ -58,10 +61,11 @@ class SampledAnswers:
     gamma: Fraction
     sampling: str
     composition: str
+    accountant: str = "exact"
 
 
 def _searched(
-    bound: Callable[[Fraction], Delta], first: float, n: int, k: int, small: float
+    bound: Callable[[Fraction], float], first: float, n: int, k: int, small: float
 ) -> Fraction | None:
     """Return a gamma that is enough, within a thousandth of the smallest; None for no gamma.
 
@@ -74,7 +78,7 @@ def _searched(
         gamma = Fraction(min(max(1, round(gaussian_gamma(k, 1 / scale, n) * GRID)), GRID), GRID)
         if gamma >= 1 - Fraction(1, 1 << 20):
             return best
-        delta = bound(gamma)[0]
+        delta = bound(gamma)
         if delta <= small:
             high, best = scale, gamma
             if delta >= 0.985 * small:
@@ -99,10 +103,11 @@ def _searched(
 @lru_cache(maxsize=1024)
 def _sampled(
     eps: float, small: float, n: int, d: int, k: int, t: int, sampling: str
-) -> tuple[Fraction, str]:
-    """Return gamma and which of `COMPOSITIONS` proves it; 1 where nothing below is enough."""
+) -> tuple[Fraction, str, str]:
+    """Return gamma, 1 where nothing below is enough, and what proves it, as of ``Delta``."""
     if t == 1:
-        return grid_up(response_gamma(eps, small, n, k)), "single"
+        gamma = grid_up(response_gamma(eps, small, n, k))
+        return gamma, "single", response_accountant(eps, n, k, gamma)
     tail, m = 0.0, n
     if sampling == "uniform" and t < d:
         tail = small / 20
@@ -110,25 +115,26 @@ def _sampled(
     left = (small - tail) * (1 - 1e-12)
     noise = gaussian_mu(eps, left) ** 2 / t
 
-    def bound(gamma: Fraction) -> Delta:
-        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left), "numerical"
+    def bound(gamma: Fraction) -> float:
+        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
 
     try:
         found = _searched(bound, 1.05 / noise, m, k, left)
-        return (Fraction(1) if found is None else found), "numerical"
+        return (Fraction(1) if found is None else found), "numerical", "exact"
     except TooManyTermsError:
         pass
-    best, method = Fraction(1), "basic"
+    best = Fraction(1), "basic", "exact"
     budgets = (
         ("basic", eps / t, left / t),
         ("advanced", advanced_epsilon(eps, left / 2, t), left / 2 / t),
     )
     for name, each, delta in budgets:
         if each >= 2 * MIN_EPSILON:
-            gamma = response_gamma(each * (1 - 1e-12), delta * (1 - 1e-12), m, k)
-            if gamma < best:
-                best, method = gamma, name
-    return best, method
+            part = each * (1 - 1e-12)
+            gamma = response_gamma(part, delta * (1 - 1e-12), m, k)
+            if gamma < best[0]:
+                best = gamma, name, response_accountant(part, m, k, gamma)
+    return best
 
 
 def sampled_answers(
@@ -177,14 +183,14 @@ def sampled_answers(
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
     t = integer("messages", messages, low=1, high=min(coordinates, MAX_MESSAGES))
     name = choice("sampling", sampling, SAMPLINGS)
-    gamma, method = _sampled(down(eps), down(small), users, coordinates, k + 1, t, name)
-    return SampledAnswers(t, k, gamma, name, method)
+    gamma, *proof = _sampled(down(eps), down(small), users, coordinates, k + 1, t, name)
+    return SampledAnswers(t, k, gamma, name, *proof)
 
 
 def sampled_delta(
     answers: SampledAnswers, epsilon: float | Fraction, n: int, d: int, delta: float
 ) -> Delta:
-    """Return the delta that is proved for answers, and which of `COMPOSITIONS` proves it.
+    """Return the delta that is proved for answers, and what proves it.
 
     Parameters
     ----------
@@ -201,8 +207,9 @@ def sampled_delta(
 
     Returns
     -------
-    tuple of float and str
-        An upper bound, rounded up, and a key of `COMPOSITIONS`.
+    tuple of float, str and str
+        An upper bound, rounded up; a key of `COMPOSITIONS`; and one of ``ACCOUNTANTS``, which
+        proves what one answer by itself guarantees.
 
     Raises
     ------

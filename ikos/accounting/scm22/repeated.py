@@ -17,6 +17,7 @@ from ikos.accounting.composition import LossLattice, advanced_composition, blank
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
+    response_accountant,
     response_delta,
 )
 from ikos.randomized_response import grid_down
@@ -109,8 +110,8 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
 TINY = 1e-12
 """Below it a divergence that needs several messages is not worked out any further."""
 
-Delta = tuple[float, str]
-"""A divergence, and which of `COMPOSITIONS` proves it."""
+Delta = tuple[float, str, str]
+"""A divergence, which of `COMPOSITIONS` proves it, and which of ``ACCOUNTANTS`` of one answer."""
 
 
 def proved_repeated(
@@ -118,7 +119,11 @@ def proved_repeated(
 ) -> Delta:
     """Return the divergence of `repeated_delta`, and what proves it; nothing is checked."""
     if times == 1:
-        return response_delta(epsilon, n, k, gamma), "single"
+        return (
+            response_delta(epsilon, n, k, gamma),
+            "single",
+            response_accountant(epsilon, n, k, gamma),
+        )
     try:
         found = min(expected, 1e-9)
         blanket = ResponseBlanket(n, k, gamma)
@@ -126,20 +131,22 @@ def proved_repeated(
             before, found = found, numerical_delta(epsilon, blanket, times, found)
             if found >= 1e-3 * before or found < TINY:
                 break
-        return found, "numerical"
+        return found, "numerical", "exact"
     except TooManyTermsError:
         pass
     candidates = []
     if epsilon / times >= 2 * MIN_EPSILON:
-        each = response_delta(epsilon / times * (1 - 1e-12), n, k, gamma)
-        candidates.append((min(1.0, times * each * (1 + 1e-12)), "basic"))
+        part = epsilon / times * (1 - 1e-12)
+        delta = min(1.0, times * response_delta(part, n, k, gamma) * (1 + 1e-12))
+        candidates.append((delta, "basic", response_accountant(part, n, k, gamma)))
     single = advanced_epsilon(epsilon, expected / 2, times)
     if single >= 2 * MIN_EPSILON:
         each = response_delta(single, n, k, gamma)
         delta = (expected / 2 + times * each) * (1 + 1e-12)
-        candidates.append((min(1.0, delta), "advanced"))
+        proved = response_accountant(single, n, k, gamma)
+        candidates.append((min(1.0, delta), "advanced", proved))
     if not candidates:
-        return 1.0, "basic"
+        return 1.0, "basic", "exact"
     return min(candidates)
 
 

@@ -92,15 +92,15 @@ def proved_uniform(
     """Return the divergence of `uniform_delta`, and what proves it; nothing is checked."""
     if t in (1, d):  # one coordinate, or all of them
         return proved_repeated(eps, n, k, gamma, t, expected)
-    best: Delta = (1.0, "basic")
+    best: Delta = (1.0, "basic", "exact")
     tail = expected / 20
     for _ in range(4):  # the fewer users are asked for, the less likely they are missing
         m = least_users(n, d, t, tail)
-        hidden, method = proved_repeated(eps, m, k, gamma, t, expected)
+        hidden, method, accountant = proved_repeated(eps, m, k, gamma, t, expected)
         here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
         if here >= best[0]:
             break
-        best = (here, method)
+        best = (here, method, accountant)
         if here < TINY:
             break
         tail *= 1e-5

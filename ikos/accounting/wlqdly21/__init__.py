@@ -40,7 +40,13 @@ Messages*, IJCAI 2021. What its formulas state is in functions named ``published
 from __future__ import annotations
 
 from ikos.accounting.wlqdly21.collision import MAX_VALUES, CollisionParameters, collision_parameters
-from ikos.accounting.wlqdly21.privacy import exp_down, local_epsilon, raised, set_response_gamma
+from ikos.accounting.wlqdly21.privacy import (
+    exp_down,
+    local_epsilon,
+    raised,
+    set_response_gamma,
+    set_response_theorem,
+)
 from ikos.accounting.wlqdly21.published import (
     published_amplification,
     published_local_epsilon,
@@ -74,4 +80,5 @@ __all__ = [
     "published_values",
     "raised",
     "set_response_gamma",
+    "set_response_theorem",
 ]

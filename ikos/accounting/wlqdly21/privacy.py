@@ -10,7 +10,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import floating, number
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
-from ikos.accounting.shuffled_response import response_gamma
+from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.counts.directed import rational
 from ikos.randomized_response import grid_up
 
@@ -20,6 +20,7 @@ __all__ = [
     "local_epsilon",
     "raised",
     "set_response_gamma",
+    "set_response_theorem",
 ]
 
 MAX_EPSILON = 100
@@ -106,6 +107,17 @@ def set_response_gamma(
         return alone
     gamma = min(alone, response_gamma(eps, small, n, k))
     return gamma if cap is None else max(gamma, _local_gamma(cap, k))
+
+
+def set_response_theorem(
+    epsilon: Fraction, delta: Fraction, n: int, k: int | Fraction, gamma: Fraction
+) -> str:
+    """Return what proves a gamma of `set_response_gamma` with these arguments, for a delta above 0.
+
+    What a smaller gamma is proved for, a larger one that ``most_local`` asks for is private by too.
+    """
+    enough = min(gamma, response_gamma(epsilon, delta, n, k))
+    return THEOREMS[response_accountant(epsilon, n, k, enough)]
 
 
 def _checked_guarantee(
