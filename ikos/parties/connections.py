@@ -44,7 +44,7 @@ Waiting = dict[object, Callable[[], object]]
 class _Strict(h11.Connection):
     """Refuses heads that another server might read in another way.
 
-    A proxy that finds the end of a request elsewhere takes what follows for somebody else's request.
+    Where a proxy finds the end of a request elsewhere, what follows is taken for somebody else's.
     """
 
     def next_event(self) -> Any:
@@ -133,7 +133,8 @@ class Hurried(H11Protocol):
 
     def _watch(self) -> None:
         """Set a deadline while it is the other end's turn."""
-        ours = self.cycle is not None and not self.cycle.response_complete
+        # uvicorn says that there always is a cycle, and begins with none
+        ours = not getattr(self.cycle, "response_complete", True)
         if ours and not self.flow.write_paused:
             self._rest()
         elif self._deadline is None:

@@ -13,9 +13,10 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -39,7 +40,7 @@ CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many syst
 HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
-BACKLOG = 256
+BACKLOG = 1024
 SELDOM_SECONDS = 60.0
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -356,6 +357,7 @@ class _Server(uvicorn.Server):
             yield
             return
         loop = asyncio.get_running_loop()
+        told: dict[signal.Signals, Callable[[int, FrameType | None], object]]
         told = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
         with contextlib.suppress(AttributeError):  # where there is none
             told[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)

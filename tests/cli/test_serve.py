@@ -216,7 +216,6 @@ class TestPlace:
         said = refused("shuffler", small / "shuffler-1", *files[:2])
         assert said == "--certificate and --private-key must be given together"
 
-
     @POSIX
     @pytest.mark.parametrize("name", ["key.pem", "private-key", "controls.json"])
     @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
@@ -453,7 +452,9 @@ def test_silent_connections(small, pair, tmp_path, count):
                 return http.get(f"https://localhost:{port}/health", timeout=60).text == "ok\n"
 
         def resident():
-            (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+            (line,) = re.findall(
+                r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()
+            )
             return int(line) / 1000
 
         assert healthy()

@@ -265,7 +265,7 @@ def test_whoever_waits_makes_room():
         async with opened(most=4) as connection:
             silent, _ = await connection()
             deaf, _ = await connection(b"/endless")
-            idle, writer = await connection(b"/")
+            idle, _ = await connection(b"/")
             await idle.readuntil(b"ok")
             busy, _ = await connection(b"/slow")
             served = [await (await connection(b"/"))[0].readuntil(b"ok") for _ in range(3)]
