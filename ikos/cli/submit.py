@@ -247,7 +247,7 @@ def _read(name: str) -> str:
 def _secret(beside: Path, token: Path | None) -> bytes:
     """Return the client's secret; of what is none, nothing is quoted."""
     from ikos.parties import tokens
-    from ikos.parties.seats import read_secret
+    from ikos.parties.seats import owner_alone, read_secret
 
     if str(token) == STDIN:
         try:
@@ -268,6 +268,7 @@ def _secret(beside: Path, token: Path | None) -> bytes:
         raise click.UsageError(
             f"no such file: {str(place)!r}; give the file with the client's secret as --token"
         )
+    owner_alone(place)
     try:
         return read_secret(place)
     except ValueError:

@@ -17,7 +17,9 @@ import hashlib
 import hmac
 import json
 import os
+import shlex
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,7 @@ __all__ = [
     "AnalyzerSeat",
     "Operator",
     "Seat",
+    "owner_alone",
     "read_secret",
     "read_secrets",
     "read_task",
@@ -54,6 +57,25 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def owner_alone(path: Path) -> None:
+    """Refuse a file of secrets that others than its owner may use.
+
+    Raises
+    ------
+    ValueError
+        If its mode says so.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # who reads it says so
+        return
+    if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
+        raise ValueError(
+            f"{str(path)!r} must be readable by its owner alone, and its mode is "
+            f"{stat.S_IMODE(mode):04o}: run chmod 600 {shlex.quote(str(path))}"
+        )
 
 
 def read_task(folder: Path) -> Task:
@@ -82,6 +104,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _secret(path: Path, what: str) -> bytes:
+    owner_alone(path)
     try:
         return tokens.from_text(_read(path, what).decode("ascii", "replace").strip())
     except ValueError:
@@ -89,7 +112,13 @@ def _secret(path: Path, what: str) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the secret that a file holds; ValueError, without it, if there is none."""
+    """Return the secret that a file holds.
+
+    Raises
+    ------
+    ValueError
+        If there is none, of which nothing is quoted; or if others may read the file.
+    """
     return _secret(path, "a client's secret")
 
 
@@ -99,9 +128,10 @@ def read_secrets(folder: Path) -> list[bytes]:
     Raises
     ------
     ValueError
-        If a line is none. Nothing of it is quoted.
+        If a line is none, of which nothing is quoted; or if others may read the file.
     """
     path = folder / SECRETS
+    owner_alone(path)
     secrets = []
     try:
         with path.open(encoding="ascii", errors="replace") as file:
@@ -213,6 +243,7 @@ class AnalyzerSeat:
         if key.public_bytes != seat.task.public_key:
             raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
         path = folder / CONTROLS
+        owner_alone(path)
         try:
             controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets"))))
         except (ValueError, TypeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import logging
@@ -12,9 +13,10 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -23,9 +25,9 @@ from starlette.applications import Starlette
 
 from ikos.parties import analyzer_service, shuffler_service
 from ikos.parties.alone import alone
-from ikos.parties.connections import Hurried
+from ikos.parties.connections import Door, Hurried
 from ikos.parties.remote import connect
-from ikos.parties.seats import AnalyzerSeat, Seat
+from ikos.parties.seats import AnalyzerSeat, Seat, owner_alone
 from ikos.parties.service import log
 from ikos.parties.task import on_loopback
 
@@ -38,7 +40,7 @@ CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many syst
 HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
-BACKLOG = 256  # as many are accepted in vain, and said to be, where descriptors are short
+BACKLOG = 1024
 SELDOM_SECONDS = 60.0
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -81,8 +83,32 @@ class Listening:
             raise ValueError(f"port must be from 0 to 65535, got {self.port}")
         if not self.rate > 0:
             raise ValueError(f"rate must be positive, got {self.rate}")
-        if self.certificate is not None and self.private_key is not None:
-            _check_pair(self.certificate, self.private_key)
+        self.tls()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return how to speak TLS, from the files as they are now.
+
+        Raises
+        ------
+        ValueError
+            If they are no certificate with its key, or others than their owner may read the key.
+        """
+        if self.certificate is None or self.private_key is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            # a server that starts by itself is not asked for a password
+            context.load_cert_chain(self.certificate, self.private_key, password=lambda: b"")
+        except OSError as error:  # of ssl as well
+            known = not isinstance(error, ssl.SSLError) and error.strerror
+            reason = str(known).lower() if known else "they are not"
+            raise ValueError(
+                "certificate and private_key must be PEM files of a certificate and its key "
+                f"without a password, got {str(self.certificate)!r} and {str(self.private_key)!r}: "
+                f"{reason}"
+            ) from None
+        owner_alone(self.private_key)
+        return context
 
     def of(self, seats: Sequence[Seat]) -> Listening:
         """Return where to listen for some seats, with host and port known.
@@ -118,21 +144,6 @@ class Listening:
                     "what has them passes requests on"
                 )
         return replace(self, host=host, port=port)
-
-
-def _check_pair(certificate: Path, private_key: Path) -> None:
-    """Refuse files that are no certificate with its key."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        # a server that starts by itself is not asked for a password
-        context.load_cert_chain(certificate, private_key, password=lambda: b"")
-    except OSError as error:  # of ssl as well
-        known = not isinstance(error, ssl.SSLError) and error.strerror
-        reason = str(known).lower() if known else "they are not"
-        raise ValueError(
-            "certificate and private_key must be PEM files of a certificate and its key without a "
-            f"password, got {str(certificate)!r} and {str(private_key)!r}: {reason}"
-        ) from None
 
 
 def _bound(host: str, port: int) -> list[socket.socket]:
@@ -315,23 +326,42 @@ def _place(seats: Sequence[Seat], listening: Listening) -> Iterator[_Place]:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and takes a signal as the wish to stop that it is."""
+    """Listens by a door of its own, and takes signals as the wishes that they are."""
 
     def __init__(self, config: uvicorn.Config, place: _Place) -> None:
         super().__init__(config)
         self._place = place
+        self._door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        tls = self._place.listening.tls()
+        self._door = Door(self.config, self.server_state, sockets or [], CONNECTIONS, tls)
+        self.servers = [self._door]  # type: ignore[list-item]  # which uvicorn closes
+        self.started = True
         log.info("listening on %s", self._place)
+
+    def _reload(self) -> None:
+        """Take the certificate as it is now; what is wrong with it changes nothing."""
+        if self._door is None:
+            return
+        try:
+            self._door.tls = self._place.listening.tls()
+        except ValueError as error:
+            log.error("the old certificate stays in force: %s", error)
+        else:
+            log.info("read the certificate again" if self._door.tls else "no certificate to read")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        told = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in told}
+        loop = asyncio.get_running_loop()
+        told: dict[signal.Signals, Callable[[int, FrameType | None], object]]
+        told = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
+        with contextlib.suppress(AttributeError):  # where there is none
+            told[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)
+        before = {number: signal.signal(number, handler) for number, handler in told.items()}
         try:
             yield
         finally:  # uvicorn would raise the signal again, and end with its status
@@ -351,19 +381,16 @@ def _run(application: Starlette, place: _Place) -> None:
     """Serve until SIGTERM or SIGINT; then finish the requests that are under way."""
     log_lines()
     leave_no_dump()
-    listening = place.listening
     config = uvicorn.Config(
         application,
         http=Hurried,
         ws="none",
-        ssl_certfile=listening.certificate,
-        ssl_keyfile=listening.private_key,
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # a stranger's word for who asks
         server_header=False,
         date_header=False,
-        limit_concurrency=CONNECTIONS,
-        backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS + 1,  # beyond it, all that are there are at work
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,10 +24,12 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from parties_tls import certificates
 from parties_wired import LITTLE, SMALL, addresses, small
+from starlette.applications import Starlette
 
 from ikos.parties import serve
-from ikos.parties.seats import Seat
+from ikos.parties.seats import Seat, write_new
 
 __all__ = ["small"]
 
@@ -77,10 +82,11 @@ def pair(tmp_path_factory):
         ("key.pem", serialization.NoEncryption()),
         ("locked.pem", serialization.BestAvailableEncryption(b"word")),
     ):
-        (folder / file).write_bytes(
+        write_new(
+            folder / file,
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secrecy
-            )
+            ),
         )
     return folder
 
@@ -210,6 +216,34 @@ class TestPlace:
         said = refused("shuffler", small / "shuffler-1", *files[:2])
         assert said == "--certificate and --private-key must be given together"
 
+    @POSIX
+    @pytest.mark.parametrize("name", ["key.pem", "private-key", "controls.json"])
+    @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+    def test_secrets_that_others_may_use(self, refused, small, pair, tmp_path, name, mode):
+        shutil.copytree(small / "analyzer", tmp_path / "analyzer")
+        shutil.copytree(pair, tmp_path / "analyzer", dirs_exist_ok=True)
+        path = tmp_path / "analyzer" / name
+        path.chmod(mode)
+        files = ("--certificate", path.with_name("chain.pem"),
+                 "--private-key", path.with_name("key.pem"))  # fmt: skip
+        assert refused("analyzer", path.parent, "--port", "0", *files) == (
+            f"'{path}' must be readable by its owner alone, and its mode is 0{mode:o}: run chmod "
+            f"600 {path}"
+        )
+
+
+def test_who_asks_is_not_what_a_header_says(monkeypatch):
+    made = []
+    for name in ("log_lines", "leave_no_dump"):
+        monkeypatch.setattr(serve, name, lambda: None)
+    monkeypatch.setattr(
+        serve, "_Server", lambda config, _: SimpleNamespace(run=lambda _: made.append(config))
+    )
+    application = Starlette()
+    serve._run(application, serve._Place(serve.Listening(), ()))
+    made[0].load()
+    assert made[0].loaded_app is application
+
 
 @pytest.mark.parametrize(
     ("role", "folder", "said"),
@@ -229,11 +263,12 @@ def test_a_wrong_folder(refused, small, role, folder, said):
 
 
 @contextlib.contextmanager
-def served(folder, log):
+def served(folder, log, *options):
     """Run a shuffler in a process of its own."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ikos", "serve", "shuffler", str(folder), "--port", "0"],
+            [sys.executable, "-m", "ikos", "serve", "shuffler", str(folder), "--port", "0",
+             *map(str, options)],
             stdout=errors, stderr=errors,
         )  # fmt: skip
     try:
@@ -243,11 +278,17 @@ def served(folder, log):
         process.wait()
 
 
-def listens(log):
+def logged(log, words, times=1):
     until = time.monotonic() + 120
-    while "listening on" not in log.read_text():
+    while log.read_text().count(words) < times:
         assert time.monotonic() < until, log.read_text()
         time.sleep(0.05)
+
+
+def listens(log):
+    """Return the port, once it does."""
+    logged(log, "listening on")
+    return int(re.findall(r"listening on \S+:(\d+)", log.read_text())[0])
 
 
 @POSIX
@@ -328,3 +369,101 @@ def test_it_says_where_it_listens_and_stops_when_told(
     finally:
         process.kill()
         process.wait()
+
+
+def shown(port):
+    """Return the certificate that a server shows."""
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=60)
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_certificate_is_read_again(small, tmp_path):
+    """At SIGHUP, and if it is not one with its key, the old one stays."""
+    (tmp_path / "other").mkdir()
+    _, certificate = certificates(tmp_path)
+    _, other = certificates(tmp_path / "other")
+    key, other_key = certificate.with_suffix(".key"), other.with_suffix(".key")
+    log = tmp_path / "log"
+    files = ("--certificate", certificate, "--private-key", key)
+    with served(small / "shuffler-1", log, *files) as process:
+        port = listens(log)
+        first = shown(port)
+        assert first == certificate.read_text()
+        old = socket.create_connection(("127.0.0.1", port))  # a handshake that is under way
+        other.replace(certificate)
+        process.send_signal(signal.SIGHUP)  # half of it
+        logged(log, "the old certificate stays in force: certificate and private_key must be")
+        assert shown(port) == first
+        other_key.chmod(0o644)
+        other_key.replace(key)
+        process.send_signal(signal.SIGHUP)
+        logged(log, f"the old certificate stays in force: '{key}' must be readable by its owner")
+        assert shown(port) == first
+        key.chmod(0o600)
+        process.send_signal(signal.SIGHUP)
+        logged(log, "read the certificate again")
+        assert shown(port) == certificate.read_text() != first
+        old.close()
+        process.terminate()
+        assert process.wait(60) == 0
+        assert "Traceback" not in log.read_text()
+
+
+@POSIX
+@pytest.mark.slow
+def test_sighup_without_a_certificate(small, tmp_path):
+    log = tmp_path / "log"
+    with served(small / "shuffler-1", log) as process:
+        port = listens(log)
+        process.send_signal(signal.SIGHUP)
+        logged(log, "no certificate to read")
+        assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=60).text == "ok\n"
+
+
+@contextlib.contextmanager
+def silence(count, port):
+    """Open connections that say nothing, from addresses with enough ports for all."""
+    with contextlib.ExitStack() as stack:
+        for i in range(count):
+            wire = stack.enter_context(socket.socket())
+            wire.bind((f"127.0.0.{2 + i // 10_000}", 0))
+            wire.connect(("127.0.0.1", port))
+        yield
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2500, 18_000])
+def test_silent_connections(small, pair, tmp_path, count):
+    """They take no memory, and an honest client comes through, whenever it comes."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < count + 500:
+        pytest.skip("this process may not open so many")
+    log = tmp_path / "log"
+    files = ("--certificate", pair / "chain.pem", "--private-key", pair / "key.pem")
+    with served(small / "shuffler-1", log, *files) as process:
+        port = listens(log)
+
+        def healthy():
+            with serve.connect(pair / "chain.pem") as http:
+                return http.get(f"https://localhost:{port}/health", timeout=60).text == "ok\n"
+
+        def resident():
+            (line,) = re.findall(
+                r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()
+            )
+            return int(line) / 1000
+
+        assert healthy()
+        before = resident()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        try:
+            with silence(count, port):
+                assert healthy()
+                assert len(os.listdir(f"/proc/{process.pid}/fd")) < 1000
+                assert resident() - before < 30  # megabytes
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)

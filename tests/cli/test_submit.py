@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import time
@@ -18,6 +19,14 @@ from ikos.parties import tokens
 from ikos.parties.reports import Report
 
 __all__ = ["small", "wired"]
+
+
+@pytest.fixture(autouse=True)
+def private():
+    """Let nobody else read the files of a test, as those of secrets must be."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture
@@ -138,6 +147,14 @@ class TestOne:
             "--token must hold a client's secret, 43 letters, digits, - or _: "
             f"'{tmp_path / 'badtok'}' {wrong}"
         )
+
+    def test_a_secret_that_others_can_read(self, refused, small, client, wired):
+        wired(small)
+        (client / "token").chmod(0o640)
+        said = refused("submit", client, "--value", "1")
+        assert f"'{client / 'token'}' must be readable by its owner alone" in said
+        assert "its mode is 0640: run chmod 600 " in said
+        assert not (client / "reports").exists()
 
     def test_a_folder_is_no_secret(self, refused, small, client, wired, tmp_path):
         wired(small)

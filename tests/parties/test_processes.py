@@ -19,7 +19,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -32,6 +31,7 @@ import httpx
 import numpy as np
 from parties_processes import PATIENCE, Fleet, run, until
 from parties_tasks import KEY
+from parties_tls import certificates
 
 from ikos.modular import Zq
 from ikos.parties import tokens
@@ -508,64 +508,6 @@ def test_plain_http_is_refused_off_loopback(fleet):
 
     with pytest.raises(ValueError, match="must begin with https://"):
         replace(fleet.tasks[0].task, analyzer="http://192.0.2.1:9000")
-
-
-def certificates(folder):
-    """Make an authority and a certificate of this machine; return both files."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    now = datetime.now(UTC)
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    names = [
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        for name in ("an authority", "localhost")
-    ]
-
-    def built(which, *extensions):
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(names[which])
-            .issuer_name(names[0])
-            .public_key(keys[which].public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(keys[which].public_key()), critical=False
-            )
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0].public_key()),
-                critical=False,
-            )
-        )
-        for extension, critical in extensions:
-            builder = builder.add_extension(extension, critical=critical)
-        return builder.sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM)
-
-    usage = dict.fromkeys(
-        ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
-         "key_agreement", "encipher_only", "decipher_only"), False,
-    )  # fmt: skip
-    signs = x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage)
-    authority, certificate = folder / "authority.pem", folder / "party.pem"
-    authority.write_bytes(
-        built(0, (x509.BasicConstraints(ca=True, path_length=0), True), (signs, True))
-    )
-    certificate.write_bytes(
-        built(
-            1,
-            (x509.SubjectAlternativeName([x509.DNSName("localhost")]), False),
-            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-        )
-    )
-    certificate.with_suffix(".key").write_bytes(
-        keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
-    return authority, certificate
 
 
 def test_tls(tmp_path, quiet):
