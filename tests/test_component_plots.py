@@ -194,6 +194,8 @@ def test_words(drawn):
     assert ("not computed for so many" in words) == (check.rows[0].exact is None)
     zero = any(row.exact is not None and row.exact.high == 0 for row in check.rows)
     assert ("The exact law is 0 for" in words) == zero
+    at_the_end = any(tally.counts.get(tally.parts) == tally.trials for tally in check.planted)
+    assert ("upper end of its interval" in words) == at_the_end
 
 
 def test_nothing_is_cut_or_overlaps(drawn):

@@ -236,16 +236,17 @@ def _values(
 
 
 def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:
-    from ikos.protocols import comparison
+    from ikos.protocols import CONTENDERS, comparison
 
-    with progress("choosing parameters") as shown:
+    keys = tuple(dict.fromkeys(protocols)) or tuple(one.key for one in CONTENDERS)
+    with progress("choosing parameters", keys) as shown:
         rows = comparison(
             asked.users,
             asked.epsilon,
             asked.delta,
             **asked.own,
             min_honest=asked.honest,
-            protocols=protocols or None,
+            protocols=keys,
             progress=shown,
         )
     return [Line(row) for row in rows]
@@ -257,7 +258,7 @@ def _measured(lines: list[Line[Row]], values: NDArray[np.float64], data: Data) -
     from ikos.testing import DeterministicRandom
 
     measured = []
-    with progress("running") as shown:
+    with progress("running", [line.row.key for line in lines]) as shown:
         for i, line in enumerate(lines):
 
             def step(done: int, whole: int, before: int = i) -> None:

@@ -135,16 +135,19 @@ def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, s
 def _lines(
     asked: Asked, domain: Domain, protocols: tuple[str, ...], unfit: dict[str, str]
 ) -> list[Line[VectorRow]]:
-    from ikos.vectors import vector_comparison
+    from ikos.vectors import VECTOR_CONTENDERS, vector_comparison
 
-    with progress("choosing parameters") as shown:
+    keys = tuple(dict.fromkeys(protocols)) or tuple(
+        one.key for one in VECTOR_CONTENDERS if isinstance(domain, one.domains)
+    )
+    with progress("choosing parameters", keys) as shown:
         rows = vector_comparison(
             asked.users,
             domain,
             asked.epsilon,
             asked.delta,
             min_honest=asked.honest,
-            protocols=protocols or None,
+            protocols=keys,
             progress=shown,
         )
     return [Line(replace(row, reason=unfit.get(row.key, row.reason))) for row in rows]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.cluster import connected
-from ikos.cli.errors import Command, Interrupted, unwritten
+from ikos.cli.errors import Command, unwritten
 from ikos.cli.options import FIGURE, option
 from ikos.cli.output import Quiet, complain, print_json, print_text, progress
 from ikos.cli.types import Name, Whole
@@ -129,7 +129,7 @@ def command(
     with sampled graphs, and with importance samples of those that are too rare
     to be seen.
 
-    Ctrl-C prints what was found until then, once a graph was sampled.
+    Ctrl-C prints what was found until then, once the exact law is known.
     """
     from ikos import graphs
     from ikos.cli.graphs_report import Asked, headline
@@ -139,7 +139,7 @@ def command(
         import ikos.plots.components  # noqa: F401  (says at once whether it can be done)
     asked = Asked(trials, backend, seed)
     try:
-        with _executor(workers, scheduler) as executor, progress("sampling graphs") as shown:
+        with _executor(workers, scheduler) as executor, progress("checking bounds") as shown:
             check = graphs.check_components(
                 users,
                 messages,
@@ -153,8 +153,6 @@ def command(
                 **options,
             )
     except graphs.Interrupted as stop:
-        if stop.partial is None:
-            raise Interrupted from None
         _print(Asked(trials, backend, seed, interrupted=True), stop.partial, None, json)
         _end(headline(stop.done, trials), INTERRUPTED)
     except BrokenExecutor:

@@ -7,8 +7,8 @@ The JSON object that ``--json`` prints; all keys are always there:
   2^53, or null; ``confidence``; ``backend``; ``seed``: a string of digits, or null for secure
   randomness.
 - ``trials``: how many graphs were asked for; ``sampled``: how many were drawn; ``interrupted``
-  (boolean): at Ctrl-C. Then fewer graphs or fewer importance samples than asked for were drawn,
-  and the rest of the object is about those.
+  (boolean): at Ctrl-C. Then fewer graphs, perhaps none, or fewer importance samples than asked for
+  were drawn, and the rest of the object is about those.
 - ``holds``, ``bounded``, ``agrees`` (boolean): whether nothing contradicts anything; whether the
   exact law is proved to be below all bounds, or null where one of these is not known; whether the
   samples agree with the exact law, or null where it is not known; ``contradicted``: a list of the c
@@ -178,7 +178,8 @@ def as_text(asked: Asked, check: ComponentCheck, plot: Path | None) -> list[str]
         lines += [bold(line) for line in wrapped(said[0].upper() + said[1:], "", "")]
     lines += [bold(line) for line in wrapped(_heading(check), "", "")]
     lines += ["", *_bounds_table(check)]
-    lines += [bold("What samples say of P[C = c]"), *_samples_table(check), ""]
+    if check.tally.trials:
+        lines += [bold("What samples say of P[C = c]"), *_samples_table(check), ""]
     if check.q is not None:
         lines += [*wrapped(_about_moment(check, check.q), "", ""), ""]
     for sentence in check.verdict:
@@ -192,7 +193,7 @@ def _heading(check: ComponentCheck) -> str:
     graph, trials = check.graph, check.tally.trials
     shufflers = "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
     return (
-        f"The number of components C of {trials:,} random share graph{'s' * (trials > 1)}: "
+        f"The number of components C of {trials:,} random share graph{'s' * (trials != 1)}: "
         f"{check.n:,} user{'s' * (check.n > 1)}, {graph.m:,} message{'s' * (graph.m > 1)} of each "
         f"through {shufflers}, and {'one' if graph.clear_share else 'none'} in the clear"
     )

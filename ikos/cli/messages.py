@@ -232,7 +232,7 @@ def _ask(
 def _rows(asked: Asked, analyses: list[str], settings: list[tuple[str, bool]]) -> list[Row]:
     """Return all rows, analysis by analysis, of each the fewest messages first."""
     rows: list[Row] = []
-    with progress("counting messages") as shown:
+    with progress("counting messages", parts=analyses) as shown:
         for i, analysis in enumerate(analyses):
             of_one = []
             for j, (shuffler, clear) in enumerate(settings, 1):
@@ -302,7 +302,7 @@ def _plot(
         "honest": Fraction(asked.honest, asked.users),
         "corrupt": asked.corrupt,
     }
-    with progress("plotting") as shown:
+    with progress("plotting", parts=()) as shown:
         options["progress"] = shown
         if asked.sigma is not None:
             users = grid(low, high, 30, also=[asked.users])

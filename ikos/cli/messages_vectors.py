@@ -221,7 +221,7 @@ def _private(
 def _rows(asked: Asked, analyses: list[str], ways: list[tuple[str, bool]]) -> list[Row]:
     """Return all rows, analysis by analysis, of each the fewest messages first."""
     rows: list[Row] = []
-    with progress("counting messages") as shown:
+    with progress("counting messages", parts=analyses) as shown:
         for i, analysis in enumerate(analyses):
             of_one: list[Row] = []
             for j, (shuffler, clear) in enumerate(ways, 1):

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import textwrap
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -220,13 +220,18 @@ def remaining(noise_epsilon: float, epsilon: Fraction) -> Fraction:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress(
+    label: str, parts: Sequence[str] | None = None
+) -> Iterator[Callable[[int, int], None] | None]:
     """Give a callback that shows progress on standard error: on a terminal, and only if it lasts.
 
     Parameters
     ----------
     label : str
         What is going on.
+    parts : sequence of str, optional
+        The names of parts that take unequal times, or no names: they are counted, and nobody says
+        how much time is left.
 
     Yields
     ------
@@ -236,21 +241,46 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield None
         return
-    began = time.monotonic()
-    bar: Any = None
-    shown = 0
+    from rich import progress as rich
+    from rich.console import Console
+
+    elapsed = rich.TimeElapsedColumn()
+    columns: list[str | rich.ProgressColumn]
+    if parts is None:
+        percent = rich.TaskProgressColumn()
+        columns = [rich.BarColumn(24), percent, elapsed, "elapsed,", rich.TimeRemainingColumn()]
+        columns.append("left")
+    else:
+        columns = [rich.MofNCompleteColumn(), elapsed, "elapsed"]
+    shown = rich.Progress(
+        rich.SpinnerColumn(),
+        "{task.description}",
+        *columns,
+        console=Console(stderr=True),
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+    def described(done: int, whole: int) -> str:
+        under_way = parts[done * len(parts) // whole :] if parts else ()
+        return f"{label}: {under_way[0]}" if under_way else label
 
     def update(done: int, whole: int) -> None:
-        nonlocal bar, shown
-        if bar is None and time.monotonic() - began > 0.5:
-            bar = click.progressbar(length=whole, label=label, file=sys.stderr)
-            bar.render_progress()
-        if bar is not None:
-            bar.update(done - shown)
-            shown = done
+        shown.update(task, description=described(done, whole), completed=done, total=whole)
 
+    whole = 1 if parts is None else len(parts) or None
+    task = shown.add_task(described(0, 1), total=whole)
+    # by itself, since the first part may be a long one
+    start = threading.Timer(_LASTING, shown.start)
+    start.daemon = True
+    start.start()
     try:
         yield update
     finally:
-        if bar is not None:
-            bar.render_finish()
+        start.cancel()
+        start.join()
+        shown.stop()
+
+
+_LASTING = 0.5
+"""Seconds after which progress is shown."""

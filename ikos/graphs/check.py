@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ from ikos.graphs.rare_events import PlantedTally, rare_components
 from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
-from ikos.work import Interrupted
+from ikos.work import Interrupted, Progress
 
 __all__ = ["FALSE_ALARM", "ComponentCheck", "ComponentRow", "check_components"]
 
@@ -46,6 +46,9 @@ _PLANTED = 2000
 _SLOTS_PLANTED = 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
+_LAW = 5  # slots of sampled graphs that take as long as a pair of users does for one c of the law
+_RECURSIONS, _MOMENT = 3, 2  # times as long as one c take the rest of the law, and E[q^C]
+_COUNTED = {"scipy": 1, "networkx": 130}  # times as long as the first takes to count components
 _BEYOND = 6  # components of importance samples beyond the last row that are told apart
 
 
@@ -185,7 +188,7 @@ class ComponentCheck:
     @property
     def unseen(self) -> int:
         """The smallest c that no sampled graph reached; n + 1 where one had n components."""
-        return max(self.tally.counts) + 1
+        return max(self.tally.counts, default=0) + 1
 
     @property
     def verdict(self) -> tuple[str, ...]:
@@ -207,7 +210,7 @@ def check_components(
     backend: str = "scipy",
     rng: RandomSource | None = None,
     executor: Executor | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ComponentCheck:
     """Compare the exact law of the number of components with its bounds and with samples.
 
@@ -239,7 +242,8 @@ def check_components(
     executor : concurrent.futures.Executor, optional
         Where to sample. Results do not depend on it.
     progress : callable, optional
-        Called with the number of graphs done and of all, importance samples included.
+        Called with the work done and all of it, the exact law and importance samples included, in
+        units that take about the same time.
 
     Returns
     -------
@@ -250,7 +254,8 @@ def check_components(
     ValueError, TypeError
         For sizes out of range, and unknown names.
     Interrupted
-        At Ctrl-C; ``partial`` is the check of the graphs that were sampled by then.
+        At Ctrl-C, once the exact law is known; ``partial`` is the check of the graphs that were
+        sampled by then, perhaps of none.
 
     Examples
     --------
@@ -284,30 +289,39 @@ def check_components(
             )
         each = 0
     last = 0 if not each else rows if users <= MAX_LAW_USERS else min(rows, 2)
-    whole = trials + each * max(0, last - 1)
+    setting = _Setting(users, graph, order, rows, level)
+    reach = min(users, rows + (_BEYOND if last > 1 else 0)) if users <= MAX_LAW_USERS else 0
+    slots = users * graph.m
+    column = _LAW * users**2 if reach else 0
+    before_law = column * (_RECURSIONS + (0 if order is None else _MOMENT))
+    law = before_law + column * reach
+    sampled = law + trials * slots * _COUNTED[named]
+    whole = sampled + max(0, last - 1) * each * slots + max(0, last - 2) * column
 
-    def shown(before: int) -> Callable[[int, int], None] | None:
-        return None if progress is None else lambda done, _: progress(before + done, whole)
+    def shown(before: int, unit: int) -> Progress | None:
+        return None if progress is None else lambda done, _: progress(before + done * unit, whole)
 
     # first, so that what is sampled can be compared at once when it is interrupted
-    known = _known(_Setting(users, graph, order, rows, level), planted=last > 1)
+    known = _known(setting, reach, shown(before_law, column))
     options = known.setting.model | {"rng": secure(rng), "executor": executor}
     try:
         tally = tally_components(
-            users, graph.m, trials, backend=named, progress=shown(0), **options
+            users,
+            graph.m,
+            trials,
+            backend=named,
+            progress=shown(law, slots * _COUNTED[named]),
+            **options,
         )
     except Interrupted as stop:
-        if stop.partial is not None:
-            stop.partial = _compared(known, stop.partial, ())
+        stop.partial = _compared(known, stop.partial or Tally(users, graph, 0, {}, 0), ())
         raise
     rare: list[PlantedTally] = []
     try:
         for c in range(2, last + 1):
-            before = trials + each * (c - 2)
+            told = shown(sampled + (c - 2) * (each * slots + column), slots)
             # one by one: what is done is kept at Ctrl-C
-            rare.append(
-                rare_components(users, graph.m, each, at_least=c, progress=shown(before), **options)
-            )
+            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **options))
     except KeyboardInterrupt:
         raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials, "graphs") from None
     return _compared(known, tally, tuple(rare))
@@ -339,13 +353,12 @@ class _Known:
     excess_bound: float | None
 
 
-def _known(setting: _Setting, *, planted: bool) -> _Known:
+def _known(setting: _Setting, reach: int, progress: Progress | None) -> _Known:
     n, m = setting.n, setting.graph.m
     moments = (None, None) if setting.q is None else _moments(setting, setting.q)
-    if n > MAX_LAW_USERS:
+    if not reach:
         return _Known(setting, (), None, *moments)
-    reach = min(n, setting.rows + (_BEYOND if planted else 0))
-    law = enclosed_law(n, m, reach, **setting.model)
+    law = enclosed_law(n, m, reach, progress=progress, **setting.model)
     return _Known(setting, law, component_pmf(n, m, **setting.model), *moments)
 
 
@@ -363,7 +376,7 @@ def _compared(known: _Known, tally: Tally, rare: tuple[PlantedTally, ...]) -> Co
         tuple(_rows(setting, known.law, tally, rare)),
         tally,
         rare,
-        None if known.pmf is None else _fit(tally, known.pmf),
+        None if known.pmf is None or not tally.trials else _fit(tally, known.pmf),
         planted_fit,
         known.excess,
         known.excess_bound,
@@ -446,6 +459,9 @@ def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
 
 def _verdict(check: ComponentCheck) -> Iterator[str]:
     yield _about_bounds(check)
+    if not check.tally.trials:
+        yield "No graph was sampled."
+        return
     yield _about_samples(check)
     yield _about_the_unseen(check)
     if check.planted:

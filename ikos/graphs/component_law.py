@@ -30,6 +30,7 @@ from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.recursion import Moments, enclosed, rational
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.models import share_graph
+from ikos.work import Progress
 
 __all__ = [
     "MAX_LAW_USERS",
@@ -212,7 +213,13 @@ def _next(rooted: list[mpfr], before: list[mpfr], c: int) -> list[mpfr]:
 
 
 def enclosed_law(
-    n: int, m: int, most: int, *, shuffler: str = "parallel", clear_share: bool = True
+    n: int,
+    m: int,
+    most: int,
+    *,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    progress: Progress | None = None,
 ) -> tuple[Enclosure, ...]:
     """Return proved enclosures of P[C = c] for c = 1..most, however small.
 
@@ -228,6 +235,8 @@ def enclosed_law(
         A permutation of the users for each message, or one of all slots.
     clear_share : bool
         Whether a further message bypasses the shufflers.
+    progress : callable, optional
+        Called with how many c are done and of how many.
 
     Returns
     -------
@@ -242,8 +251,14 @@ def enclosed_law(
     """
     n, graph = _law_graph(n, m, shuffler, clear_share)
     most = integer("most", most, low=1, high=n)
-    found = [column[n] for column in laws(n, graph, most)]
-    return tuple(entry for entry in found if entry is not None)
+    found = []
+    for column in laws(n, graph, most):
+        entry = column[n]
+        assert entry is not None  # c is at most n
+        found.append(entry)
+        if progress is not None:
+            progress(len(found), most)
+    return tuple(found)
 
 
 def exact_component_law(

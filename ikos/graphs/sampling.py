@@ -50,7 +50,7 @@ class Tally:
     graph : ShareGraph
         The model.
     trials : int
-        Independent graphs.
+        Independent graphs; 0 in what Ctrl-C left of a check, where every interval is [0, 1].
     counts : mapping of int to int
         Number of components to number of graphs; ascending, only what occurred.
     alone : int
@@ -90,11 +90,15 @@ class Tally:
 
     def probability(self, c: int, confidence: float = 0.95) -> Interval:
         """Return an exact interval for P[C = c] (Clopper and Pearson)."""
-        return clopper_pearson(self[c], self.trials, confidence)
+        return self._interval(self[c], confidence)
 
     def tail(self, c: int, confidence: float = 0.95) -> Interval:
         """Return an exact interval for P[C >= c] (Clopper and Pearson)."""
-        return clopper_pearson(self.at_least(c), self.trials, confidence)
+        return self._interval(self.at_least(c), confidence)
+
+    def _interval(self, seen: int, confidence: float) -> Interval:
+        """Return what so many graphs of all say, and no graph says nothing."""
+        return clopper_pearson(seen, self.trials, confidence) if self.trials else Interval(0.0, 1.0)
 
 
 def batches(trials: int, n: int, m: int) -> Iterator[tuple[int, int]]:

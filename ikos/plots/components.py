@@ -308,6 +308,9 @@ def _notes(check: ComponentCheck) -> list[str]:
         notes.append("The exact law is not computed for so many users.")
     if check.rows[0].bound is None:
         notes.append("No bound is stated where fewer than two messages hide.")
+    if any(tally.counts.get(tally.parts) == tally.trials for tally in check.planted):
+        notes.append("Where all importance samples had exactly c components,")
+        notes.append("the estimate (diamond) is the upper end of its interval.")
     c = check.unseen
     if c <= check.n:
         tail = at_least(check.tally.tail(c, check.confidence).high, 2)

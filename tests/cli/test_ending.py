@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -332,3 +333,18 @@ class TestTerminal:
         assert "\x1b" not in on_terminal(*words, status=status, TERM="dumb")
         piped = program(*words)
         assert "\x1b" not in piped.stdout + piped.stderr
+
+    @pytest.mark.slow
+    def test_progress(self, on_terminal):
+        """From the exact law on, and to the end; where parts are unequal, the one under way."""
+        shown = on_terminal("graphs", "--users", "1500", "--messages", "4", "--trials", "10")
+        shares = [
+            int(share) for share in re.findall(r"(\d+)%", re.sub(r"\x1b\[[\d;]*m", "", shown))
+        ]
+        assert shares == sorted(shares)
+        assert shares[-1] == 100
+        assert len(set(shares)) > 5
+        shown = on_terminal(
+            "compare", "--users", "10^6", "--epsilon", "1", "--protocol", "correlated-noise"
+        )
+        assert "choosing parameters: correlated-noise" in shown

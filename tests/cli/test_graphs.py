@@ -308,7 +308,9 @@ def test_progress(run, monkeypatch):
 
     monkeypatch.setattr(program, "progress", shown)
     run("graphs", *SMALL)
-    assert seen[-1] == ("sampling graphs", 12_000, 12_000)
+    (whole,) = {whole for _, _, whole in seen}
+    assert seen == sorted(seen)
+    assert seen[-1] == ("checking bounds", whole, whole)
 
 
 def test_without_a_seed_graphs_differ(run):
@@ -353,18 +355,31 @@ def test_samples_that_contradict_the_law_are_an_exit_status(fails, monkeypatch):
 # Interruption
 
 
+LAW = 12  # reports of progress before those of samples: six rows, and six c beyond them
+
+
 def interrupting(monkeypatch, when):
-    """Interrupt the sampling at the first report of progress, or where it says."""
+    """Interrupt the sampling at the first report of its progress, or where it says."""
 
     @contextlib.contextmanager
     def shown(label):
+        calls = []
+
         def update(done, whole):
-            if when == "sampling":
+            calls.append(done)
+            if when == "the law" or (when == "sampling" and len(calls) > LAW):
                 raise KeyboardInterrupt
 
         yield update
 
     monkeypatch.setattr(program, "progress", shown)
+    if when == "a batch":
+        from ikos.graphs import sampling
+
+        def stop_batch(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sampling, "_tallied", stop_batch)
     if when == "planting":
         from ikos.graphs import check as module
 
@@ -374,12 +389,12 @@ def interrupting(monkeypatch, when):
         monkeypatch.setattr(module, "rare_components", stop)
 
 
-LONG = ("--users", "200", "--messages", "3", "--trials", "10^6", "--planted", "10")
+LONG = ("--messages", "3", "--trials", "10^6", "--planted", "10")
 
 
 def test_interrupted_while_sampling(fails, monkeypatch):
     interrupting(monkeypatch, "sampling")
-    status, out, err = fails("graphs", *LONG)
+    status, out, err = fails("graphs", "--users", "200", *LONG)
     assert status == 130
     (done,) = re.findall(r"^Interrupted after ([\d,]+) of 1,000,000 graphs\n", out)
     assert err == f"ikos graphs: error: interrupted after {done} of 1,000,000 graphs\n"
@@ -400,7 +415,7 @@ def test_interrupted_json_and_no_plot(fails, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     interrupting(monkeypatch, "sampling")
     path = tmp_path / "x.png"
-    status, out, _ = fails("graphs", *LONG, "--json", "--plot", path)
+    status, out, _ = fails("graphs", "--users", "200", *LONG, "--json", "--plot", path)
     result = json.loads(out)
     assert (status, result["interrupted"], result["plot"]) == (130, True, None)
     assert 0 < result["sampled"] < result["trials"] == 10**6
@@ -408,11 +423,26 @@ def test_interrupted_json_and_no_plot(fails, monkeypatch, tmp_path):
     assert not path.exists()
 
 
-def test_interrupted_before_anything_was_done(run, monkeypatch):
-    def stop(*arguments, **options):
-        raise graphs.Interrupted(None, 0, 10, "graphs")
+@pytest.mark.parametrize("users", ["200", "3000"])
+def test_interrupted_before_a_graph_was_sampled(fails, monkeypatch, users):
+    """What is known of the law and its bounds is printed."""
+    interrupting(monkeypatch, "a batch")
+    status, out, err = fails("graphs", *LONG, "--users", users)
+    said = "nterrupted after 0 of 1,000,000 graphs\n"
+    assert (status, err) == (130, f"ikos graphs: error: i{said}")
+    assert out.startswith(f"I{said}")
+    assert ("exact P[C = c]" in out) == (users == "200")
+    assert "our bound" in out
+    assert "No graph was sampled." in out
+    assert "What samples say" not in out
+    assert "0 random share graphs" in out
+    result = json.loads(fails("graphs", *LONG, "--users", users, "--json")[1])
+    assert (result["interrupted"], result["sampled"], result["agrees"]) == (True, 0, None)
+    assert set(result) == TOP
 
-    monkeypatch.setattr(graphs, "check_components", stop)
+
+def test_interrupted_before_the_law_is_complete(run, monkeypatch):
+    interrupting(monkeypatch, "the law")
     assert run("graphs", *SMALL, status=130).err == "ikos: error: interrupted\n"
 
 

@@ -379,7 +379,7 @@ def test_progress(run, monkeypatch):
     seen = []
 
     @contextlib.contextmanager
-    def shown(label):
+    def shown(label, parts):
         yield lambda *step: seen.append((label, *step))
 
     monkeypatch.setattr(messages, "progress", shown)

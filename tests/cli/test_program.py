@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -249,18 +250,48 @@ class TestProgress:
         def isatty(self):
             return True
 
-    def test_on_a_terminal_if_it_lasts(self, monkeypatch):
-        terminal, clock = self.Terminal(), [0.0]
+    def terminal(self, monkeypatch):
+        terminal = self.Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(output.time, "monotonic", lambda: clock[0])
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setenv("NO_COLOR", "1")
+        return terminal
+
+    def wait(self, terminal, text):
+        last = time.monotonic() + 10
+        while text not in terminal.text:
+            assert time.monotonic() < last, terminal.text
+            time.sleep(0.01)
+
+    def test_on_a_terminal_if_it_lasts(self, monkeypatch):
+        terminal = self.terminal(monkeypatch)
         with output.progress("reading") as report:
             report(1, 4)
             assert terminal.text == ""
-            clock[0] = 1.0
-            report(2, 4)
+            self.wait(terminal, "25%")
             assert "reading" in terminal.text
+            assert "left" in terminal.text
             report(4, 4)
         assert "100%" in terminal.text
+
+    def test_nothing_where_it_does_not_last(self, monkeypatch):
+        terminal = self.terminal(monkeypatch)
+        with output.progress("reading") as report:
+            report(4, 4)
+        assert terminal.text == ""
+
+    def test_parts_of_unequal_length(self, monkeypatch):
+        """What is under way is shown before it is done, and no time left is."""
+        terminal = self.terminal(monkeypatch)
+        with output.progress("choosing", ["first", "second"]) as report:
+            self.wait(terminal, "choosing: first 0/2 0:00:00 elapsed")
+            self.wait(terminal, "0:00:01 elapsed")  # without a report
+            report(1, 2)
+            self.wait(terminal, "choosing: second 1/2")
+            report(2, 2)
+        assert "choosing 2/2" in terminal.text
+        assert "left" not in terminal.text
 
     def test_nothing_on_a_terminal_that_cannot_move_back(self, monkeypatch):
         monkeypatch.setattr(sys, "stderr", self.Terminal())

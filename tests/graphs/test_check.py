@@ -315,23 +315,29 @@ def test_the_verdict_does_not_underflow() -> None:
     assert re.search(r"P\[C = 4\] = \d\.\d+e-3\d\d\.", found.verdict[-1])
 
 
-def test_progress_counts_importance_samples() -> None:
+def test_progress_counts_the_law_and_importance_samples() -> None:
     seen: list[tuple[int, int]] = []
     check(trials=50_000, planted=100, progress=lambda done, whole: seen.append((done, whole)))
-    assert {whole for _, whole in seen} == {50_500}
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1][0] == 50_500
+    (whole,) = {whole for _, whole in seen}
+    parts = [done / whole for done, _ in seen]
+    assert parts == sorted(parts)
+    assert len(set(parts)) > 5  # for each c of the law, and each of the importance samples
+    assert parts[-1] == 1
 
 
-def test_interruption_before_anything_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_before_a_graph_was_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*batch: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sampling, "_tallied", stop)
     with pytest.raises(Interrupted) as caught:
         check()
-    assert caught.value.partial is None
-    assert caught.value.done == 0
+    partial = caught.value.partial
+    assert isinstance(partial, ComponentCheck)
+    assert caught.value.done == partial.tally.trials == 0
+    assert (partial.bounded, partial.agrees, partial.contradicted) == (True, None, ())
+    assert all(row.exact is not None and row.sampled == (0, 1) for row in partial.rows)
+    assert partial.verdict[1:] == ("No graph was sampled.",)
 
 
 # The tests of fit, by hand
@@ -387,7 +393,7 @@ def test_several_importance_samples_are_corrected_for_their_number() -> None:
     fits = [checking._planted_fit(tally, enclosed_law(6, 2, 6)) for tally in found.planted]
     assert found.planted_fit == min(1.0, 4 * min(fits))
     half = [PlantedTally(6, t.graph, t.parts, 40, {6: 40}, t.expected) for t in found.planted]
-    known = checking._known(checking._Setting(6, found.graph, None, 5, 0.95), planted=True)
+    known = checking._known(checking._Setting(6, found.graph, None, 5, 0.95), 6, None)
     fits = [checking._planted_fit(tally, known.law) for tally in half]
     assert 0 < min(fits) < 1e-3
     assert checking._compared(known, found.tally, tuple(half)).planted_fit == min(
