@@ -1,0 +1,51 @@
+"""What is computed from given inputs is what it was: see `golden_vectors`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from golden_vectors import FOLDER, compute
+
+FILES = sorted(path.stem for path in FOLDER.iterdir())
+STEPS = {"secure-counts": 40, "private-counts": 40, "vector-counts": 6, "protocols": 8,
+         "accountants": 10}  # fmt: skip
+"""Of the long files the quick tests take one line in this many; the slow ones take all."""
+
+
+def same(found: Any, golden: Any) -> bool:
+    """Whether two JSON values are equal, floats up to what numerical libraries may differ in."""
+    if isinstance(golden, list):
+        return len(found) == len(golden) and all(map(same, found, golden))
+    if isinstance(golden, dict):
+        return found.keys() == golden.keys() and all(same(found[k], golden[k]) for k in golden)
+    if isinstance(golden, float):
+        return bool(found == pytest.approx(golden, rel=1e-12, abs=0))
+    return bool(found == golden)
+
+
+def check(name: str, step: int) -> None:
+    entries = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    for operation, arguments, golden in entries[::step]:
+        assert same(compute(operation, arguments), golden), (operation, arguments)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_has_moved(name: str) -> None:
+    check(name, STEPS.get(name, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STEPS)
+def test_nothing_at_all_has_moved(name: str) -> None:
+    check(name, 1)
+
+
+def test_a_change_is_noticed() -> None:
+    golden = {"a": [1, 2.5, "x"], "b": None}
+    assert same({"a": [1, 2.5 * (1 + 1e-14), "x"], "b": None}, golden)
+    assert not same({"a": [1, 2.5 * (1 + 1e-9), "x"], "b": None}, golden)
+    assert not same({"a": [2, 2.5, "x"], "b": None}, golden)
+    assert not same({"a": [1, 2.5, "x", 4], "b": None}, golden)
+    assert not same({"a": [1, 2.5, "x"]}, golden)
