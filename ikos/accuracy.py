@@ -116,7 +116,7 @@ class NoiseLaw(Noise):
         return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
 
     def log_reach(self, distance: float | Fraction) -> float:
-        """Return the natural logarithm of a bound as that of `reach`, rounded up.
+        """Return the natural logarithm of `reach`'s bound, rounded up; at most 0.
 
         Of discrete Laplace noise, outside of (-t, t] there is alpha^t for integers t, and
         2 alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At
@@ -124,7 +124,7 @@ class NoiseLaw(Noise):
         shapes the bound is twice Chernoff's for one side.
         """
         if self.shape == 1:
-            halves = math.floor(2 * Fraction(min(distance, _FAR)))
+            halves = max(0, math.floor(2 * Fraction(min(distance, _FAR))))
             return up(-self.rate * halves / 2)
         return log_chernoff(self._log_mgf, self.rate, distance)
 

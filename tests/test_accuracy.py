@@ -120,6 +120,32 @@ def test_reach_is_twice_chernoffs_bound(shape: Fraction) -> None:
     assert math.isclose(bound, min(1.0, best), rel_tol=1e-6)
 
 
+def test_reach_is_nowhere_below_twice_chernoffs_bound() -> None:
+    """Not by a part of 2^-60: what doubles find is computed again, and rounded up."""
+    rng = np.random.default_rng(0)
+    for shape, s, far in zip(
+        rng.integers(2, 50, 40), rng.uniform(0.01, 2, 40), rng.uniform(2, 30, 40), strict=True
+    ):
+        law = NoiseLaw(Fraction(s), Fraction(int(shape)))
+        t = Fraction(far * law.variance**0.5)
+        with gmpy2.context(precision=400):
+            rate, distance = gmpy2.mpfr(law.rate.numerator) / law.rate.denominator, gmpy2.mpq(t)
+
+            def bound(
+                theta: Any, rate: Any = rate, distance: Any = distance, r: Any = shape
+            ) -> Any:
+                grown = 2 * gmpy2.log(-gmpy2.expm1(-rate)) - gmpy2.log(-gmpy2.expm1(theta - rate))
+                return int(r) * (grown - gmpy2.log(-gmpy2.expm1(-theta - rate))) - theta * distance
+
+            low, high = gmpy2.mpfr(0), rate
+            for _ in range(200):  # convex in theta
+                left, right = (2 * low + high) / 3, (low + 2 * high) / 3
+                low, high = (low, right) if bound(left) < bound(right) else (left, high)
+            least = gmpy2.const_log2() + bound(low)
+            assert law.log_reach(t) >= min(0, least * (1 + gmpy2.mpfr(2) ** -60))
+    assert NoiseLaw(Fraction(1), Fraction(1)).reach(-5) == 1
+
+
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("miss", [0.05, 1e-6])
 def test_half_width_where_rounding_dominates(law: NoiseLaw, miss: float) -> None:

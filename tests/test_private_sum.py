@@ -567,5 +567,22 @@ def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
         assert left == private_remaining(
             *given, honest=honest, noise_users=1800, corrupt_shufflers=corrupt
         )
+    assert protocol.remaining(delta=1e-6).count.sigma == pytest.approx(protocol.messages.sigma)
     with pytest.raises(ValueError, match=r"^(delta|total) "):
         protocol.remaining(corrupt_shufflers=3)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        PrivateSum(2, 1, 1e-6, min_honest=1),
+        PrivateSum(200, 20, 1e-3, min_honest=100, reserve=0.5, shuffler="single"),
+        PrivateSum(200, 0.5, 1e-4, min_honest=100, corrupt_shufflers=2, reserve=0.5),
+    ],
+    ids=str,
+)
+def test_nothing_is_lost_where_all_is_as_planned(protocol: PrivateSum) -> None:
+    assert protocol.guarantee.proved
+    left = protocol.remaining()
+    assert left.epsilon <= float(protocol.epsilon) * (1 + 1e-9)
+    assert left.delta <= protocol.delta

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -72,17 +73,29 @@ def test_sums_of_values_up_to_upper_never_wrap(n: int, upper: int, data: st.Data
 def test_values_above_upper_are_refused() -> None:
     protocol = SecureSum(3, upper=2**15, messages=2)
     for run in (protocol.run, protocol.share):
-        for x in ([1, 2**15 + 1, 2], np.array([1, 2**15 + 1, 2])):
-            with pytest.raises(ValueError, match=r"^x\[1\] .*upper = 32768"):
-                run(x)
+        for x in ([1, 2**15 + 1, 2], (1, 2**15 + 1, 2), [1, Fraction(2**15 + 1), 2]):
+            for values in (x, np.array(x), np.array(x, dtype=object)):
+                with pytest.raises(ValueError, match=r"^x\[1\] .*upper = 32768"):
+                    run(values)
         with pytest.raises(ValueError, match=r"^x\[2\] "):
             run([0, 1, -1])
+    with pytest.raises(ValueError, match=r"^x\[0\] "):
+        protocol.report(2**15 + 1)
+    with pytest.raises(ValueError, match=r"^x\[2\] "):
+        protocol.run(iter([np.array([0, 1]), np.array([2**16])]))
     assert protocol.run([2**15, 2**15, 1]) == 2**16 + 1
     assert SecureSum(2, upper=2**64 - 1, messages=2).run([2**64 - 1, 1]) == 2**64
     with pytest.raises(ValueError, match=r"^upper must be at least 1"):
         SecureSum(3, upper=0)
     with pytest.raises(TypeError, match=r"^upper "):
         SecureSum(3)
+
+
+def test_the_group_is_one_that_the_analysis_covers() -> None:
+    how: dict[str, Any] = {"shuffler": "single", "clear_share": False}
+    protocol = SecureSum(1000, upper=100, analysis="ghazi2020", **how)
+    assert protocol.q == 100_003
+    assert protocol.guarantee.proved
 
 
 def test_sums_modulo_q_say_so_and_others_are_other_protocols() -> None:

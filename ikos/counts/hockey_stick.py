@@ -393,6 +393,12 @@ def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple
         candidates = [optimum / 2**k for k in range(64)]
     tried = [(_delta(moments, c, level), c) for c in candidates]
     best, high = next((pair for pair in reversed(tried) if pair[0] <= allowed), min(tried))
+    step = mpfr(1)
+    while best > allowed and step > 2.0**-20:  # the least is within a factor of 2
+        step /= 2
+        with rounding(UP):
+            near = [high * gmpy2.exp2(step), high * gmpy2.exp2(-step)]
+        best, high = min((best, high), *((_delta(moments, c, level), c) for c in near))
     if best > allowed:
         return (_ZERO, untouched) if untouched <= best else (high, best)
     with rounding(UP):

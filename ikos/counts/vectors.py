@@ -30,7 +30,16 @@ from ikos.counts.private import (
     private_message_count,
     private_proved,
 )
-from ikos.counts.secure import MAX_BITS, MAX_SIGMA, checked_trust, least, proved, setting, smallest
+from ikos.counts.secure import (
+    MAX_BITS,
+    MAX_SIGMA,
+    checked_analysis,
+    checked_trust,
+    least,
+    proved,
+    setting,
+    smallest,
+)
 from ikos.counts.types import MessageCount
 from ikos.results import at_least
 
@@ -149,6 +158,8 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     76.0
     """
     sums = integer("sums", sums, low=1)
+    if analysis is not None:
+        analysis = checked_analysis(analysis)
     if sums == 1 or math.isinf(sigma):
         return sigma
     apart = log2(sums, UP)

@@ -136,6 +136,7 @@ class PrivateSum:
 
     n: int
     epsilon: Fraction
+    delta: Fraction
     precision: int
     lower: float
     upper: float
@@ -220,7 +221,7 @@ class PrivateSum:
         )
         for name, value in zip(
             self.__dataclass_fields__,
-            (n, budget, p, bounds.lower, bounds.upper, exact, count, secure_sum),
+            (n, budget, allowed, p, bounds.lower, bounds.upper, exact, count, secure_sum),
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -277,12 +278,13 @@ class PrivateSum:
         corrupt_shufflers : int, optional
             Shufflers that collude with the analyzer; as planned by default.
         delta : float, optional
-            The delta to be reached; that of ``guarantee`` by default.
+            The delta to be reached; by default the one that was asked for.
 
         Returns
         -------
         Remaining
-            The smallest epsilon that is proved with this delta, rounded up.
+            The smallest epsilon that is proved with this delta, rounded up. By the sum's own
+            analysis, or by "best" where that one proves nothing.
 
         Raises
         ------
@@ -298,13 +300,12 @@ class PrivateSum:
         """
         count, planned = self.messages, self.secure_sum
         assert count.noise_epsilon is not None
-        assert count.delta is not None
         return private_remaining(
             self.n,
             self.modulus,
             count.total,
             count.noise_epsilon,
-            count.delta if delta is None else delta,
+            self.delta if delta is None else delta,
             self.precision,
             honest=self.min_honest if honest is None else honest,
             noise_users=self.min_honest,

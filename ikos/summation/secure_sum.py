@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, quote, taking_part, unmasked, vector
 from ikos.counts import SHUFFLERS, MessageCount, message_count, proved, remaining
-from ikos.counts.ghazi2020 import unproved
+from ikos.counts.ghazi2020 import covered, unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
@@ -166,7 +166,7 @@ def described(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
     )
 
 
-def _group_order(n: int, q: int | None, upper: int | None) -> tuple[int, int | None]:
+def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tuple[int, int | None]:
     """Check and return the order of the group and the largest value."""
     if upper is None:
         if q is None:
@@ -174,6 +174,8 @@ def _group_order(n: int, q: int | None, upper: int | None) -> tuple[int, int | N
         return integer("q", q, low=2), None
     upper = integer("upper", upper, low=1)
     largest = n * upper
+    if q is None and analysis == "ghazi2020":  # which is proved for primes alone
+        return covered(analysis, largest + 1), upper
     if q is None:
         return 1 << largest.bit_length(), upper
     q = integer("q", q, low=2)
@@ -197,7 +199,8 @@ class SecureSum:
     n : int
         Users, at least 1.
     q : int, optional
-        Order of the group, at least 2. By default the least power of two above ``n * upper``.
+        Order of the group, at least 2. By default the least power of two above ``n * upper``, for
+        "ghazi2020" the least prime.
     upper : int, optional
         Values are in ``{0..upper}``, and their sum never wraps around: a ``q`` that is not above
         ``n * upper`` is refused. Without it values are in ``[0, q)`` and the result is their sum
@@ -284,7 +287,7 @@ class SecureSum:
         corrupt_shufflers: int = 0,
     ) -> None:
         n = integer("n", n, low=1)
-        q, upper = _group_order(n, q, upper)
+        q, upper = _group_order(n, q, upper, checked_analysis(analysis))
         choice("shuffler", shuffler, SHUFFLERS)
         honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
         analysis = checked_analysis(analysis)
@@ -385,7 +388,8 @@ class SecureSum:
         Returns
         -------
         MessageCount
-            With the level that is left as ``sigma``, rounded down; 0.0 where nothing is proved.
+            With the level that is left as ``sigma``, rounded down; 0.0 where nothing is proved. By
+            the sum's own analysis, or by "best" where that one proves nothing.
 
         Examples
         --------

@@ -571,3 +571,9 @@ def test_bad_arguments_are_named(
     }
     with pytest.raises(error, match=said):
         private_vector_layouts(**{**good, **arguments})
+
+
+def test_the_names_of_the_best_bound_are_one_bound() -> None:
+    levels = {level_of_sums(80.0, 256, analysis=a) for a in ("best", "exact", "second_moment")}
+    assert len(levels) == 1
+    assert levels != {level_of_sums(80.0, 256, analysis="balle2020")}
