@@ -9,7 +9,7 @@ The JSON object of ``ikos sum`` and ``ikos demo``; all keys are always there:
 - ``epsilon``, ``delta`` (proved; 1 where nothing is), ``requested_delta``, ``noise_epsilon`` (what
   is left of epsilon for the noise), ``proved`` (boolean), ``adjacency``, ``theorem``,
   ``conditions`` (strings; none where nothing is proved), ``warnings`` (strings): the guarantee.
-- ``analysis`` (null where nothing is proved), ``sigma`` (null where ``unlimited``, a boolean),
+- ``analysis`` (null where nothing is proved), ``sigma`` (0 there; null where ``unlimited``, a boolean),
   ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``, ``bits_per_message``,
   ``bits_per_user``, ``all_messages``, ``precision``, ``modulus`` (a string of digits, because it
   can exceed 2^53), ``integers`` (boolean), ``min_honest``, ``corrupt_shufflers``,
@@ -258,14 +258,19 @@ class Release:
         return lines
 
     def _guarantee_lines(self) -> list[str]:
-        guarantee, result = self.result.guarantee, self.result
+        guarantee, result, count = self.result.guarantee, self.result, self.protocol.messages
         heading = bold("What is guaranteed to each user")
         public = (
             f"The number of users, {result.users:,}, and the bounds, {result.lower:.10g} and "
             f"{result.upper:.10g}, are public and not protected."
         )
-        if guarantee.vacuous:
-            nothing = "NOTHING is proved for so few messages. The shares may give the values away."
+        if not guarantee.proved:
+            why = (
+                f": {count.analysis} is {self.unproved}"
+                if self.unproved
+                else " for so few messages"
+            )
+            nothing = f"NOTHING is proved{why}. The shares may give the values away."
             return [heading, *wrapped(nothing), *wrapped(public)]
         adjacency = "replacement of one user's value"
         if guarantee.adjacency != "replace-one":
@@ -279,7 +284,6 @@ class Release:
                 f"been another.{self._left()}"
             ),
             *wrapped(f"The proof: {guarantee.theorem}."),
-            *(wrapped(f"Beware: {self.unproved}.") if self.unproved else []),
             *wrapped("It holds"),
             *(line for item in guarantee.conditions for line in wrapped(item, "  - ", "    ")),
             *wrapped(public),
@@ -345,16 +349,18 @@ class Release:
             "confidence": self.confidence,
             "standard_error": result.standard_error,
             "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta,
+            "delta": guarantee.delta if guarantee.proved else 1,
             "requested_delta": float(self.delta),
             "noise_epsilon": count.noise_epsilon,
             "proved": guarantee.proved,
             "adjacency": guarantee.adjacency,
             "theorem": guarantee.theorem,
-            "conditions": [] if guarantee.vacuous else list(guarantee.conditions),
+            "conditions": list(guarantee.conditions) if guarantee.proved else [],
             "warnings": self.warnings(),
-            "analysis": count.analysis,
-            "sigma": count.sigma if math.isfinite(count.sigma) else None,
+            "analysis": count.analysis if guarantee.proved else None,
+            "sigma": (count.sigma if guarantee.proved else 0)
+            if math.isfinite(count.sigma)
+            else None,
             "unlimited": math.isinf(count.sigma),
             "shuffler": protocol.secure_sum.shuffler,
             "clear_share": bool(count.clear),

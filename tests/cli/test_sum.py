@@ -294,8 +294,12 @@ def test_a_formula_without_a_proof_for_the_modulus(run, people):
     single = (*prime, "--modulus", "2^31", "--unproved")
     assert "--unproved runs it" in run("sum", people, *single[:-1], status=2).err
     warning = "ghazi2020: not proved for a composite modulus"
-    assert "Beware: not proved for a composite" in run("sum", people, *single, warning=warning).out
-    assert run("sum", people, *single, "--json", warning=warning).json["proved"] is False
+    text = " ".join(run("sum", people, *single, warning=warning).out.split())
+    assert "NOTHING is proved: ghazi2020 is not proved for a composite modulus." in text
+    assert "-differential privacy under" not in text
+    result = run("sum", people, *single, "--json", warning=warning).json
+    assert (result["proved"], result["delta"], result["analysis"]) == (False, 1, None)
+    assert (result["conditions"], result["sigma"]) == ([], 0)
     covered = run("sum", people, *prime, "--json").json
     assert (covered["proved"], covered["warnings"]) == (True, [])
 
