@@ -9,8 +9,8 @@ The JSON object of ``ikos sum`` and ``ikos demo``; all keys are always there:
 - ``epsilon``, ``delta`` (proved; 1 where nothing is), ``requested_delta``, ``noise_epsilon`` (what
   is left of epsilon for the noise), ``proved`` (boolean), ``adjacency``, ``theorem``,
   ``conditions`` (strings; none where nothing is proved), ``warnings`` (strings): the guarantee.
-- ``analysis`` (null where nothing is proved), ``sigma`` (0 there; null where ``unlimited``, a boolean),
-  ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``, ``bits_per_message``,
+- ``analysis`` (null where nothing is proved), ``sigma`` (0 there; null where ``unlimited``, a
+  boolean), ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``, ``bits_per_message``,
   ``bits_per_user``, ``all_messages``, ``precision``, ``modulus`` (a string of digits, because it
   can exceed 2^53), ``integers`` (boolean), ``min_honest``, ``corrupt_shufflers``,
   ``wrap_probability``: what was sent.
@@ -188,6 +188,11 @@ class Release:
         """Why the guarantee is no proof, though its formula says something."""
         return unproved(self.protocol.messages.analysis, self.result.modulus)
 
+    @property
+    def proved(self) -> bool:
+        """Whether the messages prove something for this group."""
+        return self.protocol.guarantee.proved
+
     def warnings(self) -> list[str]:
         """Return what must be said beside the result where the guarantee is not as asked."""
         guarantee = self.result.guarantee
@@ -217,8 +222,11 @@ class Release:
             ("sum", *_with_interval(result.estimate, sum_ends)),
             ("mean", *_with_interval(result.mean(), mean_ends)),
         ]
-        proved = result.guarantee.proved
-        title = "Private sum and mean" if proved else "NOT PRIVATE, nothing is proved: sum and mean"
+        title = (
+            "Private sum and mean"
+            if self.proved
+            else "NOT PRIVATE, nothing is proved: sum and mean"
+        )
         lines = [bold(f"{title} of {which(self.column)}"), *aligned(rows)]
         lowest, highest = result.users * result.lower, result.users * result.upper
         if not lowest <= result.estimate <= highest:
@@ -264,7 +272,7 @@ class Release:
             f"The number of users, {result.users:,}, and the bounds, {result.lower:.10g} and "
             f"{result.upper:.10g}, are public and not protected."
         )
-        if not guarantee.proved:
+        if not self.proved:
             why = (
                 f": {count.analysis} is {self.unproved}"
                 if self.unproved
@@ -349,18 +357,16 @@ class Release:
             "confidence": self.confidence,
             "standard_error": result.standard_error,
             "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta if guarantee.proved else 1,
+            "delta": guarantee.delta if self.proved else 1,
             "requested_delta": float(self.delta),
             "noise_epsilon": count.noise_epsilon,
-            "proved": guarantee.proved,
+            "proved": self.proved,
             "adjacency": guarantee.adjacency,
             "theorem": guarantee.theorem,
-            "conditions": list(guarantee.conditions) if guarantee.proved else [],
+            "conditions": list(guarantee.conditions) if self.proved else [],
             "warnings": self.warnings(),
-            "analysis": count.analysis if guarantee.proved else None,
-            "sigma": (count.sigma if guarantee.proved else 0)
-            if math.isfinite(count.sigma)
-            else None,
+            "analysis": count.analysis if self.proved else None,
+            "sigma": (count.sigma if self.proved else 0) if math.isfinite(count.sigma) else None,
             "unlimited": math.isinf(count.sigma),
             "shuffler": protocol.secure_sum.shuffler,
             "clear_share": bool(count.clear),
