@@ -10,10 +10,10 @@ The JSON object of ``ikos sum`` and ``ikos demo``; all keys are always there:
   is left of epsilon for the noise), ``proved`` (boolean), ``adjacency``, ``theorem``,
   ``conditions`` (strings; none where nothing is proved), ``warnings`` (strings): the guarantee.
 - ``analysis`` (null where nothing is proved), ``sigma`` (0 there; null where ``unlimited``, a
-  boolean), ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``, ``bits_per_message``,
-  ``bits_per_user``, ``all_messages``, ``precision``, ``modulus`` (a string of digits, because it
-  can exceed 2^53), ``integers`` (boolean), ``min_honest``, ``corrupt_shufflers``,
-  ``wrap_probability``: what was sent.
+  boolean), ``shuffler``, ``clear_share`` (boolean), ``shuffled``, ``clear``, ``total``,
+  ``bits_per_message``, ``bits_per_user``, ``all_messages``, ``precision``, ``modulus`` (a string of
+  digits, because it can exceed 2^53), ``integers`` (boolean), ``min_honest``,
+  ``corrupt_shufflers``, ``wrap_probability``: what was sent.
 - ``not_private``: null, or with ``--show-true`` an object of ``true_sum``, ``true_mean``,
   ``sum_error``, ``mean_error`` (all of the values that went into the protocol),
   ``clamped_values`` and ``true_sum_before_clamping``.
