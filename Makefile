@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-parties notebooks test test-slow bench lint format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -18,8 +18,8 @@ help: ## what can be done
 demo: .venv/installed-parquet,plot ## a private sum and mean of real data
 	$(BIN)/ikos demo
 
-demo-parties: .venv/installed-parties ## a private sum between programs on this machine
-	$(BIN)/python -m ikos.cli.demo_parties
+demo-deployment: .venv/installed-deployment ## a private sum between programs on this machine
+	$(BIN)/python -m ikos.cli.demo_deployment
 
 notebooks: .venv/installed-notebooks ## the notebooks, in a browser; as root: JUPYTER=--allow-root
 	$(BIN)/jupyter lab $(JUPYTER) notebooks

@@ -53,7 +53,7 @@ from ikos.plots.afnntz24_attacks import (
     poisoning_figure,
     reconstruction_figure,
 )
-from ikos.plots.drawing import Figure
+from ikos.plots.figures import Figure
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, SingleMessageGrid

@@ -35,7 +35,7 @@ from analysis.output import (
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
-from ikos.plots.drawing import Figure
+from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol
 

@@ -34,7 +34,7 @@ from ikos.accounting.bounds_afnntz24 import published_error, single_message_floo
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.afnntz24_attacks import GridCurve, single_message_figure
-from ikos.plots.drawing import Figure
+from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SingleMessageGrid
 

@@ -30,8 +30,8 @@ from analysis.output import (
 )
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.drawing import Figure
 from ikos.plots.experiments import ErrorCurve, errors_figure
+from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 
 __all__ = ["DATA", "SHUFFLED", "USERS", "command", "data", "error_figure", "measure_all"]

@@ -42,7 +42,7 @@ from analysis.output import (
 from ikos.accounting.optimal_composition import optimal_local_epsilon
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.drawing import Figure
+from ikos.plots.figures import Figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom

@@ -43,8 +43,8 @@ from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.cli.output import print_text
 from ikos.cli.types import WHOLE
+from ikos.concurrency import cores
 from ikos.results import at_least
-from ikos.work import cores
 
 __all__ = ["KINDS", "Measured", "bytes_of_process", "command", "measured", "on_workers", "protocol"]
 

@@ -29,9 +29,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum
+from ikos.concurrency import cores
 from ikos.modular import Zq
 from ikos.randomness import secure
-from ikos.work import cores
 
 try:
     from cryptography.hazmat.primitives import hpke

@@ -43,12 +43,12 @@ from ikos import MessageCount, message_count, private_message_count
 from ikos.attacks import Advantage, measure_advantage
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.counts.directed import UP, float_up, rounding
 from ikos.counts.floor import counting_floor
 from ikos.counts.recursion import rational_split
+from ikos.counts.rounding import UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.plots import Curve, grid, secure_curves
-from ikos.plots.drawing import (
+from ikos.plots.figures import (
     COLOURS,
     Figure,
     apart,

@@ -47,7 +47,7 @@ from analysis.output import (
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.cli.output import progress
-from ikos.counts.directed import UP, rounding
+from ikos.counts.rounding import UP, rounding
 from ikos.graphs import (
     PlantedTally,
     Sweep,

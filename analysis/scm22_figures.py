@@ -52,7 +52,7 @@ from ikos.accounting.scm22 import (
 )
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.drawing import Figure
+from ikos.plots.figures import Figure
 from ikos.plots.scm22 import ErrorLine, ErrorPanel, sampled_figure
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom

@@ -54,7 +54,7 @@ from ikos.accounting.wlqdly21 import (
 )
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.drawing import Figure
+from ikos.plots.figures import Figure
 from ikos.plots.wlqdly21 import Line, Panel, panels_figure
 from ikos.vectors import (
     PCKVGRR,

@@ -10,7 +10,7 @@ from gmpy2 import mpfr
 
 from ikos import message_count, private_message_count
 from ikos.counts import hockey_stick, largest_component, recursion, second_moment
-from ikos.counts.directed import UP, rounding
+from ikos.counts.rounding import UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
 THOUSAND = tuple(1 / mpfr(k) for k in range(1, 1001))

@@ -48,7 +48,7 @@ nitpick_ignore_regex = [
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
-    ("py:obj", r"ikos\.parties\.service"),
+    ("py:obj", r"ikos\.deployment\.service"),
     ("py:obj", r"run|report|randomize|sent|hash_values"),  # of the class that says so
 ]
 suppress_warnings: list[str] = []

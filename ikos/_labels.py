@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, quote, unmasked
+from ikos._validation import array, quote, reject_masked
 
 __all__ = ["checked_labels", "places_among"]
 
@@ -53,7 +53,7 @@ def _items(name: str, x: ArrayLike) -> list[Any]:
     if hasattr(x, "__array__"):
         values = array(name, x)
     else:
-        values = np.asarray(unmasked(name, x), dtype=object)
+        values = np.asarray(reject_masked(name, x), dtype=object)
     if values.ndim != 1 or not values.size:
         raise ValueError(f"{name} must be one-dimensional and not empty, got shape {values.shape}")
     # but for dates and times, which tolist() would turn into other types

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "array",
+    "check_participation",
     "choice",
-    "down",
-    "enough",
     "flag",
     "floating",
     "integer",
@@ -32,9 +31,10 @@ __all__ = [
     "quote",
     "rational",
     "real",
-    "taking_part",
-    "unmasked",
-    "up",
+    "reject_masked",
+    "round_down",
+    "round_up",
+    "validate_users",
     "vector",
     "whole_number",
 ]
@@ -139,7 +139,7 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def unmasked(name: str, x: _T) -> _T:
+def reject_masked(name: str, x: _T) -> _T:
     """Return ``x``, refusing a masked array with masked values: they would be used as they are."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         hint = "; give these users a public value, as in x.filled(0): they count" * (name == "x")
@@ -155,7 +155,7 @@ def array(name: str, x: object) -> NDArray[Any]:
             "PrivateSum and SecureSum"
         )
     try:
-        return np.asarray(unmasked(name, x))
+        return np.asarray(reject_masked(name, x))
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
@@ -211,12 +211,12 @@ def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def taking_part(users: object, n: int) -> int:
+def validate_users(users: object, n: int) -> int:
     """Return how many of n users are asked about: from 1 to all of them, and all for ``None``."""
     return n if users is None else integer("users", users, low=1, high=n)
 
 
-def enough(name: str, users: int, min_honest: int, n: int) -> None:
+def check_participation(name: str, users: int, min_honest: int, n: int) -> None:
     """Refuse fewer users than the guarantee counts on, and more than there are."""
     if not min_honest <= users <= n:
         wanted = f"n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
@@ -228,12 +228,12 @@ def floating(value: Fraction) -> float:
     return float(value) if value < 1 << 1000 else math.inf
 
 
-def up(value: Fraction) -> float:
+def round_up(value: Fraction) -> float:
     """Return the smallest float that is at least a rational, for budgets that may not shrink."""
     result = float(value)
     return math.nextafter(result, math.inf) if Fraction(result) < value else result
 
 
-def down(value: Fraction) -> float:
+def round_down(value: Fraction) -> float:
     """Return the largest float that is at most a rational: a smaller budget is more private."""
-    return -up(-value)
+    return -round_up(-value)

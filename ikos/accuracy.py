@@ -18,7 +18,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import down, up
+from ikos._validation import round_down, round_up
 
 __all__ = [
     "Noise",
@@ -46,16 +46,16 @@ class Noise(Protocol):
     def variance(self) -> float:
         """Variance."""
 
-    def log_reach(self, distance: float | Fraction) -> float:
-        """Return the natural logarithm of a bound as that of `reach`, rounded up."""
+    def log_tail_bound(self, distance: float | Fraction) -> float:
+        """Return the natural logarithm of a bound as that of `tail_bound`, rounded up."""
 
-    def reach(self, distance: float | Fraction) -> float:
+    def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
 
         What is outside of the analyzer's window, which holds one of its two ends.
         """
         with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
-            return float(gmpy2.exp(self.log_reach(distance)))
+            return float(gmpy2.exp(self.log_tail_bound(distance)))
 
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss."""
@@ -71,7 +71,7 @@ def log_chernoff(
     """
     from scipy import optimize  # costs a second to import, which a release need not wait for
 
-    t, top = Fraction(min(distance, _FAR)), down(rate) * (1 - 1e-12)
+    t, top = Fraction(min(distance, _FAR)), round_down(rate) * (1 - 1e-12)
     near = float(t)
     found = optimize.minimize_scalar(
         lambda theta: float(log_mgf(theta)) - theta * near,
@@ -115,8 +115,8 @@ class NoiseLaw(Noise):
         """Exact variance, 2 shape alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
         return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
 
-    def log_reach(self, distance: float | Fraction) -> float:
-        """Return the natural logarithm of `reach`'s bound, rounded up; at most 0.
+    def log_tail_bound(self, distance: float | Fraction) -> float:
+        """Return the natural logarithm of `tail_bound`'s bound, rounded up; at most 0.
 
         Of discrete Laplace noise, outside of (-t, t] there is alpha^t for integers t, and
         2 alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At
@@ -125,7 +125,7 @@ class NoiseLaw(Noise):
         """
         if self.shape == 1:
             halves = max(0, math.floor(2 * Fraction(min(distance, _FAR))))
-            return up(-self.rate * halves / 2)
+            return round_up(-self.rate * halves / 2)
         return log_chernoff(self._log_mgf, self.rate, distance)
 
     def _log_mgf(self, theta: float) -> mpfr:
@@ -243,7 +243,7 @@ def default_modulus(users: int, precision: int, law: Noise) -> int:
 
     def wraps(q: int) -> bool:
         # in logarithms: q may exceed what doubles hold
-        chance = law.log_reach(Fraction(q - users * precision, 2))
+        chance = law.log_tail_bound(Fraction(q - users * precision, 2))
         spoilt = 2 * math.log(q) + chance
         most = math.log(WRAP_SHARE * max(law.variance, TINY))
         return chance > math.log(WRAP_TARGET) or spoilt > most
@@ -257,7 +257,7 @@ def smallest_modulus(users: int, precision: int, law: NoiseLaw, failure: float) 
     """Return the smallest order at which sums wrap around with probability at most ``failure``."""
 
     def enough(q: int) -> bool:
-        return law.reach(Fraction(q - users * precision, 2)) <= failure
+        return law.tail_bound(Fraction(q - users * precision, 2)) <= failure
 
     low = users * precision
     step = 1
@@ -280,7 +280,7 @@ def standard_error(
     """
     wrap = 0.0
     if modulus is not None:
-        chance = law.log_reach(Fraction(modulus - users * precision, 2))
+        chance = law.log_tail_bound(Fraction(modulus - users * precision, 2))
         exponent = 2 * math.log(modulus) + chance
         wrap = math.exp(exponent) if exponent < 700 else math.inf
     return 1.0 / precision * math.sqrt(law.variance + (users / 4 if rounded else 0.0) + wrap)

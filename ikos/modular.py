@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, unmasked, whole_number
+from ikos._validation import integer, quote, reject_masked, whole_number
 
 __all__ = ["BLOCK", "Zq", "blocks"]
 
@@ -101,7 +101,7 @@ class Zq:
         ValueError
             If a value is out of range. Nothing is reduced silently.
         """
-        unmasked(name, x)
+        reject_masked(name, x)
         highest = self.q - 1 if upper is None else upper
         # A list goes through Python objects: numpy would turn [True, 2] or [2**64, 1] into
         # something else before anyone could look.
@@ -109,7 +109,7 @@ class Zq:
         if given.dtype == object:
             if isinstance(x, (list, tuple)):
                 for value in x:
-                    unmasked(name, value)
+                    reject_masked(name, value)
             flat = []
             for i, value in enumerate(given.flat, first):
                 found = whole_number(value)

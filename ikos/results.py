@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ikos._validation import down, number, up
+from ikos._validation import number, round_down, round_up
 from ikos.accuracy import NoiseLaw, standard_error
 from ikos.randomness import RandomSource, SecureRandom
 
@@ -24,15 +24,15 @@ __all__ = [
     "SumResult",
     "at_least",
     "at_most",
+    "budget_warnings",
     "figures",
     "footer",
     "hundredths",
     "percent",
     "present",
     "shown",
+    "trust_warnings",
     "unmet",
-    "weak",
-    "weak_trust",
 ]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
@@ -344,7 +344,7 @@ class Cost(Printed):
 LARGE_EPSILON = 10
 
 
-def weak(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
+def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
     """Return warnings for a budget that a mechanism could spend on giving somebody away.
 
     Publishing one user's value in full, chosen at random, is (0, 1/n)-private: a delta of 1/n or
@@ -361,7 +361,7 @@ def weak(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list
     return said
 
 
-def weak_trust(corrupt_shufflers: int, shuffled: int) -> list[str]:
+def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
     """Return a warning where most of the shufflers may collude."""
     if 2 * corrupt_shufflers <= shuffled:
         return []
@@ -375,7 +375,9 @@ def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     """Return the last lines of what is printed: the guarantee, what it rests on, and the cost."""
     lines = [guarantee.budget]
     if not guarantee.vacuous:
-        lines += [f"beware: {said}" for said in weak(guarantee.epsilon, guarantee.delta, users)]
+        lines += [
+            f"beware: {said}" for said in budget_warnings(guarantee.epsilon, guarantee.delta, users)
+        ]
         lines += [f"by {guarantee.theorem}"]
     first, *rest = (*lines, *guarantee.conditions)
     return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
@@ -532,7 +534,7 @@ class SumResult(Estimate):
             wider += Fraction(math.ulp(self.estimate))
         low = math.ceil(Fraction(self.estimate) - wider)
         high = math.floor(Fraction(self.estimate) + wider)
-        return Interval(down(Fraction(low)), up(Fraction(high)))
+        return Interval(round_down(Fraction(low)), round_up(Fraction(high)))
 
     def _estimates(self) -> tuple[str, str]:
         if self.wrap_probability < 0.05:

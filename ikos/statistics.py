@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._labels import checked_labels, places_among
 from ikos._options import MeanOptions, SumOptions, check_passed_on
-from ikos._validation import array, number, real, up, vector
+from ikos._validation import array, number, real, round_up, vector
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
 from ikos.summation import PrivateSum
@@ -176,8 +176,8 @@ def _composed(parts: Sequence[Guarantee], how: str) -> Guarantee:
     """Return the guarantee of several releases about the same users, by basic composition."""
     return replace(
         parts[0],
-        epsilon=up(sum((Fraction(part.epsilon) for part in parts), Fraction(0))),
-        delta=min(1.0, up(sum((Fraction(part.delta) for part in parts), Fraction(0)))),
+        epsilon=round_up(sum((Fraction(part.epsilon) for part in parts), Fraction(0))),
+        delta=min(1.0, round_up(sum((Fraction(part.delta) for part in parts), Fraction(0)))),
         theorem=f"{parts[0].theorem}; {how}",
     )
 

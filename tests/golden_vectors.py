@@ -24,8 +24,8 @@ import numpy as np
 
 import ikos
 from ikos import accounting, counts, noise, vectors
-from ikos.parties.task import Task
-from ikos.protocols import CONTENDERS
+from ikos.deployment.task import Task
+from ikos.protocols import PROTOCOLS
 from ikos.testing import DeterministicRandom
 
 FOLDER = Path(__file__).with_name("golden")
@@ -166,12 +166,12 @@ def _figures(protocol: Any, x: Any) -> list[Any]:
 
 
 def _protocol(name: str) -> list[Any]:
-    (one,) = (one for one in CONTENDERS if one.key == name)
+    (one,) = (one for one in PROTOCOLS if one.key == name)
     return _figures(one.make(2000, 1, 1e-6), np.arange(2000) % 2)
 
 
 def _vector_protocol(name: str, domain: str) -> list[Any]:
-    (one,) = (one for one in vectors.VECTOR_CONTENDERS if one.key == name)
+    (one,) = (one for one in vectors.VECTOR_PROTOCOLS if one.key == name)
     angles = np.arange(2000)[:, None] * np.arange(1, 5)
     data = {
         "box": (angles % 7) / 6,
@@ -359,9 +359,9 @@ def _accountants() -> Entries:
 
 
 def _protocols() -> Entries:
-    for one in CONTENDERS:
+    for one in PROTOCOLS:
         yield "protocol", {"name": one.key}
-    for one, domain in itertools.product(vectors.VECTOR_CONTENDERS, DOMAINS):
+    for one, domain in itertools.product(vectors.VECTOR_PROTOCOLS, DOMAINS):
         yield "vector protocol", {"name": one.key, "domain": domain}
 
 

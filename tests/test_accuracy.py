@@ -110,17 +110,17 @@ def test_half_width_at_a_rate_beyond_the_lattice() -> None:
 
 
 @pytest.mark.parametrize("shape", [Fraction(3, 2), Fraction(40)])
-def test_reach_is_twice_chernoffs_bound(shape: Fraction) -> None:
+def test_tail_bound_is_twice_chernoffs_bound(shape: Fraction) -> None:
     s, r, distance = 0.05, float(shape), 900.0
     theta = np.linspace(0, s, 200_001)[1:-1]
     log_mgf = r * (2 * np.log(-np.expm1(-s)) - np.log(-np.expm1(theta - s)))
     log_mgf -= r * np.log(-np.expm1(-theta - s))
     best = 2 * math.exp(float((log_mgf - theta * distance).min()))
-    bound = NoiseLaw(Fraction(1, 20), shape).reach(distance)
+    bound = NoiseLaw(Fraction(1, 20), shape).tail_bound(distance)
     assert math.isclose(bound, min(1.0, best), rel_tol=1e-6)
 
 
-def test_reach_is_nowhere_below_twice_chernoffs_bound() -> None:
+def test_tail_bound_is_nowhere_below_twice_chernoffs_bound() -> None:
     """Not by a part of 2^-60: what doubles find is computed again, and rounded up."""
     rng = np.random.default_rng(0)
     for shape, s, far in zip(
@@ -142,8 +142,8 @@ def test_reach_is_nowhere_below_twice_chernoffs_bound() -> None:
                 left, right = (2 * low + high) / 3, (low + 2 * high) / 3
                 low, high = (low, right) if bound(left) < bound(right) else (left, high)
             least = gmpy2.const_log2() + bound(low)
-            assert law.log_reach(t) >= min(0, least * (1 + gmpy2.mpfr(2) ** -60))
-    assert NoiseLaw(Fraction(1), Fraction(1)).reach(-5) == 1
+            assert law.log_tail_bound(t) >= min(0, least * (1 + gmpy2.mpfr(2) ** -60))
+    assert NoiseLaw(Fraction(1), Fraction(1)).tail_bound(-5) == 1
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -175,7 +175,7 @@ def test_reach_bounds_the_wrap_around_probability(law: NoiseLaw, top: int) -> No
         wrong = np.where(low >= 0, left[np.clip(low, 0, pmf.size - 1)], 0.0)
         wrong += np.where(high < pmf.size, right[np.clip(high, 0, pmf.size - 1)], 0.0)
         worst = float(wrong.max())
-        assert worst <= law.reach((q - top) / 2) + 1e-12
+        assert worst <= law.tail_bound((q - top) / 2) + 1e-12
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(7, 5), Fraction(5), Fraction(40)])
@@ -193,7 +193,7 @@ def test_reach_bounds_the_tail_at_every_distance(rate: Fraction, shape: int) -> 
         tail = list(accumulate(reversed(below), initial=above))[::-1]
         for distance in {Fraction(step, 10) for step in range(1, 230)}:
             here = tail[math.ceil(distance)] + tail[math.floor(distance) + 1]
-            assert here <= law.reach(distance), (distance, float(here))
+            assert here <= law.tail_bound(distance), (distance, float(here))
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 20), Fraction(1, 3), Fraction(7, 10), Fraction(5)])
@@ -203,7 +203,7 @@ def test_reach_of_discrete_laplace_noise_is_rounded_up(rate: Fraction) -> None:
     for halves in range(1, 60):
         with gmpy2.context(precision=300):
             exact = gmpy2.exp(-mpfr(rate.numerator * halves) / (2 * rate.denominator))
-            assert exact <= law.reach(Fraction(halves, 2)) <= exact * (1 + 1e-14)
+            assert exact <= law.tail_bound(Fraction(halves, 2)) <= exact * (1 + 1e-14)
 
 
 @pytest.mark.parametrize("parties", [1, 2, 100, 32561, 10**6, 10**12])
@@ -226,6 +226,6 @@ def test_default_modulus_is_the_smallest_power_of_two(users: int, shape: Fractio
     q = default_modulus(users, p, law)
     assert q & (q - 1) == 0
     assert q > users * p
-    assert law.reach((q - users * p) / 2) <= 2.0**-40
+    assert law.tail_bound((q - users * p) / 2) <= 2.0**-40
     half = q // 2
-    assert half <= users * p or law.reach((half - users * p) / 2) > 2.0**-40
+    assert half <= users * p or law.tail_bound((half - users * p) / 2) > 2.0**-40

@@ -25,17 +25,17 @@ from recorded_randomness import Numbered, Recorded, records
 
 import ikos
 from ikos import PrivateSum, SecureSum
-from ikos.cluster import Cluster, ClusterError, columns, connection, patience, rounds, versions
-from ikos.cluster.failures import Refused
-from ikos.cluster.roles import Block, Checked, Desk, Envelope, digest
+from ikos.cluster import Cluster, ClusterError, columns, connection, driver, versions, waiting
+from ikos.cluster.errors import Refused
+from ikos.cluster.tasks import Block, Checked, Desk, Envelope, digest
+from ikos.concurrency import Interrupted
 from ikos.graphs import component_counts
 from ikos.modular import Zq
 from ikos.randomness import SecureRandom
-from ikos.summation import everybody
-from ikos.summation.mixing import Setting
+from ikos.summation import execution
+from ikos.summation.engine import SharingScheme
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
-from ikos.work import Interrupted
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -144,7 +144,7 @@ def test_sums_of_dask_arrays(here, q, shuffler, clear):
 @pytest.mark.parametrize("longest", [N // 7, 1 << 26])
 def test_all_settings(cluster, monkeypatch, q, shuffler, clear, messages, longest):
     """With columns cut into ranges of values, and whole."""
-    monkeypatch.setattr(rounds, "LONGEST", longest)
+    monkeypatch.setattr(driver, "LONGEST", longest)
     x = values(q)
     protocol = SecureSum(N, q, messages=messages, shuffler=shuffler, clear_share=clear)
     assert protocol.run(x, cluster=cluster) == truth(x, q)
@@ -196,7 +196,7 @@ def test_sums_of_all_kinds(cluster, kind):
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
-    for module in (everybody, columns):
+    for module in (execution, columns):
         monkeypatch.setattr(module, "USERS", 64)
     x = np.random.default_rng(0).random(N)
 
@@ -416,9 +416,9 @@ def test_digests_tell_sharings_apart():
 @pytest.mark.parametrize("users", [1, 1000, 4097, 50_000])
 def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, threads, users):
     longest = 4096
-    monkeypatch.setattr(rounds, "LONGEST", longest)
-    monkeypatch.setattr(rounds, "WORTHWHILE", 64)
-    groups = rounds.columns(Setting(Zq(q), 9, True, single), users, threads)
+    monkeypatch.setattr(driver, "LONGEST", longest)
+    monkeypatch.setattr(driver, "WORTHWHILE", 64)
+    groups = driver.columns(SharingScheme(Zq(q), 9, True, single), users, threads)
     held = [[len(piece.rows) * users / piece.parts for piece in group] for group in groups]
     if q == 2**64:  # few values cannot be cut as small
         assert max(max(group) for group in held) <= longest
@@ -451,16 +451,16 @@ def test_no_task_holds_much(cluster, monkeypatch):
                 self.held[name] = max(self.held[name], scheduler.tasks[key].nbytes)
 
     n, m = 1 << 18, 6
-    monkeypatch.setattr(rounds, "LONGEST", 1 << 15)
+    monkeypatch.setattr(driver, "LONGEST", 1 << 15)
     received = []
-    results = rounds.results
+    results = driver.results
 
     def weighed(client, tasks):
         found = results(client, tasks)
         received.extend(len(pickle.dumps(one)) for one in found)
         return found
 
-    monkeypatch.setattr(rounds, "results", weighed)
+    monkeypatch.setattr(driver, "results", weighed)
     plugin = Sizes()
     scheduler = cluster.client.cluster.scheduler
     scheduler.add_plugin(plugin, name="sizes")
@@ -604,7 +604,7 @@ def test_a_lost_worker(cluster, tmp_path):
 def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
     """There is one piece, whose sharings are compared with those of the clear shares."""
     attempts = []
-    planned = rounds.columns
+    planned = driver.columns
 
     def columns(*about):
         attempts.append(about)
@@ -613,7 +613,7 @@ def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
             whole(cluster)
         return planned(*about)
 
-    monkeypatch.setattr(rounds, "columns", columns)
+    monkeypatch.setattr(driver, "columns", columns)
     whole(cluster)
     told = []
     protocol = SecureSum(5000, 2**64, messages=12, shuffler="single")
@@ -629,7 +629,7 @@ def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
 @POSIX
 @pytest.mark.slow
 def test_mutant_that_does_not_compare_sharings(cluster, monkeypatch):
-    monkeypatch.setattr(rounds, "_same", lambda *digests: True)
+    monkeypatch.setattr(driver, "_same", lambda *digests: True)
     (found, true), told = lose_a_worker(
         cluster, Losing(cluster, None), lambda found, told: found[0] != found[1]
     )
@@ -665,7 +665,7 @@ def test_values_that_were_sent_are_there_still(cluster, given):
 @pytest.mark.slow
 def test_workers_that_are_lost_again_and_again(cluster, monkeypatch):
     whole(cluster)
-    monkeypatch.setattr(rounds, "ATTEMPTS", 2)
+    monkeypatch.setattr(driver, "ATTEMPTS", 2)
     progress = killing(cluster, [], times=9, everyone=True)
     with pytest.raises(ClusterError, match="in the middle of each of 2 attempts"):
         SecureSum(5000, 2**64, messages=12).run(
@@ -731,8 +731,8 @@ def test_values_that_are_bad_the_second_time_are_said_as_they_are(cluster, tmp_p
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(patience, "STEP", 0.05)
-    monkeypatch.setattr(patience, "LIMIT", 0.3)
+    monkeypatch.setattr(waiting, "STEP", 0.05)
+    monkeypatch.setattr(waiting, "LIMIT", 0.3)
 
 
 def end(cluster):
@@ -860,7 +860,7 @@ def test_workers_that_start_and_end_for_ever_are_none():
             return {"workers": {f"tcp://{self.looks}": {"status": "running"}}}
 
     client = Client()
-    watch = patience.Watch(client)
+    watch = waiting.Watch(client)
 
     def wait():
         end = time.monotonic() + 60
@@ -1014,7 +1014,7 @@ def test_a_scheduler_that_is_lost(scheduler):
 @pytest.mark.slow
 def test_a_scheduler_that_does_not_answer(scheduler, impatient, monkeypatch):
     """It is stopped, as a machine is that has too much to do."""
-    monkeypatch.setattr(patience, "ANSWER", 5)
+    monkeypatch.setattr(waiting, "ANSWER", 5)
     address, process = scheduler
     with Cluster(scheduler=address) as cluster:
         protocol = SecureSum(N, 2**64, messages=9)

@@ -9,7 +9,7 @@ import pytest
 from gmpy2 import mpfr
 
 from ikos.confidence import clopper_pearson
-from ikos.graphs import check_components, lemma_c5, parts
+from ikos.graphs import check_components, lemma_c5, partition_bound
 from ikos.plots import save
 from ikos.results import at_least, percent
 from ikos.testing import DeterministicRandom
@@ -85,7 +85,7 @@ def test_curves(drawn):
     assert points(axes, "lemma") == near(expected)
     expected = {}
     if check.rows[0].bound is not None:
-        bounds = parts.falling_bounds(n, check.graph, rows)
+        bounds = partition_bound.falling_bounds(n, check.graph, rows)
         expected = {c: min(0.0, log10(bound)) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
             assert row.bound < 1e-300 or expected[row.c] == near(log10(float(row.bound)))

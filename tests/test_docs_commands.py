@@ -37,7 +37,7 @@ LANGUAGES = {
 """What becomes of each kind of block."""
 
 ELSEWHERE = ("serve", "submit", "task")
-"""Commands between parties, of which tests/parties runs each."""
+"""Commands between parties, of which tests/deployment runs each."""
 
 
 def label(page: Path) -> str:

@@ -15,7 +15,7 @@ ABOVE = {"__main__", "cli"}
 """Programs: nothing that is imported knows of them."""
 
 CALCULATORS = ("counts", "accounting", "graphs", "bounds", "accuracy", "confidence")
-PROTOCOLS = {"summation", "protocols", "vectors", "statistics", "parties", "cluster"}
+PROTOCOLS = {"summation", "protocols", "vectors", "statistics", "deployment", "cluster"}
 
 
 def _named(path: Path) -> str:
@@ -95,14 +95,14 @@ PARTIES = {
 @pytest.mark.parametrize("party", PARTIES)
 def test_no_party_knows_another(party):
     """Neither itself nor through what it imports."""
-    others = {f"ikos.parties.{m}" for p, ms in PARTIES.items() if p != party for m in ms}
+    others = {f"ikos.deployment.{m}" for p, ms in PARTIES.items() if p != party for m in ms}
     for module in PARTIES[party]:
-        assert not nx.descendants(GRAPH, f"ikos.parties.{module}") & others
+        assert not nx.descendants(GRAPH, f"ikos.deployment.{module}") & others
 
 
 def test_plots_and_extras_are_not_needed():
     """Nothing draws, or asks for an extra, but the rooms that are there for it."""
-    rooms = {"plots", "cluster", "parties", "tables", "cli"}
+    rooms = {"plots", "cluster", "deployment", "tables", "cli"}
     extras = {"matplotlib", "dask", "distributed", "starlette", "uvicorn", "httpx", "pyarrow"}
     users = {_room(a) for a, b in GRAPH.edges if b.split(".")[0] in extras}
     assert users <= rooms

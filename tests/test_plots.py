@@ -178,11 +178,11 @@ def test_the_attack_is_where_it_says_and_below_the_proof(n, q, sigma):
 
 
 @pytest.fixture
-def drawing():
+def figures():
     pytest.importorskip("matplotlib")
-    from ikos.plots import drawing
+    from ikos.plots import figures
 
-    return drawing
+    return figures
 
 
 def drawn(figure):
@@ -197,9 +197,9 @@ def drawn(figure):
 
 @pytest.mark.parametrize("q", [2**32, 2**200])
 @pytest.mark.parametrize("users", [(2, 30, 500), (10**3, 10**5, 10**6)])
-def test_a_figure_holds_its_curves(drawing, q, users):
+def test_a_figure_holds_its_curves(figures, q, users):
     curves = secure_curves(users, q, 40)
-    figure = drawing.messages_figure(curves, "Title", mark=users[1])
+    figure = figures.messages_figure(curves, "Title", mark=users[1])
     assert drawn(figure) == {
         f"{c.name}-{c.shuffler}-{'clear' if c.clear_share else 'shuffled'}": list(c.points)
         for c in curves
@@ -209,7 +209,7 @@ def test_a_figure_holds_its_curves(drawing, q, users):
     for curve in curves:
         total = curve.at(users[1])
         known = f"{total:,}   " if total else ""
-        label = drawing.label(curve).partition(", ")[0]
+        label = figures.label(curve).partition(", ")[0]
         assert sum(text.startswith(f"{known}{label}") for text in texts) >= 1
     for axes in figure.axes:
         assert axes.get_xscale() == "log"
@@ -221,11 +221,11 @@ def test_a_figure_holds_its_curves(drawing, q, users):
         assert set(mark.get_xdata()) == {users[1]}
 
 
-def test_the_axis_is_broken_only_where_curves_are_far_apart(drawing):
+def test_the_axis_is_broken_only_where_curves_are_far_apart(figures):
     near = secure_curves((2, 30, 500), 2**32, 80)
     far = secure_curves((10**3, 10**5), 2**32, 80)
-    assert len(drawing.messages_figure(near, "").axes) == 1
-    upper, lower = drawing.messages_figure(far, "").axes
+    assert len(figures.messages_figure(near, "").axes) == 1
+    upper, lower = figures.messages_figure(far, "").axes
     assert lower.get_ylim()[0] == 0
     assert upper.get_ylim()[0] > lower.get_ylim()[1]
 
@@ -241,8 +241,8 @@ def test_the_axis_is_broken_only_where_curves_are_far_apart(drawing):
         ((2, 10**15), 2**300, 128),
     ],
 )
-def test_every_panel_has_numbers_beside_it(drawing, users, q, sigma):
-    figure = drawing.messages_figure(secure_curves(users, q, sigma), "")
+def test_every_panel_has_numbers_beside_it(figures, users, q, sigma):
+    figure = figures.messages_figure(secure_curves(users, q, sigma), "")
     figure.draw_without_rendering()
     for axes in figure.axes:
         low, high = axes.get_ylim()
@@ -253,11 +253,11 @@ def test_every_panel_has_numbers_beside_it(drawing, users, q, sigma):
         assert len(set(texts)) == len(texts)
 
 
-def test_any_range_has_numbers_beside_it(drawing):
+def test_any_range_has_numbers_beside_it(figures):
     for low in (1, 2, 3, 7, 11, 13, 99, 101, 290, 999, 12345):
         for ratio in (1, 1.05, 1.5, 3, 100):
-            axes = drawing.Figure().add_subplot()
-            drawing.log_messages(axes, low, low * ratio)
+            axes = figures.Figure().add_subplot()
+            figures.log_messages(axes, low, low * ratio)
             ticks = axes.get_yticks()
             assert len(ticks) > (low * ratio >= 2)
             assert all(tick == int(tick) for tick in ticks)
@@ -272,23 +272,23 @@ def test_any_range_has_numbers_beside_it(drawing):
         (7, 10**5, [10, 100, 1000, 10**4, 10**5]),
     ],
 )
-def test_axes_of_messages_have_numbers_enough(drawing, low, high, shown):
-    axes = drawing.Figure().subplots()
-    drawing.log_messages(axes, low, high)
+def test_axes_of_messages_have_numbers_enough(figures, low, high, shown):
+    axes = figures.Figure().subplots()
+    figures.log_messages(axes, low, high)
     assert [tick for tick in axes.get_yticks() if tick] == shown
 
 
-def test_the_legend_says_of_what_the_attack_is(drawing):
+def test_the_legend_says_of_what_the_attack_is(figures):
     curves = secure_curves((1000,), 2**64, 80)
     (attack,) = (curve for curve in curves if curve.name == "attack")
-    first, _, rest = drawing.label(attack).partition(", ")
+    first, _, rest = figures.label(attack).partition(", ")
     assert first == "fewer: the attack gains more than $2^{-\\sigma}$"
     assert rest == "parallel shufflers only, clear share"
 
 
 @pytest.mark.slow
-def test_the_legend_does_not_cover_the_axes(drawing):
-    figure = drawing.messages_figure(secure_curves((100, 10**6), 2**64, 80), "T", mark=100)
+def test_the_legend_does_not_cover_the_axes(figures):
+    figure = figures.messages_figure(secure_curves((100, 10**6), 2**64, 80), "T", mark=100)
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
     assert box.x1 <= figure.bbox.x1
@@ -297,9 +297,9 @@ def test_the_legend_does_not_cover_the_axes(drawing):
         assert axes.get_window_extent().x1 <= box.x0
 
 
-def test_steps_err_on_the_safe_side(drawing):
+def test_steps_err_on_the_safe_side(figures):
     curves = secure_curves((100, 10**6), 2**64, 80)
-    for axes in drawing.messages_figure(curves, "").axes:
+    for axes in figures.messages_figure(curves, "").axes:
         for line in axes.get_lines():
             if name := line.get_gid():
                 first, last = line.get_ydata()
@@ -308,29 +308,29 @@ def test_steps_err_on_the_safe_side(drawing):
                 assert between == safe(first, last), name
 
 
-def test_one_number_of_users(drawing):
-    figure = drawing.messages_figure(secure_curves((1000,), 2**64, 80), "")
+def test_one_number_of_users(figures):
+    figure = figures.messages_figure(secure_curves((1000,), 2**64, 80), "")
     figure.draw_without_rendering()
 
 
-def test_no_curve(drawing):
+def test_no_curve(figures):
     with pytest.raises(ValueError, match="at least one curve"):
-        drawing.messages_figure([], "")
+        figures.messages_figure([], "")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_same_figure_makes_the_same_bytes(drawing, tmp_path, suffix):
+def test_the_same_figure_makes_the_same_bytes(figures, tmp_path, suffix):
     curves = secure_curves((10, 1000), 2**32, 40)
     for name in "ab":
-        save(drawing.messages_figure(curves, "T"), tmp_path / (name + suffix))
+        save(figures.messages_figure(curves, "T"), tmp_path / (name + suffix))
     assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
 # Files
 
 
-def test_unknown_suffix(drawing, tmp_path):
-    figure = drawing.messages_figure(secure_curves((1000,), 2, 40), "")
+def test_unknown_suffix(figures, tmp_path):
+    figure = figures.messages_figure(secure_curves((1000,), 2, 40), "")
     with pytest.raises(ValueError, match=r"path must end in \.png"):
         save(figure, tmp_path / "x.gif")
     assert not list(tmp_path.iterdir())

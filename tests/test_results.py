@@ -17,7 +17,7 @@ import ikos
 from ikos.cli.output import outwards
 from ikos.counts import MessageCount
 from ikos.protocols import CorrelatedNoise, comparison
-from ikos.protocols.compared import Compared
+from ikos.protocols.compared import ComparisonRow
 from ikos.results import (
     Cost,
     Estimate,
@@ -246,7 +246,7 @@ def test_a_printed_comparison_promises_no_more_than_is_proved(mse: float, influe
         key: str = "some"
         model: str = "shuffle"
 
-    row: Compared[object, object] = Compared(Name(), Made(mse, influence))
+    row: ComparisonRow[object, object] = ComparisonRow(Name(), Made(mse, influence))
     text = str(row)
     assert float(text.split("error ")[1].split(",")[0]) >= math.sqrt(mse)
     assert float(text.rsplit(" ", 1)[1]) >= influence

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pages import page, prose
 
-from ikos.summation.mixing import LONGEST
+from ikos.summation.engine import LONGEST
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
@@ -184,7 +184,7 @@ print(json.dumps(dict(result=json.loads(said.getvalue()), base=base, peak=peak()
 
 INTERRUPTED = """
 import os, signal
-from ikos.work import Interrupted
+from ikos.concurrency import Interrupted
 
 n, threads, where = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 protocol = ikos.SecureSum(n, 2**64, messages=8)

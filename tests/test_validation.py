@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos._validation import down, floating, up
+from ikos._validation import floating, round_down, round_up
 
 
 @given(st.fractions(-(10**6), 10**6))
 def test_directed_rounding_takes_the_nearest_double_on_its_side(value: Fraction) -> None:
-    low, high = down(value), up(value)
+    low, high = round_down(value), round_up(value)
     assert Fraction(low) <= value <= Fraction(high)
     if Fraction(low) == value:
         assert low == high
@@ -34,7 +34,7 @@ def test_directed_rounding_takes_the_nearest_double_on_its_side(value: Fraction)
 def test_directed_rounding_at_the_smallest_doubles(
     value: Fraction, low: float, high: float
 ) -> None:
-    assert (down(value), up(value)) == (low, high)
+    assert (round_down(value), round_up(value)) == (low, high)
 
 
 def test_rationals_beyond_the_doubles_are_infinite() -> None:

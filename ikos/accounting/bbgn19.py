@@ -26,7 +26,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number
-from ikos.counts.directed import rational
+from ikos.counts.rounding import rational
 
 __all__ = ["bennett_bound", "closed_form_bound", "closed_form_gamma", "hoeffding_bound"]
 

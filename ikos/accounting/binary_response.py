@@ -56,8 +56,8 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy import fft
 
-from ikos._validation import down, integer, number, quote
-from ikos.counts.directed import rational
+from ikos._validation import integer, number, quote, round_down
+from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
 
 __all__ = [
@@ -420,7 +420,7 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
     others = (n - 1) * bits
     if target == 0:
         return local
-    goal = down(target)
+    goal = round_down(target)
 
     def at_the_ends(kept: int) -> Callable[[Fraction], bool]:
         def private(gamma: Fraction) -> bool:

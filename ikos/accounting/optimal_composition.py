@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import binom
 
-from ikos._validation import down, integer, number, quote, up
+from ikos._validation import integer, number, quote, round_down, round_up
 from ikos.results import at_most
 
 __all__ = ["MAX_COPIES", "MAX_LOCAL", "optimal_delta", "optimal_local_epsilon"]
@@ -77,10 +77,10 @@ def optimal_delta(
     >>> f"{delta:.3g}", round(advanced_composition([(0.0053, 0.0)] * 1000, delta)[0], 2)
     ('4.77e-11', 1.17)
     """
-    eps = down(number("epsilon", epsilon, low=0))
+    eps = round_down(number("epsilon", epsilon, low=0))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
-    local = up(number("local_epsilon", local_epsilon, low=0, high=MAX_LOCAL))
-    d0 = up(number("local_delta", local_delta, low=0, high=1))
+    local = round_up(number("local_epsilon", local_epsilon, low=0, high=MAX_LOCAL))
+    d0 = round_up(number("local_delta", local_delta, low=0, high=1))
     return _delta(eps, k, local, d0)
 
 
@@ -149,10 +149,10 @@ def optimal_local_epsilon(
     >>> round(optimal_local_epsilon(1.0, 1e-9, 1000), 5)
     0.00577
     """
-    eps = down(number("epsilon", epsilon, above=0, high=MAX_LOCAL))
-    allowed = down(number("delta", delta, above=0, below=1))
+    eps = round_down(number("epsilon", epsilon, above=0, high=MAX_LOCAL))
+    allowed = round_down(number("delta", delta, above=0, below=1))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
-    d0 = up(number("local_delta", local_delta, low=0, high=1))
+    d0 = round_up(number("local_delta", local_delta, low=0, high=1))
     low, high = eps / k * (1 - 1e-15), MAX_LOCAL
     if _delta(eps, k, low, d0) > allowed:
         together = max(0.0, allowed - _LEAST) * (1 - 4 * _SLACK)

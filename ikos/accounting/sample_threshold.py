@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ikos._validation import down, integer, number, quote
+from ikos._validation import integer, number, quote, round_down
 from ikos.randomized_response import grid_up
 
 __all__ = [
@@ -95,7 +95,7 @@ def _setting(epsilon: object, n: object, sampling: object) -> tuple[float, int, 
     p = number("sampling", sampling, low=2.0**-40, high=1 - 2.0**-40)
     if Fraction(float(p)) != p:
         raise ValueError(f"sampling must be a double, got {quote(sampling)}")
-    return down(eps), users, float(p)
+    return round_down(eps), users, float(p)
 
 
 def _counts(eps: float, users: int, p: float, tau: int, goal: float) -> tuple[int, int]:
@@ -188,7 +188,7 @@ def smallest_threshold(
     """
     eps, users, p = _setting(epsilon, n, sampling)
     small = number("delta", delta, above=0, below=1)
-    goal = down(small)
+    goal = round_down(small)
     return min(_smallest(eps, users, p, goal, every=True), users + 1)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import itemgetter
 
-from ikos._validation import choice, down, integer, number, quote
+from ikos._validation import choice, integer, number, quote, round_down
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
 from ikos.accounting.blanket import (
     LEAST_GAMMA,
@@ -169,7 +169,7 @@ def _response(
     users, values, name = _setting(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
-    return _proved(name, down(eps), users, values, chance)
+    return _proved(name, round_down(eps), users, values, chance)
 
 
 def response_gamma(
@@ -210,7 +210,7 @@ def response_gamma(
     users, values, name = _setting(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
-    return _gamma(down(eps), down(small), users, values, name)
+    return _gamma(round_down(eps), round_down(small), users, values, name)
 
 
 @lru_cache(maxsize=4096)

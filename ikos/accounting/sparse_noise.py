@@ -27,7 +27,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ikos.counts.directed import UP, exact, float_up, rounding
+from ikos.counts.rounding import UP, exact, float_up, rounding
 from ikos.randomized_response import GRID
 
 __all__ = ["divergence", "least_chance", "published_chance", "silence"]

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number, unmasked
+from ikos._validation import integer, number, reject_masked
 from ikos.accounting.bounds_afnntz24 import group_sizes
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
@@ -95,7 +95,7 @@ class CoefficientSum:
 
         A label is ``coefficient (steps + 1) + value``.
         """
-        given = np.asarray(unmasked("a", a), dtype=np.float64)
+        given = np.asarray(reject_masked("a", a), dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != self.coefficients:
             raise ValueError(f"a must have shape (n, {self.coefficients}), got {given.shape}")
         if not (np.abs(given) <= self.bound * (1 + 1e-9)).all():
@@ -133,7 +133,7 @@ class CoefficientSum:
 
         ValueError for a label that is about none of them.
         """
-        count, given = integer("users", users, low=0), np.asarray(unmasked("labels", labels))
+        count, given = integer("users", users, low=0), np.asarray(reject_masked("labels", labels))
         if given.ndim != 1 or given.dtype.kind not in "iu":
             raise ValueError(
                 f"labels must be integers of shape (m,), got {given.dtype} of shape {given.shape}"
@@ -217,7 +217,7 @@ def poison(
     (0, 253, 512)
     """
     source = secure(rng)
-    given = np.asarray(unmasked("coefficients", coefficients), dtype=np.float64)
+    given = np.asarray(reject_masked("coefficients", coefficients), dtype=np.float64)
     labels = protocol.randomize(given, source)
     users = len(labels)
     liars = integer("malicious", malicious, low=0, high=users)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from ikos._validation import integer, number, unmasked
+from ikos._validation import integer, number, reject_masked
 from ikos.encoding import encode
 from ikos.modular import blocks
 from ikos.noise import polya
@@ -69,7 +69,7 @@ def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
 
 
 def _rows(messages: ArrayLike) -> NDArray[Any]:
-    given = np.asarray(unmasked("messages", messages))
+    given = np.asarray(reject_masked("messages", messages))
     if given.ndim != 2 or not given.size or given.dtype.kind not in "iuf":
         raise ValueError(
             f"messages must be numbers of shape (messages, d), got {given.dtype} of shape "
@@ -91,7 +91,7 @@ def _addable(rows: NDArray[Any], k: int) -> None:
 
 
 def _numbers(values: ArrayLike) -> NDArray[Any]:
-    given = np.asarray(unmasked("dummies", values))
+    given = np.asarray(reject_masked("dummies", values))
     if given.dtype.kind not in "iuf":
         raise TypeError(f"dummies must be numbers, got an array of {given.dtype}")
     if not np.isfinite(given).all():
@@ -203,7 +203,7 @@ def distances(
     >>> distances([[1, 0], [0, 1], [5, 5]], 2, [[1, 1], [5, 9]])
     array([0., 3.])
     """
-    wanted = np.asarray(unmasked("targets", targets), dtype=np.float64)
+    wanted = np.asarray(reject_masked("targets", targets), dtype=np.float64)
     rows = _rows(messages)
     if wanted.ndim != 2 or wanted.shape[1] != rows.shape[1]:
         raise ValueError(f"targets must have shape (targets, {rows.shape[1]}), got {wanted.shape}")
@@ -373,7 +373,7 @@ class SplitSum:
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int64]:
         """Return messages, (n, k, d), in steps."""
         source = secure(rng)
-        given = np.asarray(unmasked("x", x), dtype=np.float64)
+        given = np.asarray(reject_masked("x", x), dtype=np.float64)
         inside = given.shape == (self.n, self.d)
         if not inside or not (np.linalg.norm(given, axis=1) <= 1 + 1e-9).all():  # False for NaN
             raise ValueError(f"x must hold {self.n} vectors of {self.d} of norm at most 1")

@@ -182,9 +182,9 @@ def command(
         lines = _measured(lines, values, data)
     if plot is not None:
         _plot(plot, asked, lines)
-    from ikos.results import weak
+    from ikos.results import budget_warnings
 
-    warnings = weak(epsilon, asked.delta, users)
+    warnings = budget_warnings(epsilon, asked.delta, users)
     if data is not None:
         warnings.append(NOT_PRIVATE)
         if moved:
@@ -236,9 +236,9 @@ def _values(
 
 
 def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:
-    from ikos.protocols import CONTENDERS, comparison
+    from ikos.protocols import PROTOCOLS, comparison
 
-    keys = tuple(dict.fromkeys(protocols)) or tuple(one.key for one in CONTENDERS)
+    keys = tuple(dict.fromkeys(protocols)) or tuple(one.key for one in PROTOCOLS)
     with progress("choosing parameters", keys) as shown:
         rows = comparison(
             asked.users,

@@ -50,7 +50,7 @@ from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
 
 if TYPE_CHECKING:
     from ikos.protocols import Measurement
-    from ikos.protocols.compared import Compared
+    from ikos.protocols.compared import ComparisonRow
 
 __all__ = ["CONFIDENCE", "Asked", "Data", "Line", "as_json", "as_text", "counted", "no_protocol"]
 
@@ -121,7 +121,7 @@ class Data:
         return f"column {self.column}" if self.column.isdigit() else f"column {self.column!r}"
 
 
-R = TypeVar("R", bound="Compared[Any, Any]")
+R = TypeVar("R", bound="ComparisonRow[Any, Any]")
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,9 @@ def command(
             save(protocols_figure([line.row for line in lines], asked.title), plot)
         except OSError as error:
             raise unwritten(plot, error) from None
-    from ikos.results import weak
+    from ikos.results import budget_warnings
 
-    warnings = weak(epsilon, asked.delta, users)
+    warnings = budget_warnings(epsilon, asked.delta, users)
     for warning in warnings:
         warn(warning)
     if json:
@@ -122,12 +122,12 @@ def command(
 
 def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, str]:
     """Return the protocols that are for another domain, and for which."""
-    from ikos.vectors import VECTOR_CONTENDERS, Ball, Box, Categories, SparseTernary
+    from ikos.vectors import VECTOR_PROTOCOLS, Ball, Box, Categories, SparseTernary
 
     names = {Box: "box", Ball: "ball", SparseTernary: "ternary", Categories: "categories"}
     return {
         one.key: f"needs --domain {' or '.join(names[kind] for kind in one.domains)}, got {name}"
-        for one in VECTOR_CONTENDERS
+        for one in VECTOR_PROTOCOLS
         if one.key in protocols and not isinstance(domain, one.domains)
     }
 
@@ -135,10 +135,10 @@ def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, s
 def _lines(
     asked: Asked, domain: Domain, protocols: tuple[str, ...], unfit: dict[str, str]
 ) -> list[Line[VectorRow]]:
-    from ikos.vectors import VECTOR_CONTENDERS, vector_comparison
+    from ikos.vectors import VECTOR_PROTOCOLS, vector_comparison
 
     keys = tuple(dict.fromkeys(protocols)) or tuple(
-        one.key for one in VECTOR_CONTENDERS if isinstance(domain, one.domains)
+        one.key for one in VECTOR_PROTOCOLS if isinstance(domain, one.domains)
     )
     with progress("choosing parameters", keys) as shown:
         rows = vector_comparison(

@@ -53,8 +53,8 @@ _OPTIONS |= {
 
 
 _EXTRAS = {
-    "httpx": "parties", "starlette": "parties", "uvicorn": "parties",
-    "cryptography.hazmat.primitives.hpke": "parties",
+    "httpx": "deployment", "starlette": "deployment", "uvicorn": "deployment",
+    "cryptography.hazmat.primitives.hpke": "deployment",
 }  # fmt: skip
 """Modules that a fresh installation may lack, where the library does not say it itself."""
 

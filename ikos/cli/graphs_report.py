@@ -53,7 +53,7 @@ from gmpy2 import mpfr
 
 from ikos import __version__
 from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
-from ikos.counts.directed import DOWN, float_down, float_up, rounding
+from ikos.counts.rounding import DOWN, float_down, float_up, rounding
 from ikos.results import Interval, at_least, at_most, percent
 
 if TYPE_CHECKING:

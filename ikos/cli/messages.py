@@ -108,7 +108,7 @@ def command(
     honest = Honest.of(min_honest, users)
     check_collusion(corrupt_shufflers, shuffler)
     if plot is not None:
-        import ikos.plots.drawing  # noqa: F401  (says at once whether it can be done)
+        import ikos.plots.figures  # noqa: F401  (says at once whether it can be done)
     if sigma is None:
         low, high = 0.0 if lower is None else lower, 1.0 if upper is None else upper
         check_bounds(low, high)
@@ -127,11 +127,13 @@ def command(
     if plot is not None:
         narrowed = shuffler is not None or clear_share is not None
         _plot(plot, asked, analyses, ways if narrowed else None, modulus, precision)
-    from ikos.results import weak, weak_trust
+    from ikos.results import budget_warnings, trust_warnings
 
-    warnings = weak(epsilon, delta, users) if epsilon is not None and delta is not None else []
+    warnings = (
+        budget_warnings(epsilon, delta, users) if epsilon is not None and delta is not None else []
+    )
     most = max(row.count.shuffled for row in rows if row.count)
-    warnings += weak_trust(corrupt_shufflers, most)
+    warnings += trust_warnings(corrupt_shufflers, most)
     for warning in warnings:
         warn(warning)
     if json:
@@ -210,7 +212,7 @@ def _ask(
     }
     if asked.sigma is not None:
         count = least((asked.honest, asked.users), asked.q, asked.sigma, **setting)
-        return count.sent(asked.corrupt), None
+        return count.with_corruption(asked.corrupt), None
     assert asked.epsilon is not None
     assert asked.delta is not None
     assert asked.reserve is not None
@@ -292,7 +294,7 @@ def _plot(
     """Write the figure: as asked at the asked users, and as much to both sides."""
     from ikos.counts.ghazi2020 import unproved
     from ikos.plots import BOTH_WAYS, grid, private_curves, save, secure_curves
-    from ikos.plots.drawing import messages_figure
+    from ikos.plots.figures import messages_figure
 
     low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
     chosen = settings or BOTH_WAYS

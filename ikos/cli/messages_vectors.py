@@ -140,9 +140,9 @@ def command(
     floor = _floor(asked, ways)
     warnings: list[str] = []
     if asked.noise is not None:
-        from ikos.results import weak
+        from ikos.results import budget_warnings
 
-        warnings = weak(asked.noise.epsilon, asked.noise.delta, users)
+        warnings = budget_warnings(asked.noise.epsilon, asked.noise.delta, users)
     for warning in warnings:
         warn(warning)
     if json:

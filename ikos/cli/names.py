@@ -22,7 +22,7 @@ PROTOCOLS = (
     "unary-encoding", "sample-threshold",
     "local-response", "local-laplace",
 )  # fmt: skip
-"""The keys of `ikos.protocols.CONTENDERS`."""
+"""The keys of `ikos.protocols.PROTOCOLS`."""
 
 VECTOR_PROTOCOLS = (
     "central-gaussian",
@@ -31,7 +31,7 @@ VECTOR_PROTOCOLS = (
     "collision", "privkv", "pckv-grr", "pckv-ue",
     "local-collision", "local-privkv",
 )  # fmt: skip
-"""The keys of `ikos.vectors.VECTOR_CONTENDERS`."""
+"""The keys of `ikos.vectors.VECTOR_PROTOCOLS`."""
 
 MAX_WORKERS = 1024
 """That of `ikos.cluster.processes`."""

@@ -46,16 +46,16 @@ from ikos.cli.output import (
     wrapped,
 )
 from ikos.cli.types import Honest
+from ikos.concurrency import Interrupted as Stopped
 from ikos.counts.ghazi2020 import unproved
-from ikos.results import at_least, at_most, percent, weak, weak_trust
-from ikos.work import Interrupted as Stopped
+from ikos.results import at_least, at_most, budget_warnings, percent, trust_warnings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ikos import MessageCount, PrivateSum, SumResult
-    from ikos.summation.everybody import Engine
+    from ikos.summation.execution import Engine
     from ikos.tables import Column
 
 __all__ = [
@@ -199,8 +199,8 @@ class Release:
         sent = many(self.protocol.messages.total)
         if guarantee.vacuous:
             return [f"{sent} nothing: this result has no differential privacy guarantee"]
-        said = weak(self.protocol.epsilon, self.delta, self.result.users)
-        said += weak_trust(
+        said = budget_warnings(self.protocol.epsilon, self.delta, self.result.users)
+        said += trust_warnings(
             self.protocol.secure_sum.corrupt_shufflers, self.protocol.messages.shuffled
         )
         if self.unproved:

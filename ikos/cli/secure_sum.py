@@ -92,8 +92,8 @@ def command(
     """
     from ikos._validation import quote
     from ikos.cli.release import Reading
+    from ikos.concurrency import interrupts_kept
     from ikos.tables import open_column
-    from ikos.work import interrupts_kept
 
     for name, bound in (("lower", lower), ("upper", upper)):
         if bound.denominator != 1:

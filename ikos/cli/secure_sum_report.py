@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ikos import __version__
 from ikos.cli.output import bold, integer_text, power_text, wrapped
 from ikos.cli.release import ways, which
-from ikos.results import weak_trust
+from ikos.results import trust_warnings
 
 if TYPE_CHECKING:
     from ikos import SecureSum
@@ -59,7 +59,9 @@ class Report:
     def warnings(self) -> list[str]:
         """Return what must be said beside the result where the guarantee is not as asked."""
         said = [f"{self.protocol.messages.analysis}: {self.unproved}"] if self.unproved else []
-        return said + weak_trust(self.protocol.corrupt_shufflers, self.protocol.messages.shuffled)
+        return said + trust_warnings(
+            self.protocol.corrupt_shufflers, self.protocol.messages.shuffled
+        )
 
     def text(self) -> list[str]:
         """Return the result in words, in lines of at most 80 columns."""

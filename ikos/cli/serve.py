@@ -18,7 +18,7 @@ from ikos.cli.options import option
 from ikos.cli.types import FILE, FOLDER, Decimal, Whole
 
 if TYPE_CHECKING:
-    from ikos.parties.serve import Listening
+    from ikos.deployment.serve import Listening
 
 __all__ = ["command"]
 
@@ -112,8 +112,8 @@ def _run(
     given: dict[str, Any],
 ) -> None:
     """Run a party with the settings of a file, and those that are given, which win."""
-    from ikos.parties.serve import Listening
-    from ikos.parties.settings import read_settings
+    from ikos.deployment.serve import Listening
+    from ikos.deployment.settings import read_settings
 
     read = {} if config is None else read_settings(config)
     options = {name: value for name, value in given.items() if value is not None}
@@ -124,9 +124,9 @@ def _run(
         serve(folders, Listening(**settings))
     except ValueError as error:
         if str(error) == "folders must be a shuffler's, got the analyzer's":
-            from ikos.parties.seats import Seat
+            from ikos.deployment.party_files import PartyConfig
 
-            wrong = next(str(folder) for folder in folders if Seat.read(folder).party == 0)
+            wrong = next(str(folder) for folder in folders if PartyConfig.read(folder).party == 0)
             raise ValueError(f"{wrong!r} must be a shuffler's, got the analyzer's") from None
         found = re.match(r"(\w+)(?: and (\w+))? must (?!be given)", str(error))
         names = set() if found is None else set(filter(None, found.groups()))
@@ -156,7 +156,7 @@ def shuffler(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     nothing.
     """
     _let_signals_end()
-    from ikos.parties.serve import serve_shuffler
+    from ikos.deployment.serve import serve_shuffler
 
     _run(serve_shuffler, folders, config, given)
 
@@ -170,6 +170,6 @@ def analyzer(folders: tuple[Path, ...], config: Path | None, **given: Any) -> No
     so. Its address shows the state of all tasks to a browser.
     """
     _let_signals_end()
-    from ikos.parties.serve import serve_analyzer
+    from ikos.deployment.serve import serve_analyzer
 
     _run(serve_analyzer, folders, config, given)

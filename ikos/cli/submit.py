@@ -24,7 +24,7 @@ from ikos.cli.output import on_terminal, print_json, print_text, printable, prog
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Decimal
 
 if TYPE_CHECKING:
-    from ikos.parties.task import Task
+    from ikos.deployment.task import Task
 
 __all__ = ["command"]
 
@@ -122,7 +122,7 @@ def command(
     demonstrations and tests, not for earnest. The same command again goes
     on with those that not all parties have.
     """
-    from ikos.parties.seats import read_task
+    from ikos.deployment.party_files import read_task
 
     if (value is None) == (values is None):
         raise click.UsageError("give --value for one client, or --values and --column for many")
@@ -168,7 +168,7 @@ def _place(beside: Path, task: Task) -> Path:
     It is the same for one client and for many, and for both copies of a task that are made with
     it: the one beside the folder ``clients`` and the one in there.
     """
-    from ikos.parties.seats import TASK, read_task
+    from ikos.deployment.party_files import TASK, read_task
 
     inner = beside / CLIENTS
     if (inner / TASK).is_file() and read_task(inner).id == task.id:
@@ -201,7 +201,7 @@ def _one(
     store: Path,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    from ikos.parties.client import Client, Unsent
+    from ikos.deployment.client import Client, Unsent
 
     if value == STDIN and str(token) == STDIN:
         raise click.UsageError("--value and --token cannot both be read from standard input")
@@ -246,8 +246,8 @@ def _read(name: str) -> str:
 
 def _secret(beside: Path, token: Path | None) -> bytes:
     """Return the client's secret; of what is none, nothing is quoted."""
-    from ikos.parties import tokens
-    from ikos.parties.seats import owner_alone, read_secret
+    from ikos.deployment import tokens
+    from ikos.deployment.party_files import owner_alone, read_secret
 
     if str(token) == STDIN:
         try:
@@ -323,13 +323,13 @@ def _many(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from ikos.parties.client import Rejected, Unsent, submit_many
-    from ikos.parties.seats import read_secrets
-    from ikos.summation.everybody import located
+    from ikos.deployment.client import Rejected, Unsent, submit_many
+    from ikos.deployment.party_files import read_secrets
+    from ikos.summation.execution import with_location
     from ikos.tables import open_column
 
     table = open_column(values, column, show_values=show_values)
-    found = np.concatenate(list(located(task.protocol, table).blocks()))
+    found = np.concatenate(list(with_location(task.protocol, table).blocks()))
     secrets = read_secrets(beside)
     if len(secrets) < found.size:
         raise click.UsageError(

@@ -103,8 +103,8 @@ def command(
     about the same people adds to what it costs them.
     """
     from ikos.cli.release import Reading, release
+    from ikos.concurrency import interrupts_kept
     from ikos.tables import open_column
-    from ikos.work import interrupts_kept
 
     check_bounds(lower, upper)
     check_column(column, header=not no_header)

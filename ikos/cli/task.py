@@ -44,9 +44,9 @@ from ikos.cli.output import (
 from ikos.cli.types import CORRUPT, FOLDER, SECONDS, WHOLE, Decimal, Honest, Whole
 
 if TYPE_CHECKING:
-    from ikos.parties.remote import RemoteAnalyzer
-    from ikos.parties.seats import Operator
-    from ikos.parties.task import Task
+    from ikos.deployment.party_files import Operator
+    from ikos.deployment.remote import RemoteAnalyzer
+    from ikos.deployment.task import Task
 
 __all__ = ["FOLDER", "SECONDS", "ca_option", "command", "result_lines"]
 
@@ -181,7 +181,7 @@ def new(
     shufflers there must be. All folders are for different people: whoever
     has those of all parties sees everything.
     """
-    from ikos.results import weak
+    from ikos.results import budget_warnings
 
     check_bounds(options["lower"], options["upper"])
     options["min_honest"] = Honest.of(min_honest, users)
@@ -194,7 +194,7 @@ def new(
     elif analyzer is None:
         raise click.UsageError("missing option '--analyzer' (or --dry-run)")
     made = _made(users, epsilon, delta, shufflers, analyzer, start, end, options, output)
-    for warning in weak(epsilon, delta, users):
+    for warning in budget_warnings(epsilon, delta, users):
         warn(warning)
     folders = {} if output is None else _folders(made, output)
     if as_json:
@@ -229,7 +229,7 @@ def new(
 def _times(
     opens: str | None, closes: str | None, hours: Fraction | None
 ) -> tuple[datetime, datetime]:
-    from ikos.parties.task import moment
+    from ikos.deployment.task import moment
 
     if closes is not None and hours is not None:
         raise click.UsageError("--closes and --hours say the same: give one of them")
@@ -260,10 +260,10 @@ def _made(
     output: Path | None,
 ) -> Task:
     """Return the task, with its folders written where there is an output."""
-    from ikos.parties.enveloped_sum import EnvelopedSum
-    from ikos.parties.envelopes import PrivateKey
-    from ikos.parties.seats import write_seats
-    from ikos.parties.task import Task
+    from ikos.deployment.enveloped_sum import EnvelopedSum
+    from ikos.deployment.hpke import PrivateKey
+    from ikos.deployment.party_files import write_seats
+    from ikos.deployment.task import Task
 
     if output is None and not shufflers:
         numbers = {name: value for name, value in options.items() if name != "corrupt_clients"}
@@ -373,7 +373,7 @@ def status(folder: Path, ca: Path | None, as_json: bool) -> None:
 
     Asks the analyzer, who tells everybody.
     """
-    from ikos.parties.seats import read_task
+    from ikos.deployment.party_files import read_task
 
     task = read_task(folder)
     with _asking(ca, task) as analyzer:
@@ -446,7 +446,7 @@ def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> Non
 
 def _operator(folder: Path) -> Operator:
     """Return the operator's folder; a usage error that says which one is meant."""
-    from ikos.parties.seats import CONTROL, Operator
+    from ikos.deployment.party_files import CONTROL, Operator
 
     try:
         return Operator.read(folder)
@@ -523,7 +523,7 @@ def _release_of(found: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _asking(ca: Path | None, task: Task, control: bytes | None = None) -> Iterator[RemoteAnalyzer]:
     """Let the analyzer be asked; a usage error where it does not answer, or refuses."""
-    from ikos.parties.remote import RemoteAnalyzer, RemoteError, connect
+    from ikos.deployment.remote import RemoteAnalyzer, RemoteError, connect
 
     with connect(ca) as http:
         try:

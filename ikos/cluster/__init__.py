@@ -2,12 +2,12 @@
 
 The roles of a sum are tasks. The clients of one block of users are a task: it reads their values,
 rounds them and adds noise, draws a secret for all rows of shares but the last, takes those off
-the last row, and keeps that row, the secret and a nonce (`ikos.cluster.roles.Block`). An envelope
+the last row, and keeps that row, the secret and a nonce (`ikos.cluster.tasks.Block`). An envelope
 is one block's messages to one shuffler: drawn again from the secret, or the last row. A shuffler
 takes the envelopes of all blocks, sorts the messages, and the analyzer's part adds them up where
 they are. What comes back to the driver is a sum, a number of messages, and a digest of the
 nonces. No task mixes more than a column or a range of its values,
-`ikos.cluster.rounds.LONGEST` messages up to chance, and besides the blocks no more than a few
+`ikos.cluster.driver.LONGEST` messages up to chance, and besides the blocks no more than a few
 columns are on the cluster at once. Of a single shuffler, with all columns, it is as many ranges
 of their values: so many messages as there are users, or `LONGEST` if that is more.
 
@@ -36,7 +36,7 @@ If they differ, everything that came back is dropped and the shuffling begins ag
 blocks as they now are, a bounded number of times; then there is an error. Nothing partial is ever
 returned: any part of the shares is uniform.
 
-**Nobody left.** All waiting is in steps (`ikos.cluster.patience`). A cluster that has had no
+**Nobody left.** All waiting is in steps (`ikos.cluster.waiting`). A cluster that has had no
 workers for a minute, or only such as are paused for lack of memory, is given up with a
 `ClusterError`; so is one whose scheduler does not answer.
 
@@ -49,6 +49,6 @@ are in no name of a task, no log and no printed form.
 """
 
 from ikos.cluster.connection import Cluster
-from ikos.cluster.failures import ClusterError
+from ikos.cluster.errors import ClusterError
 
 __all__ = ["Cluster", "ClusterError"]

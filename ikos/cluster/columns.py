@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.cluster.roles import Checked, Desk
+from ikos.cluster.tasks import Checked, Desk
 from ikos.randomness import RandomSource
-from ikos.summation.everybody import USERS, Clients, checked_blocks, iterator_or_array, located
+from ikos.summation.execution import (
+    USERS,
+    Encoder,
+    checked_blocks,
+    iterator_or_array,
+    with_location,
+)
 
 __all__ = ["block_tasks"]
 
@@ -23,7 +29,7 @@ _STRIDE = 1 << 32
 
 
 def block_tasks(
-    client: Any, clients: Clients, x: Any, rng: RandomSource, threads: int
+    client: Any, clients: Encoder, x: Any, rng: RandomSource, threads: int
 ) -> Generator[Any, None, None]:
     """Yield a future of a `Block` for each block of users, as fast as they are asked for.
 
@@ -49,7 +55,7 @@ def block_tasks(
     if hasattr(x, "__dask_graph__"):
         return _collection(client, x, Desk(clients, encoding, sharing, _STRIDE))
     if hasattr(x, "parts"):
-        parts = map(_movable, located(clients, x).parts)
+        parts = map(_movable, with_location(clients, x).parts)
         return _sent(client, Desk(clients, encoding, sharing, _STRIDE), parts)
     given = iterator_or_array(clients, x)
     span = SPAN

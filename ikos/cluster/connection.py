@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
-from ikos.cluster.failures import ClusterError, connection
-from ikos.cluster.patience import ANSWER, Calls, check_open, workers
+from ikos.cluster.driver import add_up
+from ikos.cluster.errors import ClusterError, connection
 from ikos.cluster.processes import MAX_WORKERS, interrupts_held
-from ikos.cluster.rounds import add_up
 from ikos.cluster.versions import check_versions
+from ikos.cluster.waiting import ANSWER, Calls, check_open, workers
+from ikos.concurrency import Progress, cores
 from ikos.randomness import RandomSource
-from ikos.summation.everybody import Clients
-from ikos.work import Progress, cores
+from ikos.summation.execution import Encoder
 
 __all__ = ["Cluster"]
 
@@ -100,7 +100,7 @@ class Cluster:
         return Calls(self.client)
 
     def add_up(
-        self, clients: Clients, x: Any, rng: RandomSource, progress: Progress | None
+        self, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
         """Return the sum modulo q of everybody's elements, and how many users there were."""
         check_open(self.client)

@@ -6,8 +6,8 @@ import pkgutil
 from typing import Any
 
 import ikos
-from ikos.cluster.failures import ClusterError
-from ikos.cluster.patience import LIMIT
+from ikos.cluster.errors import ClusterError
+from ikos.cluster.waiting import LIMIT
 
 __all__ = ["check_versions"]
 

@@ -11,13 +11,13 @@ from ikos.counts.certificate import (
     certify,
     certify_private,
 )
-from ikos.counts.inverse import private_delta, private_epsilon, smallest_users
+from ikos.counts.degradation import Remaining, private_remaining, remaining
 from ikos.counts.parameters import Modulus, Parameters, private_parameters, wrap_modulus
+from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.private import private_message_count, private_proved
-from ikos.counts.remaining import Remaining, private_remaining, remaining
+from ikos.counts.search import Setting, cheapest, cheapest_private
 from ikos.counts.secure import ANALYSES, least, message_count, proved, security_level
-from ikos.counts.settings import Setting, cheapest, cheapest_private
-from ikos.counts.short_noise import short_noise_epsilon
+from ikos.counts.solve import private_delta, private_epsilon, smallest_users
 from ikos.counts.types import SHUFFLERS, MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 

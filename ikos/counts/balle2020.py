@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from ikos.counts.directed import DOWN, UP, float_down, log2, log2_e, rounding
+from ikos.counts.rounding import DOWN, UP, float_down, log2, log2_e, rounding
 from ikos.counts.types import Users
 
 __all__ = ["THEOREM", "guess", "level", "refusal"]

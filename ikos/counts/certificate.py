@@ -16,8 +16,8 @@ from gmpy2 import mpfr
 
 from ikos._validation import integer
 from ikos.counts import hockey_stick, second_moment
-from ikos.counts.directed import UP, float_up, log2, rounding
 from ikos.counts.private import MAX_PRECISION, checked_budget, ways
+from ikos.counts.rounding import UP, float_up, log2, rounding
 from ikos.counts.secure import MAX_MESSAGES, setting
 from ikos.counts.share_graph import ShareGraph
 

@@ -35,7 +35,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
-from ikos.counts.directed import DOWN, UP, exact, float_up, log2, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_up, log2, rounding
 from ikos.counts.types import SHUFFLERS
 
 __all__ = ["consistent_inputs_log2", "counting_floor"]

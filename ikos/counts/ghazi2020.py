@@ -16,7 +16,7 @@ import math
 
 import gmpy2
 
-from ikos.counts.directed import DOWN, UP, float_down, log2, rounding
+from ikos.counts.rounding import DOWN, UP, float_down, log2, rounding
 from ikos.counts.types import Users
 
 __all__ = ["THEOREM", "covered", "guess", "level", "refusal", "unproved"]

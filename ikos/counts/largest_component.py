@@ -33,8 +33,8 @@ from operator import mul
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.recursion import Moments, enclosed
+from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
 __all__ = ["LargestComponent", "applies", "kappa", "largest_component"]

@@ -10,7 +10,6 @@ from typing import Any
 
 from ikos._validation import integer, number, quote
 from ikos.accuracy import NoiseLaw, smallest_modulus, standard_error
-from ikos.counts.directed import DOWN, exact, float_down
 from ikos.counts.private import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -18,8 +17,9 @@ from ikos.counts.private import (
     private_message_count,
     private_proved,
 )
+from ikos.counts.rounding import DOWN, exact, float_down
+from ikos.counts.search import allowed_settings
 from ikos.counts.secure import checked_trust, setting
-from ikos.counts.settings import allowed_settings
 from ikos.counts.types import MessageCount
 from ikos.results import at_least
 
@@ -228,7 +228,7 @@ class _Accuracy:
         def error(p: int) -> float:
             """Return the error, infinite where a wrap-around is not known to be unlikely."""
             law = NoiseLaw(Fraction(noise_epsilon) / p, Fraction(self.n, self.honest))
-            sure = law.reach(Fraction(q - self.n * p, 2)) >= 1
+            sure = law.tail_bound(Fraction(q - self.n * p, 2)) >= 1
             return math.inf if sure else self.error(noise_epsilon, p, q)
 
         while high - low > 2:
@@ -282,7 +282,7 @@ def private_parameters(
     -------
     chosen : Parameters
         For ``PrivateSum(**chosen.keywords)``. Ties go to fewer messages, then in the order of
-        ``ikos.counts.settings.SETTINGS``; the precision is the smallest that is accurate enough.
+        ``ikos.counts.search.SETTINGS``; the precision is the smallest that is accurate enough.
 
     Raises
     ------
@@ -385,7 +385,7 @@ def private_parameters(
                     p,
                     q,
                     way["shuffler"],
-                    count.sent(corrupt),
+                    count.with_corruption(corrupt),
                     reached,
                     analysis,
                     honest,

@@ -11,7 +11,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
 from ikos.counts import hockey_stick, second_moment
-from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.secure import MAX_SIGMA, checked_trust, least, proved, setting, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
@@ -153,7 +153,7 @@ def private_message_count(
 
     if analysis == "second_moment":
         shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share, budget))
-    return with_messages(shuffled, n).sent(corrupt)
+    return with_messages(shuffled, n).with_corruption(corrupt)
 
 
 def near(

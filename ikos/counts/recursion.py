@@ -27,7 +27,7 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import integer, quote
-from ikos.counts.directed import DOWN, UP, rounding
+from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
 __all__ = ["Moments", "RationalMoments", "enclosed", "rational", "rational_split"]

@@ -25,9 +25,9 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos.counts.directed import DOWN, UP, float_down, rounding
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import enclosed
+from ikos.counts.rounding import DOWN, UP, float_down, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Users
 

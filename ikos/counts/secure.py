@@ -268,7 +268,7 @@ def message_count(
     count = least(
         (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share
     )
-    return count.sent(corrupt)
+    return count.with_corruption(corrupt)
 
 
 def least(

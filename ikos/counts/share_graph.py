@@ -26,7 +26,7 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, flag, integer
-from ikos.counts.directed import DOWN, PRECISION, UP, rounding
+from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
 from ikos.counts.types import SHUFFLERS
 
 __all__ = ["ShareGraph"]

@@ -51,7 +51,7 @@ class MessageCount(Printed):
         """Messages of each user, the clear share included."""
         return self.shuffled + self.clear
 
-    def sent(self, corrupt: int, total: int | None = None) -> MessageCount:
+    def with_corruption(self, corrupt: int, total: int | None = None) -> MessageCount:
         """Return the count to send when ``corrupt`` shufflers collude with the analyzer.
 
         A colluding shuffler's messages are as good as clear. What is proved is what the others'

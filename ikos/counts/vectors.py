@@ -19,7 +19,6 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
-from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, log2, log2_e, rounding
 from ikos.counts.private import (
     MAX_PRECISION,
     MIN_DELTA,
@@ -30,6 +29,7 @@ from ikos.counts.private import (
     private_message_count,
     private_proved,
 )
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, log2_e, rounding
 from ikos.counts.secure import (
     MAX_BITS,
     MAX_SIGMA,
@@ -237,7 +237,7 @@ def vector_layouts(
     users, bits = (honest, n), (q - 1).bit_length()
     how = {"analysis": analysis, "shuffler": shuffler}
     group = least(users, q**d, wanted, clear_share=clear_share, **how)
-    layouts = [Layout(ONE_GROUP, group.sent(corrupt), 1, d * bits, group.sigma)]
+    layouts = [Layout(ONE_GROUP, group.with_corruption(corrupt), 1, d * bits, group.sigma)]
     if d == 1:
         return tuple(layouts)
 
@@ -250,7 +250,7 @@ def vector_layouts(
     apart = min(wanted + Fraction(float_up(log2(d, UP))), Fraction(MAX_SIGMA))
     near = least(users, q, apart, clear_share=clear_share, **how).shuffled
     m = smallest(lambda m: together(m) >= wanted, near)
-    layouts.append(Layout(SEPARATE, each(m).sent(corrupt), d, bits, together(m)))
+    layouts.append(Layout(SEPARATE, each(m).with_corruption(corrupt), d, bits, together(m)))
     return tuple(layouts)
 
 
@@ -353,7 +353,7 @@ def private_vector_layouts(
         most = moved if share == 1 else min(p, moved)
         return Layout(
             name,
-            count.sent(corrupt),
+            count.with_corruption(corrupt),
             parts,
             d * bits // parts,
             level_of_sums(count.sigma, parts, analysis=analysis),

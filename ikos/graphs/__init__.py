@@ -6,6 +6,7 @@ draws many, ``rare_events`` those that are hardly ever seen. ``component_law`` i
 ``check`` puts these side by side; ``sweeps`` compares bounds with the law over whole ranges.
 """
 
+from ikos.concurrency import Interrupted
 from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
 from ikos.graphs.component_law import (
     Enclosure,
@@ -23,13 +24,12 @@ from ikos.graphs.enumeration import (
     enumerated_component_law,
     view_agreement,
 )
+from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.lemma_c5 import component_bound, excess_bound
 from ikos.graphs.models import multigraph, sample_targets
-from ikos.graphs.parts import parts_bound
-from ikos.graphs.rare_events import PlantedTally, rare_components
+from ikos.graphs.partition_bound import parts_bound
 from ikos.graphs.sampling import Tally, component_counts, tally_components
 from ikos.graphs.sweeps import Slack, Sweep, sweep
-from ikos.work import Interrupted
 
 __all__ = [
     "CollisionIdentity",

@@ -14,11 +14,12 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number
+from ikos.concurrency import Interrupted, Progress
 from ikos.confidence import clopper_pearson, p_value_bound
-from ikos.counts.directed import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.largest_component import applies, largest_component
+from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs import lemma_c5, parts
+from ikos.graphs import lemma_c5, partition_bound
 from ikos.graphs.component_law import (
     MAX_LAW_USERS,
     Enclosure,
@@ -27,12 +28,11 @@ from ikos.graphs.component_law import (
     enclosed_law,
 )
 from ikos.graphs.components import BACKENDS
+from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.models import share_graph
-from ikos.graphs.rare_events import PlantedTally, rare_components
 from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
-from ikos.work import Interrupted, Progress
 
 __all__ = ["FALSE_ALARM", "ComponentCheck", "ComponentRow", "check_components"]
 
@@ -392,7 +392,7 @@ def _rows(
     if lemma:
         exact_bounds.append(lemma_c5.falling_bounds(n, graph.m, setting.rows))
     if graph.hiding >= 2:
-        exact_bounds.append(parts.falling_bounds(n, graph, setting.rows))
+        exact_bounds.append(partition_bound.falling_bounds(n, graph, setting.rows))
     for c in range(1, setting.rows + 1):
         exact = law[c - 1] if law else None
         slack = None
@@ -404,7 +404,7 @@ def _rows(
             c,
             exact,
             lemma_c5.upper_bound(n, graph.m, c) if lemma else None,
-            parts.upper_bound(n, graph, c) if graph.hiding >= 2 else None,
+            partition_bound.upper_bound(n, graph, c) if graph.hiding >= 2 else None,
             slack,
             tally[c],
             tally.probability(c, setting.confidence),

@@ -26,11 +26,11 @@ from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
 from ikos._validation import integer, quote
-from ikos.counts.directed import DOWN, UP, rounding
+from ikos.concurrency import Progress
 from ikos.counts.recursion import Moments, enclosed, rational
+from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.models import share_graph
-from ikos.work import Progress
 
 __all__ = [
     "MAX_LAW_USERS",

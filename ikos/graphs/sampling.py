@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer
+from ikos.concurrency import Interrupted, Progress, spread
 from ikos.confidence import clopper_pearson
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.components import BACKENDS, counted
 from ikos.graphs.models import sample_targets, share_graph
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
-from ikos.work import Interrupted, Progress, spread
 
 __all__ = ["Tally", "batches", "component_counts", "tally_components"]
 

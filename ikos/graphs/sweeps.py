@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from gmpy2 import mpfr
 
 from ikos._validation import choice, integer, quote
-from ikos.counts.directed import DOWN, float_down, rounding
+from ikos.counts.rounding import DOWN, float_down, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs import lemma_c5, parts
+from ikos.graphs import lemma_c5, partition_bound
 from ikos.graphs.component_law import MAX_LAW_USERS, laws
 from ikos.graphs.models import share_graph
 
@@ -184,7 +184,7 @@ def _stated(bound: str, n: int, m: int, graph: ShareGraph) -> None:
     """Refuse ranges for which the bound is not stated."""
     shuffler, clear_share = graph.shuffler, graph.clear_share
     if bound == "parts":
-        parts.parts_bound(n, m, 1, shuffler=shuffler, clear_share=clear_share)
+        partition_bound.parts_bound(n, m, 1, shuffler=shuffler, clear_share=clear_share)
         return
     if not (shuffler == "parallel" and clear_share):
         raise ValueError(
@@ -195,5 +195,5 @@ def _stated(bound: str, n: int, m: int, graph: ShareGraph) -> None:
 
 def _bounds(bound: str, n: int, graph: ShareGraph) -> list[mpfr]:
     if bound == "parts":
-        return parts.falling_bounds(n, graph, n)
+        return partition_bound.falling_bounds(n, graph, n)
     return lemma_c5.falling_bounds(n, graph.m, n)

@@ -10,10 +10,10 @@ from fractions import Fraction
 from ikos import PrivateSum
 from ikos._validation import integer
 from ikos.accuracy import default_precision
+from ikos.concurrency import Progress
 from ikos.counts import ANALYSES, MessageCount, message_count
 from ikos.counts.floor import counting_floor
 from ikos.counts.secure import BEST, checked_analysis
-from ikos.work import Progress
 
 __all__ = ["BOTH_WAYS", "Curve", "attack_estimate", "grid", "private_curves", "secure_curves"]
 

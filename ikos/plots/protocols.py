@@ -23,7 +23,7 @@ except ImportError:
 
 if TYPE_CHECKING:
     from ikos.protocols import Measurement
-    from ikos.protocols.compared import Compared
+    from ikos.protocols.compared import ComparisonRow
 
 __all__ = ["protocols_figure"]
 
@@ -60,7 +60,7 @@ class _Point:
 
 
 def protocols_figure(
-    rows: Iterable[Compared[Any, Any]],
+    rows: Iterable[ComparisonRow[Any, Any]],
     title: str,
     *,
     measured: Mapping[str, Measurement] | None = None,
@@ -117,7 +117,7 @@ def protocols_figure(
     return figure
 
 
-def _point(row: Compared[Any, Any], sent: str, measured: Measurement | None) -> _Point:
+def _point(row: ComparisonRow[Any, Any], sent: str, measured: Measurement | None) -> _Point:
     assert row.protocol is not None
     cost = row.protocol.cost()
     kind = row.contender.model

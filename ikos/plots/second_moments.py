@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ikos._validation import integer
-from ikos.counts.directed import DOWN
 from ikos.counts.recursion import enclosed
+from ikos.counts.rounding import DOWN
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import excess_bound
 from ikos.graphs.component_law import MAX_LAW_USERS

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import taking_part, up
+from ikos._validation import round_up, validate_users
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.error_laws import Bounded, ErrorLaw
+from ikos.protocols.errors import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
@@ -60,14 +60,14 @@ class BitProtocol(Baseline):
         which is attained at probability 1/2: the mean square is the exact supremum over all values.
         Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
         """
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         g, step = float(self.gamma / 2), self._bits * float(1 - self.gamma)
         each = ((self._bits - 1) * g * (1 - g) + 0.25) / step**2
         return Bounded(users * each, (1 - g) / step)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: messages of one bit."""
-        return Cost(taking_part(users, self.n), self._bits, 1)
+        return Cost(validate_users(users, self.n), self._bits, 1)
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
@@ -108,8 +108,8 @@ class ShuffledBits(BitProtocol):
         honest = "all" if self.min_honest == self.n else f"at least {self.min_honest}"
         verb = "is" if self.min_honest == 1 else "are"
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             self._THEOREMS[self.accountant],
             (
                 "the shuffler is honest",

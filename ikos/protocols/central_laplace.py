@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, taking_part, up
+from ikos._validation import integer, round_up, validate_users
 from ikos.accuracy import default_precision
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
-from ikos.protocols.error_laws import ErrorLaw, Noisy
+from ikos.protocols.errors import ErrorLaw, Noisy
 from ikos.protocols.interface import Baseline, checked_epsilon
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -94,7 +94,7 @@ class CentralDiscreteLaplace(Baseline):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run, except from the curator."""
         return Guarantee(
-            up(self.epsilon),
+            round_up(self.epsilon),
             0.0,
             "discrete Laplace mechanism; sensitivity is the precision",
             (
@@ -111,12 +111,12 @@ class CentralDiscreteLaplace(Baseline):
 
     def error(self, users: int) -> ErrorLaw:
         """Return the law of noise and rounding, in units of the width."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         return Noisy.discrete_laplace(self.epsilon / self.precision, self.precision, users)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one encoded value to the curator."""
-        return Cost(taking_part(users, self.n), 1, self.precision.bit_length())
+        return Cost(validate_users(users, self.n), 1, self.precision.bit_length())
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         return encode(unit, self.precision, rng)[np.newaxis]

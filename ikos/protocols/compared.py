@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ikos._validation import choice, quote
+from ikos.concurrency import Progress
 from ikos.results import Cost, Guarantee, Printed, at_least
-from ikos.work import Progress
 
-__all__ = ["MODELS", "Compared", "checked_progress", "compare"]
+__all__ = ["MODELS", "ComparisonRow", "checked_progress", "compare"]
 
 MODELS = ("central", "shuffle", "local")
 """Whom users trust: a curator; shufflers, or some of the other users; nobody."""
@@ -54,7 +54,7 @@ P = TypeVar("P", bound=Priced)
 
 
 @dataclass(frozen=True)
-class Compared(Printed, Generic[C, P]):
+class ComparisonRow(Printed, Generic[C, P]):
     """A protocol for given users and a given guarantee, or why there is none."""
 
     contender: C
@@ -122,7 +122,7 @@ class Compared(Printed, Generic[C, P]):
         }
 
 
-R = TypeVar("R", bound=Compared[Any, Any])
+R = TypeVar("R", bound=ComparisonRow[Any, Any])
 
 
 def compare(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, down, flag, integer, number, taking_part, up
+from ikos._validation import choice, flag, integer, number, round_down, round_up, validate_users
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -25,7 +25,7 @@ from ikos.accounting.flooding_gkmps21 import (
 from ikos.accuracy import NoiseLaw
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
-from ikos.protocols.error_laws import ErrorLaw, Noisy
+from ikos.protocols.errors import ErrorLaw, Noisy
 from ikos.protocols.flooding import Kind, counted_column, counted_view, padded, sent_together
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource, secure
@@ -152,10 +152,10 @@ class CorrelatedNoise(Baseline):
         p = integer("precision", precision, low=1, high=MAX_STEPS)
         central = rate_down(share * eps / p)
         if flooding == "paper":
-            rest = down(eps - central * p)
-            noise = paper_flooding(p, central, rest, down(allowed))
+            rest = round_down(eps - central * p)
+            noise = paper_flooding(p, central, rest, round_down(allowed))
         else:
-            noise = certified_flooding(p, central, down(eps), down(allowed))
+            noise = certified_flooding(p, central, round_down(eps), round_down(allowed))
         self._hold(
             n=users,
             epsilon=eps,
@@ -177,8 +177,8 @@ class CorrelatedNoise(Baseline):
         """What is guaranteed to each user for one run."""
         how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             f"GKMPS21, discrete Laplace and zero-sum floods; {how}",
             (
                 present(self.min_honest, self.n),
@@ -196,7 +196,7 @@ class CorrelatedNoise(Baseline):
 
     def error(self, users: int) -> ErrorLaw:
         """Return the law of noise and rounding, in units of the width."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         return Noisy(law, self.precision, users, rounded=not self.integers)
 
@@ -206,7 +206,7 @@ class CorrelatedNoise(Baseline):
         The number of messages of each is random; this is its mean, for a value that is not 0.
         """
         copies = sum(kind.mean for kind in self._kinds)
-        present = taking_part(users, self.n)
+        present = validate_users(users, self.n)
         return Cost(present, 1 + copies, (2 * self.precision - 1).bit_length())
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, up
+from ikos._validation import choice, flag, round_up
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS, MessageCount
@@ -119,7 +119,7 @@ class DesignatedNoise(NoiseOverSecureSum):
             *self._conditions,
         )
         return Guarantee(
-            up(self.epsilon),
+            round_up(self.epsilon),
             delta,
             f"discrete Laplace mechanism; {self.messages.theorem}",
             conditions if delta < 1 else (),

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import taking_part, up
+from ikos._validation import round_up, validate_users
 from ikos.accounting.digits_bbgn20 import DigitParameters
 from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.protocols.error_laws import Bounded, ErrorLaw
+from ikos.protocols.errors import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
@@ -61,8 +61,8 @@ class DigitProtocol(Baseline):
         """What is guaranteed to each user for one run."""
         honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             self._theorem,
             (
                 honest,
@@ -89,7 +89,7 @@ class DigitProtocol(Baseline):
 
     def error(self, users: int) -> ErrorLaw:
         """Return bounds on the error of a sum over so many users, in units of the width."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         largest = 1 / self.digits.precision + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
             for gain, k, gamma in zip(
@@ -114,7 +114,7 @@ class DigitProtocol(Baseline):
         else:
             bits = sum((k - 1).bit_length() for k in domains) / len(domains)
         return Cost(
-            taking_part(users, self.n),
+            validate_users(users, self.n),
             len(domains),
             int(bits) if bits == int(bits) else bits,
         )

@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import enough, number
+from ikos._validation import check_participation, number
 from ikos.bounds import Bounds
-from ikos.protocols.error_laws import ErrorLaw
-from ikos.protocols.reports import Reports
+from ikos.protocols.base import Reports
+from ikos.protocols.errors import ErrorLaw
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
 from ikos.shuffling import View
@@ -138,7 +138,7 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 class Baseline(Reports):
     """What the baselines share: users within public bounds, and a run made of the three parts.
 
-    Frozen dataclasses, see `ikos.protocols.reports.Reports`.
+    Frozen dataclasses, see `ikos.protocols.base.Reports`.
     """
 
     bounds: Bounds
@@ -243,5 +243,5 @@ class Baseline(Reports):
 
     def _values(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
         values = self.bounds.values(x)
-        enough("x", values.size, self.min_honest, self.n)
+        check_participation("x", values.size, self.min_honest, self.n)
         return values

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ikos._validation import up
+from ikos._validation import round_up
 from ikos.protocols.interface import Baseline
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Guarantee
@@ -29,7 +29,7 @@ class LocalProtocol(Baseline):
     def _alone(self, theorem: str, random: str) -> Guarantee:
         """Return the guarantee of each message by itself."""
         return Guarantee(
-            up(self.epsilon), 0.0, theorem, (ONE_REPORT, f"{random} pseudorandom (AES-256)")
+            round_up(self.epsilon), 0.0, theorem, (ONE_REPORT, f"{random} pseudorandom (AES-256)")
         )
 
     def shuffle(

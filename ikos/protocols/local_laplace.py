@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import taking_part
+from ikos._validation import validate_users
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
 from ikos.protocols.central_laplace import FINE, exact_sum
-from ikos.protocols.error_laws import ErrorLaw, Noisy
+from ikos.protocols.errors import ErrorLaw, Noisy
 from ikos.protocols.interface import checked_epsilon
 from ikos.protocols.local import LocalProtocol
 from ikos.randomness import RandomSource
@@ -84,12 +84,12 @@ class LocalLaplace(LocalProtocol):
 
     def error(self, users: int) -> ErrorLaw:
         """Return the law of everybody's noise and rounding, in units of the width."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         return Noisy.discrete_laplace(self._rate, FINE, users, shape=users)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one 64-bit integer each."""
-        return Cost(taking_part(users, self.n), 1, _INT64_BITS)
+        return Cost(validate_users(users, self.n), 1, _INT64_BITS)
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self._rate, unit.size, rng)

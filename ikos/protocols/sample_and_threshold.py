@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import taking_part, up
+from ikos._validation import round_up, validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.error_laws import Bounded, ErrorLaw
+from ikos.protocols.errors import Bounded, ErrorLaw
 from ikos.protocols.interface import Baseline, budget
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -159,8 +159,8 @@ class SampleAndThreshold(Baseline):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run, of what the shuffler hands on."""
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             "sampled count, suppressed if small; exact divergence",
             (
                 "the shuffler is trusted to count, to hand on the count alone, and to suppress",
@@ -180,12 +180,12 @@ class SampleAndThreshold(Baseline):
 
         For fewer users than n too: zeros change nothing.
         """
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         return Thresholded(users, float(self.sampling), self.threshold, self._mean_square)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one bit each."""
-        return Cost(taking_part(users, self.n), 1, 1)
+        return Cost(validate_users(users, self.n), 1, 1)
 
     def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         bits = encode(unit, 1, rng).astype(np.uint8)

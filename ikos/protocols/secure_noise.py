@@ -12,11 +12,11 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import floating, integer, quote, taking_part
+from ikos._validation import floating, integer, quote, validate_users
 from ikos.accuracy import Noise, standard_error
 from ikos.counts import MessageCount, least, proved
-from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
 from ikos.counts.private import lemma_5_2
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.secure import MAX_MESSAGES
 from ikos.encoding import decode, encode
 from ikos.protocols.interface import Baseline
@@ -25,7 +25,7 @@ from ikos.results import ONE_REPORT, Cost
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.summation import SecureSum
-from ikos.summation.secure_sum import alone, uncovered
+from ikos.summation.secure_sum import alone, unproved_conditions
 
 __all__ = ["Modular", "NoiseOverSecureSum", "hiding"]
 
@@ -114,7 +114,7 @@ class Modular:
     @property
     def wrap_probability(self) -> float:
         """Bound on the probability of a wrap-around."""
-        return self.law.reach(Fraction(self.modulus - self.users * self.precision, 2))
+        return self.law.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
 
     @property
     def mean_square(self) -> float:
@@ -183,7 +183,7 @@ class NoiseOverSecureSum(Baseline):
         else:
             shufflers = "while no shuffler colludes with the analyzer"
         return (
-            *uncovered(self.messages.analysis, self.modulus),
+            *unproved_conditions(self.messages.analysis, self.modulus),
             shufflers,
             ONE_REPORT,
             "the number of users is public; shares are pseudorandom (AES-256)",
@@ -191,7 +191,7 @@ class NoiseOverSecureSum(Baseline):
 
     def error(self, users: int) -> Modular:
         """Return the law of noise, rounding and wrap-around, in units of the width."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         return Modular(self._law(users), self.precision, self.modulus, users)
 
     def cost(self, users: int | None = None) -> Cost:

@@ -17,15 +17,15 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, up
+from ikos._validation import choice, flag, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
 from ikos.accuracy import Noise, default_precision, log_chernoff
 from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS, MessageCount
-from ikos.counts.directed import rational
+from ikos.counts.rounding import rational
 from ikos.counts.secure import checked_analysis
 from ikos.noise import discrete_laplace
-from ikos.protocols.error_laws import chernoff
+from ikos.protocols.errors import chernoff
 from ikos.protocols.interface import budget
 from ikos.protocols.secure_noise import NoiseOverSecureSum, hiding
 from ikos.randomness import RandomSource
@@ -72,7 +72,7 @@ class SparseLaw(Noise):
         grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)
         return self.users * gmpy2.log1p(rational(self.chance) * grown)
 
-    def log_reach(self, distance: float | Fraction) -> float:
+    def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of a bound on P[noise <= -distance or noise > distance]: Chernoff's."""
         return log_chernoff(self.log_mgf, self.rate, distance)
 
@@ -206,9 +206,9 @@ class SparseNoise(NoiseOverSecureSum):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
         assert self.messages.delta is not None
-        delta = min(1.0, up(Fraction(self.noise_delta) + Fraction(self.messages.delta)))
+        delta = min(1.0, round_up(Fraction(self.noise_delta) + Fraction(self.messages.delta)))
         return Guarantee(
-            up(self.epsilon),
+            round_up(self.epsilon),
             delta,
             f"SCRCS11, noise of random users, delta {at_least(self.noise_delta, 3)}; "
             f"{self.messages.theorem}",

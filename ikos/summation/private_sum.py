@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, flag, floating, integer, quote, up
+from ikos._validation import check_participation, choice, flag, floating, integer, quote, round_up
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.bounds import Bounds, whole
+from ikos.concurrency import Progress
 from ikos.counts import (
     SHUFFLERS,
     MessageCount,
@@ -31,10 +32,9 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult, at_least, footer
 from ikos.sharing import split
 from ikos.shuffling import View
-from ikos.summation.everybody import Engine, Values, add_up, gathered
-from ikos.summation.mixing import Setting
-from ikos.summation.secure_sum import PSEUDORANDOM, SecureSum, digest, uncovered
-from ikos.work import Progress
+from ikos.summation.engine import SharingScheme
+from ikos.summation.execution import Engine, Values, add_up, collect
+from ikos.summation.secure_sum import PSEUDORANDOM, SecureSum, digest, unproved_conditions
 
 __all__ = ["PrivateSum", "checked_modulus", "checked_precision"]
 
@@ -208,7 +208,7 @@ class PrivateSum:
                 clear_share=clear_share,
                 reserve=spare,
                 most=n,
-            ).sent(corrupt, total)
+            ).with_corruption(corrupt, total)
         secure_sum = SecureSum(
             n,
             q,
@@ -253,14 +253,14 @@ class PrivateSum:
         count = self.messages
         assert count.delta is not None
         conditions: tuple[str, ...] = (
-            *uncovered(count.analysis, self.modulus),
+            *unproved_conditions(count.analysis, self.modulus),
             *self.secure_sum.trust,
             ONE_REPORT,
             PSEUDORANDOM,
         )
         if count.delta == 1:
             conditions = ()
-        return Guarantee(up(self.epsilon), count.delta, count.theorem, conditions)
+        return Guarantee(round_up(self.epsilon), count.delta, count.theorem, conditions)
 
     def remaining(
         self,
@@ -399,10 +399,10 @@ class PrivateSum:
         """
         source = secure(rng)
         group = self.secure_sum.group
-        return split(gathered(self, x, source), group, self.messages.total, source)
+        return split(collect(self, x, source), group, self.messages.total, source)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> SharingScheme:
         """What is sent to whom."""
         return self.secure_sum.setting
 
@@ -430,7 +430,7 @@ class PrivateSum:
 
     def check_users(self, users: int, name: str) -> None:
         """Refuse fewer users than the guarantee counts on, and more than there are."""
-        enough(name, users, self.min_honest, self.n)
+        check_participation(name, users, self.min_honest, self.n)
 
     # The shufflers
 
@@ -468,7 +468,7 @@ class PrivateSum:
             cost=self.cost(users),
             noise=law,
             rounded=not self.integers,
-            wrap_probability=law.reach(Fraction(q - users * p, 2)),
+            wrap_probability=law.tail_bound(Fraction(q - users * p, 2)),
         )
 
     # All of them

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, quote, taking_part, unmasked, vector
+from ikos._validation import choice, flag, integer, quote, reject_masked, validate_users, vector
+from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, MessageCount, message_count, proved, remaining
 from ikos.counts.ghazi2020 import covered, unproved
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
@@ -22,9 +23,8 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, Printed, hundredths, present, unmet
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
-from ikos.summation.everybody import Engine, Values, add_up, gathered
-from ikos.summation.mixing import Setting, mixed_sum
-from ikos.work import Progress
+from ikos.summation.engine import SharingScheme, mixed_sum
+from ikos.summation.execution import Engine, Values, add_up, collect
 
 __all__ = [
     "FURTHER_SUMS",
@@ -33,9 +33,9 @@ __all__ = [
     "SecureSum",
     "alone",
     "collusion",
-    "described",
     "digest",
-    "uncovered",
+    "summary",
+    "unproved_conditions",
 ]
 
 FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
@@ -57,7 +57,7 @@ def collusion(corrupt: int) -> str:
     return "while no shuffler colludes with the analyzer"
 
 
-def uncovered(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
+def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
     """Return the condition that nothing is proved for the group Z_q^dimension, if that is so.
 
     Examples
@@ -149,7 +149,7 @@ class SecureGuarantee(Printed):
         return "; ".join((f"{self.statement} ({self.theorem})", *unmet(self.conditions)))
 
 
-def described(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
+def summary(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
     """Return what is printed of a secure sum."""
     lines = (
         *([] if guarantee.vacuous else [f"by {guarantee.theorem}"]),
@@ -312,7 +312,7 @@ class SecureSum:
                 analysis=analysis,
                 shuffler=shuffler,
                 clear_share=clear,
-            ).sent(corrupt, total)
+            ).with_corruption(corrupt, total)
         values = (n, q, upper, count, shuffler, honest, corrupt)
         for name, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, name, value)
@@ -323,9 +323,11 @@ class SecureSum:
         return Zq(self.q)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> SharingScheme:
         """What is sent to whom."""
-        return Setting(self.group, self.messages.total, self.clear_share, self.shuffler == "single")
+        return SharingScheme(
+            self.group, self.messages.total, self.clear_share, self.shuffler == "single"
+        )
 
     @property
     def clear_share(self) -> bool:
@@ -366,7 +368,7 @@ class SecureSum:
         """What is hidden of the users' values, by which theorem, under which conditions."""
         count = self.messages
         conditions = (
-            *uncovered(count.analysis, self.q),
+            *unproved_conditions(count.analysis, self.q),
             *self.trust,
             FURTHER_SUMS,
             PSEUDORANDOM,
@@ -411,7 +413,7 @@ class SecureSum:
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        return Cost(taking_part(users, self.n), self.messages.total, self.group.bits)
+        return Cost(validate_users(users, self.n), self.messages.total, self.group.bits)
 
     # The client
 
@@ -459,7 +461,7 @@ class SecureSum:
             If a value is not such an integer, or there are too few or too many.
         """
         source = secure(rng)
-        return split(gathered(self, x, source), self.group, self.messages.total, source)
+        return split(collect(self, x, source), self.group, self.messages.total, source)
 
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
         """Return values as group elements, each looked at; the first is user number ``first``."""
@@ -504,7 +506,7 @@ class SecureSum:
         choice("order", order, ORDERS)
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
-        unmasked("shares", shares)
+        reject_masked("shares", shares)
         if shares.ndim != 2 or shares.shape[0] != self.messages.total:
             raise ValueError(
                 f"shares must have shape ({self.messages.total}, users), got {shares.shape}: "
@@ -639,4 +641,4 @@ class SecureSum:
         else:
             title = f"secure sum of {users} from 0 to {quote(self.upper)} (modulus {quote(self.q)})"
         title += f", {self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
-        return described(title, self.guarantee, self.cost())
+        return summary(title, self.guarantee, self.cost())

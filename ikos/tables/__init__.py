@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import flag, integer, quote
+from ikos.concurrency import Progress
 from ikos.tables.csv import check_delimiter, csv_part
 from ikos.tables.files import SUFFIXES, files_in
 from ikos.tables.parquet import parquet_parts
 from ikos.tables.parts import Look, Part, SeenPart, readable, shown, status
-from ikos.work import Progress
 
 __all__ = ["Column", "Look", "Part", "check_delimiter", "open_column", "read_column"]
 

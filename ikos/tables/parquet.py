@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import quote, whole_number
+from ikos.concurrency import Progress
 from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown, words
-from ikos.work import Progress
 
 __all__ = ["ParquetPart", "parquet_parts"]
 

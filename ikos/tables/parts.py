@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import quote
-from ikos.work import Progress
+from ikos.concurrency import Progress
 
 __all__ = [
     "ROWS",

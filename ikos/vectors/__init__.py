@@ -15,12 +15,6 @@ from ikos.vectors.columns import (
     means,
     variances,
 )
-from ikos.vectors.contenders import (
-    VECTOR_CONTENDERS,
-    VectorContender,
-    VectorRow,
-    vector_comparison,
-)
 from ikos.vectors.domains import Ball, Box, Domain, SparseTernary
 from ikos.vectors.interface import (
     Band,
@@ -36,6 +30,12 @@ from ikos.vectors.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
 from ikos.vectors.pckv import PCKVGRR, PCKVUE
 from ikos.vectors.private_sum import PrivateVectorSum
 from ikos.vectors.privkv import PrivKV
+from ikos.vectors.registry import (
+    VECTOR_PROTOCOLS,
+    VectorProtocolSpec,
+    VectorRow,
+    vector_comparison,
+)
 from ikos.vectors.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.vectors.secure_sum import SecureVectorSum
 from ikos.vectors.simplex import project_simplex, projected_frequencies
@@ -44,7 +44,7 @@ from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
 __all__ = [
     "PCKVGRR",
     "PCKVUE",
-    "VECTOR_CONTENDERS",
+    "VECTOR_PROTOCOLS",
     "Ball",
     "Band",
     "Box",
@@ -69,9 +69,9 @@ __all__ = [
     "Ternarizer",
     "Variances",
     "VectorBaseline",
-    "VectorContender",
     "VectorError",
     "VectorProtocol",
+    "VectorProtocolSpec",
     "VectorResult",
     "VectorRow",
     "histograms",

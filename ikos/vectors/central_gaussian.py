@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, taking_part, up
+from ikos._validation import integer, round_up, validate_users
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.modular import blocks
 from ikos.noise import discrete_gaussian
@@ -18,9 +18,9 @@ from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
+from ikos.vectors.calibration import MAX_RELEASES, reports
 from ikos.vectors.domains import Domain
-from ikos.vectors.encoding import Encoding, encoding_of, settled
-from ikos.vectors.hidden_noise import MAX_RELEASES, reports
+from ikos.vectors.encoding import Encoding, converge, encoding_of
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 
 __all__ = ["CentralGaussian", "Subgaussian"]
@@ -130,7 +130,7 @@ class CentralGaussian(VectorBaseline):
             return unit * encoding.shift(domain.dimension).l2_squared
 
         if not isinstance(made, Encoding):
-            made = settled(
+            made = converge(
                 made,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
                 math.sqrt(users) / 2,
@@ -171,8 +171,8 @@ class CentralGaussian(VectorBaseline):
                 *conditions,
             )
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             "discrete Gaussian mechanism, by concentrated differential privacy (CKS20)",
             conditions,
         )
@@ -188,7 +188,7 @@ class CentralGaussian(VectorBaseline):
         Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
         variance (CKS20, Section 2.2); the rounding of each user is within an interval of one step.
         """
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
         square *= self.encoding.step**2
         return VectorError(Subgaussian(square, square), self.dimension * square)
@@ -196,7 +196,7 @@ class CentralGaussian(VectorBaseline):
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one encoded vector to the curator."""
         bits = self.encoding.precision.bit_length() * self.dimension
-        return Cost(taking_part(users, self.n), 1, bits)
+        return Cost(validate_users(users, self.n), 1, bits)
 
     def _vectors(self, x: Any) -> NDArray[Any]:
         values = super()._vectors(x)

@@ -37,11 +37,11 @@ from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accuracy import NoiseLaw
 from ikos.modular import blocks
 from ikos.noise import geometric, polya
-from ikos.protocols.error_laws import chernoff
+from ikos.protocols.errors import chernoff
 from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource
+from ikos.vectors.calibration import MAX_RELEASES
 from ikos.vectors.domains import Ball
-from ikos.vectors.hidden_noise import MAX_RELEASES
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.kashin import KashinFrame
 

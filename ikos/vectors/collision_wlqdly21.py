@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, taking_part
+from ikos._validation import integer, validate_users
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
     SupportVariances,
@@ -331,7 +331,7 @@ class Collision(KeyValueBaseline):
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: a seed and a value."""
         bits = SEED_BITS + (self.t - 1).bit_length()
-        return Cost(taking_part(users, self.n), 1, bits)
+        return Cost(validate_users(users, self.n), 1, bits)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         seeds = np.empty(rows.shape[0], dtype=np.uint64)

@@ -19,7 +19,7 @@ from ikos.randomness import RandomSource
 from ikos.vectors.categories import Categories
 from ikos.vectors.domains import TOLERANCE, Ball, Box, Domain, SparseTernary
 
-__all__ = ["Encoding", "encoding_of", "settled"]
+__all__ = ["Encoding", "converge", "encoding_of"]
 
 _BLOCK = 1 << 21
 
@@ -176,7 +176,7 @@ def encoding_of(
     return lambda p: Encoding(bounds, p, False, known_or_not, sensitivity is not None)
 
 
-def settled(
+def converge(
     make: Callable[[int], Encoding], signal: Callable[[Encoding], float], spread: float
 ) -> Encoding:
     """Return the coarsest encoding, to a factor of two, at which rounding costs about 1 % or less.

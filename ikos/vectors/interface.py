@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import enough, flag, number
+from ikos._validation import check_participation, flag, number
 from ikos.modular import blocks
-from ikos.protocols.error_laws import ErrorLaw
-from ikos.protocols.reports import Reports
+from ikos.protocols.base import Reports
+from ikos.protocols.errors import ErrorLaw
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, Printed, at_least, figures, footer
 from ikos.shuffling import View
@@ -211,7 +211,7 @@ class VectorProtocol(Protocol):
 class VectorBaseline(Reports):
     """What the protocols share: users with vectors of a domain, and a run made of the three parts.
 
-    Frozen dataclasses, see `ikos.protocols.reports.Reports`.
+    Frozen dataclasses, see `ikos.protocols.base.Reports`.
     """
 
     domain: Domain
@@ -349,7 +349,7 @@ class VectorBaseline(Reports):
     def _vectors(self, x: ArrayLike) -> NDArray[Any]:
         """Return everybody's vectors, checked; a protocol that takes fewer narrows this."""
         values = self.domain.vectors(x)
-        enough("x", values.shape[0], self.min_honest, self.n)
+        check_participation("x", values.shape[0], self.min_honest, self.n)
         return values
 
     def _vector(self, x: ArrayLike) -> NDArray[Any]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, down, integer, number, taking_part, up
+from ikos._validation import choice, integer, number, round_down, round_up, validate_users
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -43,6 +43,7 @@ from ikos.protocols.flooding import Kind, counted_column, counted_view, padded, 
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, present
 from ikos.shuffling import View, release
+from ikos.vectors.calibration import reports
 from ikos.vectors.coefficients_afnntz24 import (
     MAX_MADE,
     ROUNDING_SHARE,
@@ -54,7 +55,6 @@ from ikos.vectors.coefficients_afnntz24 import (
     user_variance,
 )
 from ikos.vectors.domains import Ball
-from ikos.vectors.hidden_noise import reports
 from ikos.vectors.interface import VectorError, VectorResult
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
@@ -98,8 +98,8 @@ def _plan(
     eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
 ) -> _Plan:
     """Return the budget of one coefficient, and the steps if these are 0."""
-    each = down(min(delta / 2, delta / (2 * many * g)))
-    together = optimal_local_epsilon(down(eps), down(delta), many, each * float(g))
+    each = round_down(min(delta / 2, delta / (2 * many * g)))
+    together = optimal_local_epsilon(round_down(eps), round_down(delta), many, each * float(g))
     local = math.log1p(math.expm1(together) / float(g)) * (1 - 1e-12)
     noise = 2 / (share * local) ** 2
 
@@ -262,14 +262,14 @@ class KashinCorrelatedNoise(CoefficientSums):
         p, local = chosen.steps, chosen.epsilon
         central = rate_down(share * Fraction(local) / p)
         if flooding == "paper":
-            rest = down(Fraction(local) - central * p)
+            rest = round_down(Fraction(local) - central * p)
             noise = paper_flooding(p, central, rest, chosen.delta)
         else:
             noise = certified_flooding(p, central, local, chosen.delta)
         g = chosen.sampling
         amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
         proved_delta = optimal_delta(
-            down(eps), frame.rows * times, amplified, float(g) * noise.delta * (1 + 1e-15)
+            round_down(eps), frame.rows * times, amplified, float(g) * noise.delta * (1 + 1e-15)
         )
         if proved_delta > allowed:
             raise ValueError(
@@ -305,8 +305,8 @@ class KashinCorrelatedNoise(CoefficientSums):
         how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         sampled = "BBG18, Theorem 2; " if self.sampling < 1 else ""
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             f"AFNNTZ24, Algorithm 3; GKMPS21, {how}; {sampled}KOV15, Theorem 3.3, "
             f"{self.coefficients:,} coefficients",
             (
@@ -325,7 +325,7 @@ class KashinCorrelatedNoise(CoefficientSums):
 
     def error(self, users: int) -> VectorError:
         """Return what is known of noise, rounding and sampling together."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         return self._error(law, users, float(self.sampling))
 
@@ -336,7 +336,7 @@ class KashinCorrelatedNoise(CoefficientSums):
         coefficients are the largest. Of precision 1 about half as many are not 0.
         """
         each = float(self.sampling) + sum(kind.mean for kind in self._kinds)
-        present = taking_part(users, self.n)
+        present = validate_users(users, self.n)
         labels = 2 * self.precision * self.coefficients
         return Cost(present, self.coefficients * each, (labels - 1).bit_length())
 

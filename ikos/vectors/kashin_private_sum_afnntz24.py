@@ -14,15 +14,15 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import down, integer, quote, taking_part, up
+from ikos._validation import integer, quote, round_down, round_up, validate_users
 from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw, default_modulus
 from ikos.counts import MessageCount, least, proved
-from ikos.counts.directed import UP, exact, float_up, rounding
 from ikos.counts.private import lemma_5_2
+from ikos.counts.rounding import UP, exact, float_up, rounding
 from ikos.counts.secure import BEST, smallest
 from ikos.counts.vectors import level_of_sums
 from ikos.encoding import decode, encode
@@ -32,6 +32,7 @@ from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee, present
 from ikos.sharing import split
 from ikos.shuffling import View
+from ikos.vectors.calibration import reports
 from ikos.vectors.coefficients_afnntz24 import (
     MAX_MADE,
     CoefficientSums,
@@ -41,7 +42,6 @@ from ikos.vectors.coefficients_afnntz24 import (
     noise_sums,
 )
 from ikos.vectors.domains import Ball
-from ikos.vectors.hidden_noise import reports
 from ikos.vectors.interface import VectorError
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
@@ -105,7 +105,7 @@ class KashinPrivateSum(CoefficientSums):
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta,
     and (1 + e^epsilon) 2^-sigma the rest, so much for each of several releases: see
-    `ikos.vectors.hidden_noise`. Each row of messages has a shuffler of its own. `run` makes the
+    `ikos.vectors.calibration`. Each row of messages has a shuffler of its own. `run` makes the
     shares if 2 10^6 or fewer are needed, and otherwise adds up what they share: shares add up to
     it.
 
@@ -155,8 +155,8 @@ class KashinPrivateSum(CoefficientSums):
         frame = KashinFrame(domain.dimension, seed, bound)
         times = checked_releases(releases, frame.rows)
         many = frame.rows
-        for_noise = down(allowed * (1 - SECRECY_SHARE))
-        local = optimal_local_epsilon(down(eps), for_noise, many * times)
+        for_noise = round_down(allowed * (1 - SECRECY_SHARE))
+        local = optimal_local_epsilon(round_down(eps), for_noise, many * times)
         if precision is None:
             # rounding users / 4 at most a hundredth of about 2 / rate^2
             p = max(1, math.ceil(local * math.sqrt(12.5 * honest)))
@@ -176,7 +176,7 @@ class KashinPrivateSum(CoefficientSums):
             one = lemma_5_2(replace(count, sigma=sigma), eps).delta
             assert one is not None
             revealed = times * one
-        noisy = optimal_delta(down(eps), many * times, up(rate * p))
+        noisy = optimal_delta(round_down(eps), many * times, round_up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
             raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
@@ -207,8 +207,8 @@ class KashinPrivateSum(CoefficientSums):
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user, for one run or all ``releases`` of them together."""
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
             f"BBGN20, Lemma 5.2, with {self.messages.theorem}",
             (
@@ -231,9 +231,9 @@ class KashinPrivateSum(CoefficientSums):
 
     def error(self, users: int) -> VectorError:
         """Return what is known of noise, rounding and wrapping around together."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        chance = law.reach(Fraction(self.modulus - users * self.precision, 2))
+        chance = law.tail_bound(Fraction(self.modulus - users * self.precision, 2))
         step = 2 * self.half / self.precision
         # an estimate of a coefficient that wrapped is wrong by at most q steps
         wrapped = (self.modulus * step) ** 2 * chance
@@ -241,7 +241,7 @@ class KashinPrivateSum(CoefficientSums):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        present = taking_part(users, self.n)
+        present = validate_users(users, self.n)
         return Cost(present, self.coefficients * self.messages.total, self.group.bits)
 
     # Share i of coefficient j is row i D + j.

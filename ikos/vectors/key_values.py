@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, taking_part, up
+from ikos._validation import flag, integer, number, round_up, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.error_laws import Bounded
+from ikos.protocols.errors import Bounded
 from ikos.protocols.interface import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Guarantee, at_least
@@ -183,8 +183,8 @@ class KeyValueBaseline(VectorBaseline):
                 f"each message is {local}, also without the shuffler",
             )
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             self._theorem,
             (
                 *conditions,
@@ -195,7 +195,7 @@ class KeyValueBaseline(VectorBaseline):
 
     def error(self, users: int) -> VectorError:
         """Return what is known of the error of a sum over so many users: exact variances."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
         return VectorError(
@@ -206,7 +206,7 @@ class KeyValueBaseline(VectorBaseline):
 
     def count_error(self, users: int) -> float:
         """Return a bound on the root mean squared error of each count."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         return math.sqrt(users * max(self.variances.present, self.variances.absent))
 
     def shuffle(

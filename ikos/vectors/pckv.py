@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, taking_part, unmasked
+from ikos._validation import check_participation, choice, reject_masked, validate_users
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
     local_epsilon,
@@ -179,7 +179,7 @@ class PCKVGRR(KeyValueBaseline):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: an event."""
-        return Cost(taking_part(users, self.n), 1, (self._events - 1).bit_length())
+        return Cost(validate_users(users, self.n), 1, (self._events - 1).bit_length())
 
     def _vectors(self, x: ArrayLike) -> NDArray[Any]:
         values = super()._vectors(x)
@@ -305,7 +305,7 @@ class PCKVUE(KeyValueBaseline):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: a bit for each event."""
-        return Cost(taking_part(users, self.n), 1, self._events)
+        return Cost(validate_users(users, self.n), 1, self._events)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)
@@ -330,13 +330,13 @@ class PCKVUE(KeyValueBaseline):
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
-        shape = unmasked("messages", messages).shape
+        shape = reject_masked("messages", messages).shape
         if len(shape) != 2 or shape[0] != 1 or messages.dtype != f"V{self._bytes}":
             raise ValueError(
                 f"messages must be items of {self._bytes} bytes, of shape (1, users), got "
                 f"{messages.dtype} of shape {messages.shape}"
             )
-        enough("messages", messages.shape[1], self.min_honest, self.n)
+        check_participation("messages", messages.shape[1], self.min_honest, self.n)
 
     def _valid(self, column: NDArray[Any]) -> bool:
         if column.dtype != f"V{self._bytes}":

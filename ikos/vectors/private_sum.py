@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, taking_part, up
+from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
 from ikos.accounting.vector_noise import NoiseRate, Sensitivity
 from ikos.accuracy import NoiseLaw, standard_error
+from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, Layout
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
@@ -24,13 +25,12 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
 from ikos.summation.private_sum import checked_modulus
-from ikos.summation.secure_sum import PSEUDORANDOM, digest, uncovered
+from ikos.summation.secure_sum import PSEUDORANDOM, digest, unproved_conditions
+from ikos.vectors.calibration import MAX_RELEASES, HiddenNoise, NoiseCalibration, reports
 from ikos.vectors.domains import Domain
-from ikos.vectors.encoding import Encoding, encoding_of, settled
-from ikos.vectors.hidden_noise import MAX_RELEASES, HiddenNoise, Hiding, reports
+from ikos.vectors.encoding import Encoding, converge, encoding_of
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.secure_sum import LAYOUTS, Elements, SecureVectorSum
-from ikos.work import Progress
 
 __all__ = ["CoordinateError", "PrivateVectorSum"]
 
@@ -75,7 +75,7 @@ class CoordinateError:
     @property
     def wrap_probability(self) -> float:
         """Bound on the probability that this coordinate wrapped around."""
-        return self.law.reach(Fraction(self.modulus - self.users * self.precision, 2))
+        return self.law.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
 
     @property
     def mean_square(self) -> float:
@@ -225,8 +225,8 @@ class PrivateVectorSum(VectorBaseline):
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
 
-        def hiding(encoding: Encoding) -> Hiding:
-            return Hiding(
+        def hiding(encoding: Encoding) -> NoiseCalibration:
+            return NoiseCalibration(
                 honest=honest,
                 most=n,
                 epsilon=budget,
@@ -244,7 +244,7 @@ class PrivateVectorSum(VectorBaseline):
             return encoding.precision * float(hiding(encoding).least_rate) / math.sqrt(2)
 
         if not isinstance(made, Encoding):
-            made = settled(made, signal, math.sqrt(honest) / 2)
+            made = converge(made, signal, math.sqrt(honest) / 2)
         plan, p = hiding(made), made.precision
         q = checked_modulus(modulus, n, p, NoiseLaw(plan.least_rate, Fraction(n, honest)), analysis)
         found: HiddenNoise
@@ -298,7 +298,7 @@ class PrivateVectorSum(VectorBaseline):
         delta, count = self.layout.delta, self.layout.count
         assert delta is not None
         conditions: tuple[str, ...] = (
-            *uncovered(count.analysis, self.modulus, self.dimension // self.layout.sums),
+            *unproved_conditions(count.analysis, self.modulus, self.dimension // self.layout.sums),
             *self.secure_sum.trust,
             reports(self.releases),
             PSEUDORANDOM,
@@ -309,7 +309,7 @@ class PrivateVectorSum(VectorBaseline):
                 *conditions,
             )
         theorem = f"{METHODS[self.noise.method]}; {count.theorem}"
-        return Guarantee(up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
+        return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
     @property
     def wrap_probability(self) -> float:
@@ -366,7 +366,7 @@ class PrivateVectorSum(VectorBaseline):
         Of each coordinate: noise of variance 2 alpha / (1 - alpha)^2 times users / min_honest,
         alpha = exp(-rate), rounding of at most users / 4, and wrap-around, in squared steps.
         """
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         coordinate = self._coordinate(users)
         return VectorError(
             coordinate, self.dimension * coordinate.mean_square, integers=coordinate.integers

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import taking_part
+from ikos._validation import validate_users
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
     local_epsilon,
@@ -124,7 +124,7 @@ class PrivKV(KeyValueBaseline):
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: a key and an answer."""
         bits = (ANSWERS * self.domain.dimension - 1).bit_length()
-        return Cost(taking_part(users, self.n), 1, bits)
+        return Cost(validate_users(users, self.n), 1, bits)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users = rows.shape[0]

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, choice, enough, integer, number, quote, taking_part, up
+from ikos._validation import (
+    array,
+    check_participation,
+    choice,
+    integer,
+    number,
+    quote,
+    round_up,
+    validate_users,
+)
 from ikos.accounting.scm22 import (
     COMPOSITIONS,
     MAX_VALUES,
@@ -31,7 +40,7 @@ from ikos.accounting.scm22 import (
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.encoding import encode
 from ikos.modular import blocks
-from ikos.protocols.error_laws import Bounded
+from ikos.protocols.errors import Bounded
 from ikos.protocols.interface import budget
 from ikos.randomized_response import grid_up, respond
 from ikos.randomness import RandomSource, secure
@@ -172,7 +181,7 @@ class SampledCoordinates(VectorBaseline):
         else:
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
-            proved = up(small)
+            proved = round_up(small)
         self._hold(
             n=users,
             domain=domain,
@@ -211,7 +220,7 @@ class SampledCoordinates(VectorBaseline):
         if self.messages > 1:
             alone += ", and a user's messages cannot be told to be of one user"
         return Guarantee(
-            up(self.epsilon),
+            round_up(self.epsilon),
             self.proved_delta,
             self._theorem,
             (
@@ -268,7 +277,7 @@ class SampledCoordinates(VectorBaseline):
 
         Both mean squares are attained: by users whose coordinates all have the worst value.
         """
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         width, c = self.domain.bounds.width, self._part
         whole = total_error(users, self.dimension, self.answers, c)
         weight = float(max(weight for weight, _ in self._weights))
@@ -290,7 +299,7 @@ class SampledCoordinates(VectorBaseline):
         the users; for t messages that would be a t^2-th of it, as there are n t / d reports of a
         coordinate. Exact for the worst values, where the paper's bound is not.
         """
-        n = taking_part(users, self.n)
+        n = validate_users(users, self.n)
         one = coordinate_error(self.precision, self.gamma, 1).mean_square
         d = self.dimension
         return self.domain.bounds.width**2 * self.messages * d * d / n * one
@@ -298,7 +307,7 @@ class SampledCoordinates(VectorBaseline):
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
         values = int(max(self._sizes)) * (self.precision + 1)
-        return Cost(taking_part(users, self.n), self.messages, (values - 1).bit_length())
+        return Cost(validate_users(users, self.n), self.messages, (values - 1).bit_length())
 
     # How it works
 
@@ -473,7 +482,7 @@ class SampledCoordinates(VectorBaseline):
         if given.shape[1:] != self.shape:
             raise ValueError(f"x must have shape (users, *{self.shape}), got shape {given.shape}")
         values = self.domain.vectors(given.reshape(given.shape[0], self.dimension))
-        enough("x", values.shape[0], self.min_honest, self.n)
+        check_participation("x", values.shape[0], self.min_honest, self.n)
         return values
 
     def _vector(self, x: ArrayLike) -> NDArray[Any]:

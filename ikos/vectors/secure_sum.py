@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, enough, flag, integer, number, quote, taking_part, unmasked
+from ikos._validation import (
+    check_participation,
+    choice,
+    flag,
+    integer,
+    number,
+    quote,
+    reject_masked,
+    validate_users,
+)
+from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, Layout, proved, vector_layouts
 from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis, checked_trust
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
@@ -26,12 +36,11 @@ from ikos.summation.secure_sum import (
     SecureGuarantee,
     alone,
     collusion,
-    described,
     digest,
-    uncovered,
+    summary,
+    unproved_conditions,
 )
 from ikos.vectors.domains import MAX_DIMENSION
-from ikos.work import Progress
 
 __all__ = ["LAYOUTS", "SecureVectorSum"]
 
@@ -191,7 +200,7 @@ class SecureVectorSum:
             )
             chosen = Layout(
                 layout,
-                count.sent(corrupt, total),
+                count.with_corruption(corrupt, total),
                 sums,
                 Zq(q).bits * (d // sums),
                 level_of_sums(count.sigma, sums, analysis=count.analysis),
@@ -235,7 +244,7 @@ class SecureVectorSum:
         """What is hidden of the users' vectors, by which theorem, under which conditions."""
         count = self.layout.count
         conditions = (
-            *uncovered(count.analysis, self.q, self.dimension // self.layout.sums),
+            *unproved_conditions(count.analysis, self.q, self.dimension // self.layout.sums),
             *self.trust,
             FURTHER_SUMS,
             PSEUDORANDOM,
@@ -274,7 +283,7 @@ class SecureVectorSum:
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
         each = self.layout
-        return Cost(taking_part(users, self.n), each.messages_per_user, each.bits_per_message)
+        return Cost(validate_users(users, self.n), each.messages_per_user, each.bits_per_message)
 
     # The client
 
@@ -350,7 +359,7 @@ class SecureVectorSum:
 
     def _checked(self, x: ArrayLike) -> NDArray[Any]:
         """Return everybody's vectors as an array of the right shape; entries are not looked at."""
-        unmasked("x", x)
+        reject_masked("x", x)
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(
@@ -361,7 +370,7 @@ class SecureVectorSum:
         return given
 
     def _enough(self, name: str, users: int) -> None:
-        enough(name, users, self.min_honest, self.n)
+        check_participation(name, users, self.min_honest, self.n)
 
     # The shufflers
 
@@ -389,7 +398,7 @@ class SecureVectorSum:
         choice("order", order, ORDERS)
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
-        unmasked("shares", shares)
+        reject_masked("shares", shares)
         shape = (self._total, self.dimension)
         if shares.ndim != 3 or (shares.shape[0], shares.shape[2]) != shape:
             raise ValueError(
@@ -580,4 +589,4 @@ class SecureVectorSum:
             f"coordinate{'s' * (self.dimension > 1)} modulo {quote(self.q)}, {self.layout.name}, "
             f"{self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
         )
-        return described(title, self.guarantee, self.cost())
+        return summary(title, self.guarantee, self.cost())

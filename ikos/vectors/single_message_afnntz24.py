@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, taking_part, up
+from ikos._validation import integer, round_up, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.protocols.central_laplace import exact_sum
-from ikos.protocols.error_laws import Bounded
+from ikos.protocols.errors import Bounded
 from ikos.protocols.interface import budget
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
@@ -301,8 +301,8 @@ class SingleMessageGrid(VectorBaseline):
         honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
         proof = response_accountant(self.epsilon, self.min_honest, self.points, self.gamma)
         return Guarantee(
-            up(self.epsilon),
-            up(self.delta),
+            round_up(self.epsilon),
+            round_up(self.delta),
             f"{THEOREMS[proof]}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
             (
                 honest,
@@ -322,7 +322,7 @@ class SingleMessageGrid(VectorBaseline):
 
     def error(self, users: int) -> VectorError:
         """Return bounds on the error of a sum over so many users."""
-        users = taking_part(users, self.n)
+        users = validate_users(users, self.n)
         g, width = float(self.gamma), self.box.width
         each = users * width**2 * _worst_variance(self.levels, g)
         ball = isinstance(self.domain, Ball)
@@ -359,7 +359,7 @@ class SingleMessageGrid(VectorBaseline):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one message."""
-        return Cost(taking_part(users, self.n), 1, (self.points - 1).bit_length())
+        return Cost(validate_users(users, self.n), 1, (self.points - 1).bit_length())
 
     def _places(self) -> list[int]:
         """Return what a step of each coordinate is worth in a message."""

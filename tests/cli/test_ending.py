@@ -166,8 +166,8 @@ class TestInterrupted:
             ("ikos.cli.release", ("demo",)),
             ("ikos.tables", ("compare", "--data", "t.csv", *BOUNDS)),
             ("ikos.vectors", VECTORS),
-            ("ikos.parties.task", (*TASK, "--dry-run")),
-            ("ikos.parties.seats", ("task", "status", "folder")),
+            ("ikos.deployment.task", (*TASK, "--dry-run")),
+            ("ikos.deployment.party_files", ("task", "status", "folder")),
         ],
         ids=lambda value: value if isinstance(value, str) else value[0],
     )

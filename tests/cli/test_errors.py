@@ -14,8 +14,8 @@ from ikos import counts
 from ikos.cli import errors, names
 from ikos.cli.program import SETTINGS
 from ikos.cluster.processes import MAX_WORKERS
-from ikos.protocols import CONTENDERS
-from ikos.vectors import VECTOR_CONTENDERS
+from ikos.protocols import PROTOCOLS
+from ikos.vectors import VECTOR_PROTOCOLS
 
 
 def failed(number, *names):
@@ -36,7 +36,7 @@ class TestProblem:
             (OverflowError("int too large"), "a number is too large or too small to compute with"),
             (ZeroDivisionError("division by zero"), "division by zero"),
             (ImportError("No module named 'httpx'", name="httpx"),
-             "this needs the extra 'parties': pip install 'ikos[parties]'"),
+             "this needs the extra 'deployment': pip install 'ikos[deployment]'"),
             (ImportError("install pandas", name="pandas"), "install pandas"),
             # files: neither reading nor writing, as nobody knows which of them failed
             (failed(errno.EACCES, "out/x.csv"), "'out/x.csv': permission denied"),
@@ -128,6 +128,6 @@ class TestNonsense:
 def test_names_are_the_librarys():
     assert ("best", *counts.ANALYSES, "exact") == names.ANALYSES
     assert names.SHUFFLERS == counts.SHUFFLERS
-    assert tuple(contender.key for contender in CONTENDERS) == names.PROTOCOLS
-    assert tuple(contender.key for contender in VECTOR_CONTENDERS) == names.VECTOR_PROTOCOLS
+    assert tuple(contender.key for contender in PROTOCOLS) == names.PROTOCOLS
+    assert tuple(contender.key for contender in VECTOR_PROTOCOLS) == names.VECTOR_PROTOCOLS
     assert names.MAX_WORKERS == MAX_WORKERS

@@ -22,7 +22,7 @@ from gmpy2 import mpfr
 from ikos import graphs
 from ikos.cli import graphs as program
 from ikos.cli import graphs_report, main
-from ikos.counts.directed import float_down, float_up
+from ikos.counts.rounding import float_down, float_up
 from ikos.graphs.components import BACKENDS
 from ikos.testing import DeterministicRandom
 

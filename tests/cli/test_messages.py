@@ -623,7 +623,7 @@ def test_a_full_disk_leaves_what_was_there(refused, tmp_path, monkeypatch):
 
 def test_without_matplotlib(refused, run, tmp_path, monkeypatch):
     for name in list(sys.modules):
-        if name.partition(".")[0] == "matplotlib" or name == "ikos.plots.drawing":
+        if name.partition(".")[0] == "matplotlib" or name == "ikos.plots.figures":
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = refused("messages", *SECURE, "--plot", tmp_path / "x.png")

@@ -18,18 +18,18 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
+pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
 import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from parties_tls import certificates
-from parties_wired import LITTLE, SMALL, addresses, small
+from deployment_tls import certificates
+from deployment_wired import LITTLE, SMALL, addresses, small
 from starlette.applications import Starlette
 
-from ikos.parties import serve
-from ikos.parties.seats import Seat, write_new
+from ikos.deployment import serve
+from ikos.deployment.party_files import PartyConfig, write_new
 
 __all__ = ["small"]
 
@@ -156,7 +156,7 @@ class TestSettings:
 
 class TestPlace:
     def test_of_the_address_in_the_task(self, small, pair):
-        seat = Seat.read(small / "shuffler-2")
+        seat = PartyConfig.read(small / "shuffler-2")
         here = serve.Listening().of([seat])
         assert (here.host, here.port) == ("127.0.0.1", 9002)
         assert serve.Listening(port=1).of([seat]).host == "127.0.0.1"
@@ -177,7 +177,7 @@ class TestPlace:
         said = refused("shuffler", folder, "--host", "localhost")
         assert said.startswith("--certificate and --private-key must be given for https://far.")
         # what has the certificate passes requests on to another port
-        here = serve.Listening("127.0.0.1", 8000).of([Seat.read(folder)])
+        here = serve.Listening("127.0.0.1", 8000).of([PartyConfig.read(folder)])
         assert (here.host, here.port) == ("127.0.0.1", 8000)
 
     def test_of_different_addresses(self, refused, small):
@@ -356,7 +356,9 @@ def test_it_says_where_it_listens_and_stops_when_told(
             time.sleep(0.05)
         said = log.read_text()
         scheme = "https" if tls else "http"
-        found = re.fullmatch(f"INFO ikos.parties listening on ({scheme}://localhost:\\d+)\n", said)
+        found = re.fullmatch(
+            f"INFO ikos.deployment listening on ({scheme}://localhost:\\d+)\n", said
+        )
         assert found, said
         with serve.connect(pair / "chain.pem" if tls else None) as http:
             assert http.get(f"{found[1]}/health", timeout=30).text == "ok\n"
@@ -365,7 +367,7 @@ def test_it_says_where_it_listens_and_stops_when_told(
         process.send_signal(number)
         assert process.wait(60) == 0
         assert "Traceback" not in log.read_text()
-        assert log.read_text().splitlines()[-1] == "INFO ikos.parties stopped"
+        assert log.read_text().splitlines()[-1] == "INFO ikos.deployment stopped"
     finally:
         process.kill()
         process.wait()

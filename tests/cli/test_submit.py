@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
+pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
-from parties_wired import small, wired
+from deployment_wired import small, wired
 
 from ikos.cli import main, submit
-from ikos.parties import tokens
-from ikos.parties.reports import Report
+from ikos.deployment import tokens
+from ikos.deployment.reports import Report
 
 __all__ = ["small", "wired"]
 
@@ -402,7 +402,7 @@ class TestMany:
 
     def test_interrupted(self, run, small, wired, table, monkeypatch):
         wired(small)
-        monkeypatch.setattr("ikos.parties.client.submit_many", interrupted_many)
+        monkeypatch.setattr("ikos.deployment.client.submit_many", interrupted_many)
         many = ("submit", small / "clients", "--values", table, "--column", "visits")
         assert run(*many, status=130).err == (
             "ikos submit: interrupted; all parties have the reports of 3 of 25 clients, and the "

@@ -12,13 +12,13 @@ import sys
 import pytest
 from command_lines import once
 
-pytest.importorskip("httpx", reason="needs the extra ikos[parties]")
+pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
-from parties_wired import LITTLE, SMALL, addresses, small, wired
+from deployment_wired import LITTLE, SMALL, addresses, small, wired
 
 from ikos.cli import main
 from ikos.cli import task as commands
-from ikos.parties.seats import read_task
+from ikos.deployment.party_files import read_task
 from ikos.results import Interval
 
 __all__ = ["small", "wired"]

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import message_count
-from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.floor import (
     _consistent,
     _log_factorial,
     consistent_inputs_log2,
     counting_floor,
 )
+from ikos.counts.rounding import DOWN, UP, rounding
 
 flint = pytest.importorskip("flint", reason="python-flint is the independent evaluator")
 

@@ -14,7 +14,7 @@ from ikos import PrivateSum
 from ikos.accuracy import NoiseLaw, default_modulus, standard_error
 from ikos.counts import private_parameters, private_proved, wrap_modulus
 from ikos.counts.parameters import _Accuracy
-from ikos.counts.settings import SETTINGS
+from ikos.counts.search import SETTINGS
 
 
 def exhaustive(
@@ -205,8 +205,8 @@ def test_the_smallest_modulus_is_the_smallest(
     law = NoiseLaw(Fraction(epsilon) / p, Fraction(1))
     q = found.smallest
     assert q > n * p
-    assert law.reach((q - n * p) / 2) <= failure
-    assert q == n * p + 1 or law.reach((q - 1 - n * p) / 2) > failure
+    assert law.tail_bound((q - n * p) / 2) <= failure
+    assert q == n * p + 1 or law.tail_bound((q - 1 - n * p) / 2) > failure
     exactly = n * p + 2 * p * math.log(1 / failure) / epsilon
     assert q == pytest.approx(exactly, abs=2, rel=1e-12)
     assert found.power_of_two // 2 < q <= found.power_of_two

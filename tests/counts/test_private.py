@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
 from ikos.counts import hockey_stick, private, private_proved, proved, second_moment
-from ikos.counts.directed import DOWN, UP, rounding
 from ikos.counts.hockey_stick import Noise
 from ikos.counts.recursion import rational_split
+from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
 EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ikos import message_count, private_message_count, security_level
 from ikos.counts import largest_component, least, proved, second_moment, share_graph
 from ikos.counts import recursion as library
-from ikos.counts.directed import DOWN, UP, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 
 MODULI = [2, 3, 5, 2**8, 2**16 + 1, 2**64 - 59, 2**127 - 1, 2**512]

@@ -19,7 +19,7 @@ from ikos.graphs import (
     exact_component_law,
     excess_bound,
     lemma_c5,
-    parts,
+    partition_bound,
     parts_bound,
     sweep,
     sweeps,
@@ -136,7 +136,7 @@ def test_falling_bounds_are_below_the_true_bounds() -> None:
             kappa = mpq(21, 10) if hiding == 2 else 1 + mpq(2, 3) ** (hiding - 3) / 2
             for n in (3, 7, 20):
                 true = mpq(1)
-                values = parts.falling_bounds(n, graph, n)
+                values = partition_bound.falling_bounds(n, graph, n)
                 for c in range(2, n + 1):
                     true *= kappa / ((c - 1) * graph.growth_exactly(n - c + 2))
                     assert values[c - 1] <= true
@@ -155,7 +155,7 @@ def test_falling_bounds_are_below_the_true_bounds() -> None:
 def test_falling_bounds_are_the_bounds_rounded_down(shuffler: str, clear: bool) -> None:
     graph = ShareGraph(4, shuffler, clear)
     for n in (2, 19, 40):
-        values = parts.falling_bounds(n, graph, n)
+        values = partition_bound.falling_bounds(n, graph, n)
         for c, value in enumerate(values, 1):
             bound = parts_bound(n, 4, c, shuffler=shuffler, clear_share=clear)
             assert value <= bound

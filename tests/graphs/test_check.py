@@ -15,7 +15,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos.confidence import clopper_pearson
-from ikos.counts.directed import float_up
+from ikos.counts.rounding import float_up
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     ComponentCheck,
@@ -31,7 +31,7 @@ from ikos.graphs import (
     excess_bound,
     lemma_c5,
     models,
-    parts,
+    partition_bound,
     parts_bound,
     rare_components,
     sampling,
@@ -156,9 +156,9 @@ def test_samples_of_a_wrong_model_contradict_the_law(
 
 
 def test_wrong_importance_samples_contradict_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ikos.graphs import rare_events
+    from ikos.graphs import importance_sampling
 
-    monkeypatch.setattr(rare_events, "sample_targets", one_permutation_twice)
+    monkeypatch.setattr(importance_sampling, "sample_targets", one_permutation_twice)
     found = check(n=6, m=2, planted=20_000, trials=100)
     assert found.agrees is False
     assert not found.holds
@@ -207,7 +207,7 @@ def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.Monke
         del n, graph, c
         return mpfr(1e-30)
 
-    monkeypatch.setattr(parts, "upper_bound", tiny)
+    monkeypatch.setattr(partition_bound, "upper_bound", tiny)
     found = check(n=5000, m=4, trials=5, planted=20)
     assert found.contradicted == (1,)
     assert not found.holds
@@ -277,16 +277,16 @@ def test_interruption_checks_what_was_done() -> None:
 
 
 def test_interruption_of_importance_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ikos.graphs import rare_events
+    from ikos.graphs import importance_sampling
 
-    right = rare_events._planted
+    right = importance_sampling._planted
 
     def stop(*batch: Any) -> Any:
         if batch[3] == 4:
             raise KeyboardInterrupt
         return right(*batch)
 
-    monkeypatch.setattr(rare_events, "_planted", stop)
+    monkeypatch.setattr(importance_sampling, "_planted", stop)
     with pytest.raises(Interrupted) as caught:
         check(trials=1000)
     partial = caught.value.partial

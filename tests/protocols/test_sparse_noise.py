@@ -164,12 +164,12 @@ def test_variance_tails_and_moments_are_those_of_the_law(users: int, chance: Fra
         )
     for distance in (1, 5, 20, 60, 100):
         outside = float(true.pmf[np.abs(y) >= distance].sum())
-        assert outside <= law.reach(distance) <= 1
+        assert outside <= law.tail_bound(distance) <= 1
     for miss in (0.5, 0.05, 1e-6):
         t = law.half_width(miss, 0)
         assert float(true.pmf[np.abs(y) > t].sum()) <= miss
         assert law.half_width(miss, 50) > t
-    assert law.reach(300) < 1e-6
+    assert law.tail_bound(300) < 1e-6
 
 
 def test_half_width_covers_rounding_too() -> None:

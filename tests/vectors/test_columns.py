@@ -28,7 +28,7 @@ from ikos.vectors.columns import (
     variances,
 )
 from ikos.vectors.columns.linear import _moved
-from ikos.vectors.columns.spread import _SQUARES
+from ikos.vectors.columns.variance import _SQUARES
 
 FALSE_ALARM = 1e-9
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}

@@ -35,8 +35,8 @@ from ikos.vectors import (
     SparseTernary,
     VectorProtocol,
 )
+from ikos.vectors.calibration import NoiseCalibration
 from ikos.vectors.encoding import Encoding
-from ikos.vectors.hidden_noise import Hiding
 from ikos.vectors.secure_sum import LAYOUTS
 
 ONES = Sensitivity(linf=1)
@@ -230,7 +230,7 @@ def test_what_is_given_is_labelled() -> None:
     bare = PrivateVectorSum(100, Ball(8), 1, 1e-8, messages=1)
     assert not bare.guarantee.proved
     assert bare.guarantee.conditions == ()
-    hiding = Hiding(10, 10, Fraction(1), Fraction(1, 10**6), Fraction(0), ONES.steps(100),
+    hiding = NoiseCalibration(10, 10, Fraction(1), Fraction(1, 10**6), Fraction(0), ONES.steps(100),
         "separate sums", "second_moment", "parallel", True)  # fmt: skip
     assert hiding.proved(2**10, 0).layout.delta == 1
     assert not hiding.pure
@@ -269,7 +269,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     layout: str, dimension: int, times: int, messages: int, clear: bool
 ) -> None:
     """The divergences of one sum, put together here: d sums, T releases."""
-    hiding = Hiding(500, 500, Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
+    hiding = NoiseCalibration(500, 500, Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
         ONES.steps(dimension), layout, "second_moment", "parallel", clear, times)  # fmt: skip
     sums = 1 if layout == "one group" else dimension
     order = 2 ** (10 * dimension // sums)
@@ -312,7 +312,7 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     layout: str, dimension: int, times: int, messages: int
 ) -> None:
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
-    hiding = Hiding(500, 500, Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
+    hiding = NoiseCalibration(500, 500, Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
         ONES.steps(dimension), layout, "balle2020", "parallel", True, times)  # fmt: skip
     found = hiding.proved(2**10, messages)
     level, delta = found.layout.count.noise_epsilon, found.layout.delta

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ikos._validation import down, integer, number
+from ikos._validation import integer, number, round_down
 from ikos.accounting.bbgn19 import closed_form_gamma
 from ikos.accounting.bounds_afnntz24.arguments import MAX_DIMENSION, MAX_USERS, users_and_dimension
 
@@ -54,8 +54,8 @@ def published_levels(n: int, d: int, epsilon: float | Fraction, delta: float | F
     """
     users = integer("n", n, low=2, high=MAX_USERS)
     dimension = integer("d", d, low=1, high=MAX_DIMENSION)
-    eps = down(number("epsilon", epsilon, above=0, high=1))
-    small = down(number("delta", delta, above=0, below=1))
+    eps = round_down(number("epsilon", epsilon, above=0, high=1))
+    small = round_down(number("delta", delta, above=0, below=1))
     c = 14 * math.log(2 / small) / eps**2
     steps: int = math.floor((users / c) ** (1 / (dimension + 2)))
     return max(1, steps)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from ikos._validation import choice, down, integer, number
+from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.scm22.repeated import (
@@ -183,7 +183,7 @@ def sampled_answers(
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
     t = integer("messages", messages, low=1, high=min(coordinates, MAX_MESSAGES))
     name = choice("sampling", sampling, SAMPLINGS)
-    gamma, *proof = _sampled(down(eps), down(small), users, coordinates, k + 1, t, name)
+    gamma, *proof = _sampled(round_down(eps), round_down(small), users, coordinates, k + 1, t, name)
     return SampledAnswers(t, k, gamma, name, *proof)
 
 
@@ -216,7 +216,7 @@ def sampled_delta(
     TypeError, ValueError
         If an argument is of the wrong kind or out of range.
     """
-    eps = down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
+    eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     users = integer("n", n, low=1, high=MAX_USERS)
     coordinates = integer("d", d, low=1)
     k = integer("answers.precision", answers.precision, low=1, high=MAX_VALUES - 1) + 1

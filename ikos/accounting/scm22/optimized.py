@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ikos._validation import choice, down, integer, number
+from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.scm22.answers import SampledAnswers, sampled_answers
@@ -90,7 +90,7 @@ def optimized_answers(
     else:
         steps = [integer("precision", precision, low=1, high=MAX_VALUES - 1)]
     c = number("centre", centre, low=0, high=1)
-    mu = gaussian_mu(down(eps), down(small))
+    mu = gaussian_mu(round_down(eps), round_down(small))
 
     def error(found: SampledAnswers) -> float:
         return total_error(users, coordinates, found, c).mean_square

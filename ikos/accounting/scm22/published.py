@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ikos._validation import down, integer, number
+from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
 from ikos.accounting.scm22.errors import MOST, shares
 
@@ -25,7 +25,7 @@ __all__ = [
 
 def _budget(epsilon: object, delta: object) -> tuple[float, float]:
     eps = number("epsilon", epsilon, above=0, low=1e-100, high=6)
-    return down(eps), down(number("delta", delta, above=0, low=1e-300, below=1))
+    return round_down(eps), round_down(number("delta", delta, above=0, low=1e-300, below=1))
 
 
 def _sizes(n: object, d: object, k: object, t: object = 1) -> tuple[int, int, int, int]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ikos._validation import down, integer, number
+from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_composition, blanket_losses
 from ikos.accounting.shuffled_response import (
@@ -207,4 +207,4 @@ def repeated_delta(
     chance = grid_down(number("gamma", gamma, above=0, high=1))
     count = integer("times", times, low=1, high=MAX_MESSAGES)
     expected = float(number("delta", delta, above=0, below=1))
-    return proved_repeated(down(eps), users, values, chance, count, expected)[0]
+    return proved_repeated(round_down(eps), users, values, chance, count, expected)[0]

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from scipy.stats import binom
 
-from ikos._validation import down, integer, number
+from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
 from ikos.accounting.scm22.repeated import MAX_VALUES, TINY, Delta, proved_repeated
 from ikos.accounting.shuffled_response import (
@@ -83,7 +83,7 @@ def uniform_delta(
     chance = grid_down(number("gamma", gamma, above=0, high=1))
     count = integer("t", t, low=1, high=coordinates)
     expected = float(number("delta", delta, above=0, below=1))
-    return proved_uniform(down(eps), users, coordinates, values, chance, count, expected)[0]
+    return proved_uniform(round_down(eps), users, coordinates, values, chance, count, expected)[0]
 
 
 def proved_uniform(

@@ -10,7 +10,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos.counts.directed import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 __all__ = [
     "best_order",

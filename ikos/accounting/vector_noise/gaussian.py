@@ -10,7 +10,7 @@ from ikos._validation import number, quote
 from ikos.accounting.vector_noise.conversion import best_order, converted
 from ikos.accounting.vector_noise.few_bits import rounded_up, unit_of
 from ikos.accounting.vector_noise.sensitivity import MAX_EPSILON, ROOTS_UP, Real
-from ikos.counts.directed import UP, exact
+from ikos.counts.rounding import UP, exact
 
 __all__ = [
     "gaussian_delta",

@@ -11,7 +11,7 @@ from gmpy2 import mpfr
 
 from ikos.accounting.vector_noise.conversion import best_order, converted
 from ikos.accounting.vector_noise.sensitivity import MAX_COORDINATES, Shift
-from ikos.counts.directed import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 
 __all__ = [
     "composition_delta",

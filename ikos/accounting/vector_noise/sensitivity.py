@@ -9,7 +9,7 @@ from fractions import Fraction
 import gmpy2
 
 from ikos._validation import integer, number
-from ikos.counts.directed import UP, exact, rounding
+from ikos.counts.rounding import UP, exact, rounding
 
 __all__ = [
     "MAX_COORDINATES",

@@ -11,7 +11,7 @@ from gmpy2 import mpfr
 from ikos._validation import floating, number
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.counts.directed import rational
+from ikos.counts.rounding import rational
 from ikos.randomized_response import grid_up
 
 __all__ = [

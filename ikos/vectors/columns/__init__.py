@@ -11,8 +11,8 @@ from __future__ import annotations
 from ikos.vectors.columns.bounded import means
 from ikos.vectors.columns.categorical import Histograms, histograms
 from ikos.vectors.columns.linear import linear_statistics
-from ikos.vectors.columns.spread import Variances, variances
 from ikos.vectors.columns.sums import ColumnSums
+from ikos.vectors.columns.variance import Variances, variances
 
 __all__ = [
     "ColumnSums",

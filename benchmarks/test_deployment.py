@@ -1,0 +1,242 @@
+"""A shuffler's reports a second, the seconds of a release, and the share of HPKE in both.
+
+Without a network: what is measured is the library's, down to the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+import httpx
+from starlette.applications import Starlette
+
+from ikos.deployment import shuffler_service, tokens
+from ikos.deployment.analyzer import Analyzer
+from ikos.deployment.hpke import PrivateKey, seal, size, unseal
+from ikos.deployment.party_files import AnalyzerSeat, PartyConfig, read_secrets, write_seats
+from ikos.deployment.reports import ID_BYTES, Report
+from ikos.deployment.shuffler import Shuffler
+from ikos.deployment.task import Task, encoded
+
+AT_ONCE = 64
+COLUMNS = 5
+KEY = PrivateKey(bytes(range(32)))
+Request = tuple[str, list[tuple[bytes, bytes]], bytes]
+
+
+def task_of(users: int) -> Task:
+    now = datetime.now(UTC)
+    return Task.new(
+        users,
+        1,
+        1e-6,
+        shufflers=[f"http://127.0.0.1:{9001 + j}" for j in range(COLUMNS)],
+        analyzer="http://127.0.0.1:9000",
+        public_key=KEY.public_bytes,
+        opens=now - timedelta(hours=1),
+        closes=now + timedelta(days=1),
+        integers=True,
+        min_honest=users // 2,
+    )
+
+
+def request_of(task: Task, secret: bytes, party: int, part: bytes) -> Request:
+    """Return a request as a client makes it, with a random id."""
+    token = tokens.to_text(tokens.for_party(secret, task, party))
+    digest = base64.b64encode(hashlib.sha256(part).digest())
+    headers = [
+        (b"authorization", b"Bearer " + token.encode()),
+        (b"content-digest", b"sha-256=:" + digest + b":"),
+    ]
+    return f"/tasks/{task.name}/reports/{encoded(os.urandom(ID_BYTES))}", headers, part
+
+
+def put(application: Starlette, requests: list[Request]) -> None:
+    """Send requests, some at once, each of which must be accepted."""
+
+    async def one(path: str, headers: list[tuple[bytes, bytes]], part: bytes) -> None:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": part, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT",
+            "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "root_path": "", "headers": headers, "client": None, "server": None,
+        }  # fmt: skip
+        await application(scope, receive, send)
+        assert sent[0]["status"] == 201, sent
+
+    async def some(waiting: Iterator[Request]) -> None:
+        for request in waiting:
+            await one(*request)
+
+    async def everything() -> None:
+        waiting = iter(requests)
+        await asyncio.gather(*(some(waiting) for _ in range(AT_ONCE)))
+
+    asyncio.run(everything())
+
+
+class Collecting:
+    """One shuffler, and requests of all its clients."""
+
+    def __init__(self, folder: Path, users: int) -> None:
+        self.task = task_of(users)
+        write_seats(self.task, KEY, folder)
+        secrets = read_secrets(folder / "clients")
+        # a shuffler cannot tell an envelope from other bytes, of which there are enough at once
+        parts = (os.urandom(size(self.task)) for _ in secrets)
+        pairs = zip(secrets, parts, strict=True)
+        self.requests = iter([request_of(self.task, secret, 1, part) for secret, part in pairs])
+        self.wire = httpx.Client()
+        self.desk = shuffler_service.shuffler(PartyConfig.read(folder / "shuffler-1"), self.wire)
+        self.application = shuffler_service.application({self.task.name: self.desk}, rate=1e9)
+
+    def put(self, count: int) -> None:
+        put(self.application, [next(self.requests) for _ in range(count)])
+
+    def end(self) -> None:
+        self.desk.close()
+        self.wire.close()
+
+
+def test_reports_of_one_shuffler(
+    against: Callable[..., float], note: Callable[[str], None], benchmark: Any, tmp_path: Path
+) -> None:
+    """Against what one client does to seal as many envelopes: HPKE, which shufflers do not do."""
+    count, rounds = 2000, 5
+    collecting = Collecting(tmp_path / "task", count * (rounds + 3))
+    task = collecting.task
+    against(
+        lambda: collecting.put(count),
+        lambda: [seal(1, task, 1) for _ in range(count)],
+        rounds=rounds,
+    )
+    seconds = benchmark.stats.stats.median
+    sealing = benchmark.extra_info["floor_seconds"]
+    note(f"{count / seconds:,.0f} reports a second; {count / sealing:,.0f} envelopes sealed")
+    assert collecting.desk.reports() >= count * rounds
+    collecting.end()
+
+
+class Direct:
+    """A shuffler, as the analyzer speaks to it, without a network."""
+
+    def __init__(self, shuffler: Shuffler) -> None:
+        self._shuffler = shuffler
+        self.close = shuffler.collection.close
+        self.ids = shuffler.ids
+        self.forget = shuffler.forget
+
+    def agree(self, ids: bytes) -> None:
+        self._shuffler.agree(ids)
+
+    def batch(self, limit: int) -> bytes:
+        found = b"".join(self._shuffler.batch())
+        assert len(found) <= limit
+        return found
+
+
+class Releasing:
+    """All parties of a task whose clients have reported, to be begun again for each round."""
+
+    def __init__(self, folder: Path, users: int) -> None:
+        self.filled, self.now = folder / "filled", folder / "now"
+        self.task = task_of(users)
+        write_seats(self.task, KEY, self.filled)
+        secrets = read_secrets(self.filled / "clients")
+        self.envelopes: list[tuple[int, bytes]] = []
+        self._start(self.filled)
+        waiting = []
+        for secret, report in zip(secrets, Report.make_many(self.task, [1] * users), strict=True):
+            for party, part in enumerate(report.parts):
+                token = tokens.digest(tokens.for_party(secret, self.task, party))
+                desk = self.shufflers[party] if party else self.analyzer
+                waiting.append(desk.collection.accept(report.id, token, part))
+                if party:
+                    self.envelopes.append((party, part))
+        for future in waiting:
+            future.result()
+        self.end()
+
+    def _start(self, folder: Path) -> None:
+        self.shufflers: dict[int, Shuffler] = {}
+        for party in range(1, self.task.columns + 1):
+            self.shufflers[party] = Shuffler(
+                PartyConfig.read(folder / f"shuffler-{party}"),
+                lambda other: self.shufflers[other].agreement(),
+            )
+        columns = [Direct(shuffler) for shuffler in self.shufflers.values()]
+        self.analyzer = Analyzer(AnalyzerSeat.read(folder / "analyzer"), columns)
+
+    def begin(self) -> None:
+        self.end()
+        shutil.rmtree(self.now, ignore_errors=True)
+        shutil.copytree(self.filled, self.now)
+        self._start(self.now)
+
+    def release(self) -> None:
+        assert self.analyzer.release()["users"] == self.task.users
+
+    def unseal(self) -> None:
+        for party, envelope in self.envelopes:
+            unseal(envelope, KEY, self.task, party)
+
+    def end(self) -> None:
+        self.analyzer.end()
+        for shuffler in self.shufflers.values():
+            shuffler.close()
+
+
+def test_release(
+    against: Callable[..., float], note: Callable[[str], None], benchmark: Any, tmp_path: Path
+) -> None:
+    """Against opening all envelopes alone: the inverse of the ratio is the share of HPKE."""
+    users = 10_000
+    releasing = Releasing(tmp_path, users)
+    ratio = against(releasing.release, releasing.unseal, rounds=3, setup=releasing.begin)
+    releasing.end()
+    seconds = benchmark.stats.stats.median
+    note(f"{seconds:.2f} s for {users:,} reports in {COLUMNS} columns; HPKE {1 / ratio:.0%}")
+
+
+def resident() -> int:
+    """Return the bytes of memory of this process that are in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_memory_over_many_reports(note: Callable[[str], None], tmp_path: Path) -> None:
+    """A shuffler holds as much after 10^5 reports as after 10^4, but for what SQLite caches."""
+    first, most = 10_000, 100_000
+    collecting = Collecting(tmp_path / "task", most)
+    collecting.put(first)
+    before = resident()
+    begin = time.monotonic()
+    for _ in range(9):
+        collecting.put(first)
+    seconds = time.monotonic() - begin
+    grown = resident() - before
+    assert collecting.desk.reports() == most
+    collecting.end()
+    note(
+        f"{grown / 2**20:+.1f} MiB from 10^4 to 10^5 reports, {most * 0.9 / seconds:,.0f} a second"
+    )
+    assert grown < 32 << 20

@@ -1,0 +1,260 @@
+"""Connections of a server: few who say nothing or read nothing, for a short time each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import re
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from ikos.deployment.timeouts import SLOWEST
+
+__all__ = ["HANDSHAKE_SECONDS", "REQUESTS", "WAIT_SECONDS", "Door", "Hurried"]
+
+HANDSHAKE_SECONDS = 10.0
+"""In which the first bytes of TLS must come, and then the rest of its handshake."""
+
+WAIT_SECONDS = 30.0
+"""In which the head of a request must come, from the connection or the last answer on, and in which
+an answer must be read: longer in proportion to what is unread."""
+
+REQUESTS = 1000
+"""After so many a connection ends."""
+
+SPARE = 100
+"""Connections beyond the limit that are told so; more are ended without a word."""
+
+_BATCH = 32  # connections that are accepted before others have their turn
+_ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
+
+Waiting = dict[object, Callable[[], object]]
+"""What waits for its other end, the longest first, with what ends it."""
+
+
+class _Strict(h11.Connection):
+    """Refuses heads that another server might read in another way.
+
+    Where a proxy finds the end of a request elsewhere, what follows is taken for somebody else's.
+    """
+
+    def next_event(self) -> Any:
+        """Return what comes next; an error where it is ambiguous."""
+        if self.their_state is h11.IDLE:
+            data, _ = self.trailing_data
+            end = data.find(b"\r\n\r\n")
+            if _ODD_LINES.search(data, 0, len(data) if end < 0 else end):
+                raise h11.RemoteProtocolError("a line that is folded, or ends in LF alone")
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("Content-Length with Transfer-Encoding")
+        return event
+
+
+class Hurried(H11Protocol):
+    """A connection of uvicorn's with deadlines, and a limit of requests.
+
+    uvicorn ends a connection that is idle after an answer, once the answer was read. It waits
+    without end for the first request, for what is left of one that has begun, and for somebody to
+    read.
+
+    Parameters
+    ----------
+    config, server_state, app_state, _loop
+        As uvicorn gives them.
+    waiting : dict, optional
+        Where this connection is while it waits.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        limit = config.h11_max_incomplete_event_size
+        self.conn = _Strict(h11.SERVER, *(() if limit is None else (limit,)))
+        self._waiting = {} if waiting is None else waiting
+        self._deadline: asyncio.TimerHandle | None = None
+        self._requests = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on to wait while the head is not whole."""
+        super().data_received(data)
+        self._watch()
+
+    def handle_events(self) -> None:
+        """Count requests; the last one is answered as if the client had asked for an end."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._requests += 1
+            if self._requests >= REQUESTS:
+                self.headers.append(CLOSE_HEADER)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or until the answer was read."""
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait until some of the answer was read."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Set a deadline while it is the other end's turn."""
+        # uvicorn says that there always is a cycle, and begins with none
+        ours = not getattr(self.cycle, "response_complete", True)
+        if ours and not self.flow.write_paused:
+            self._rest()
+        elif self._deadline is None:
+            seconds = WAIT_SECONDS + self.transport.get_write_buffer_size() / SLOWEST
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+            self._waiting[self] = self.transport.abort
+
+    def _rest(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+            self._waiting.pop(self, None)
+
+
+class Door:
+    """Accepts connections; where there is no place left, ends the one that has waited longest.
+
+    So whoever only fills places makes room for those who come after, and a client is served that
+    is faster than all places are filled anew. asyncio's own servers accept without a limit, and
+    take 300 kB for each connection before the first byte of TLS.
+
+    Parameters
+    ----------
+    config : uvicorn.Config
+        Loaded.
+    state : ServerState
+        The server's.
+    sockets : sequence of socket
+        That listen.
+    most : int
+        Connections at once.
+    tls : ssl.SSLContext, optional
+        For the connections that come from now on; it may be changed.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        sockets: Sequence[socket.socket],
+        most: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.tls = tls
+        self._state, self._most, self._sockets = state, most, sockets
+        self._loop = asyncio.get_running_loop()
+        self._waiting: Waiting = {}
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._protocol = functools.partial(Hurried, config, state, {}, self._loop, self._waiting)
+        for one in sockets:
+            one.setblocking(False)
+            self._listen(one)
+
+    def close(self) -> None:
+        """Accept no more."""
+        for one in self._sockets:
+            self._loop.remove_reader(one)
+        for task in self._arriving:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return when nobody arrives any more, as uvicorn expects."""
+        await asyncio.gather(*self._arriving, return_exceptions=True)
+
+    def _listen(self, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            self._loop.add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_BATCH):
+            try:
+                wire, _address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors, mostly
+                if not self._make_room():
+                    self._loop.remove_reader(listener)
+                    self._loop.call_later(1, self._listen, listener)
+                    self._loop.call_exception_handler(
+                        {"message": "connections cannot be accepted", "exception": error}
+                    )
+                return
+            there = len(self._arriving) + len(self._state.connections)
+            if there >= self._most and not self._make_room() and there >= self._most + SPARE:
+                wire.close()
+                continue
+            wire.setblocking(False)
+            task = self._loop.create_task(self._admit(wire))
+            self._arriving.add(task)
+            task.add_done_callback(self._arrived)
+            # not at once: a task that was cancelled before it began would not close its socket
+            self._waiting[task] = functools.partial(self._loop.call_soon, task.cancel)
+
+    def _make_room(self) -> bool:
+        """End what has waited longest, if anything waits."""
+        if not self._waiting:
+            return False
+        self._waiting.pop(next(iter(self._waiting)))()
+        return True
+
+    async def _admit(self, wire: socket.socket) -> None:
+        """Make a connection of a socket, or close it; who has sent nothing is given no memory."""
+        seconds = None
+        with contextlib.suppress(OSError):  # of time and of TLS too
+            if self.tls is not None:
+                seconds = HANDSHAKE_SECONDS
+                there = asyncio.Event()
+                self._loop.add_reader(wire, there.set)
+                try:
+                    async with asyncio.timeout(seconds):
+                        await there.wait()
+                except BaseException:
+                    self._loop.remove_reader(wire)
+                    wire.close()
+                    raise
+                self._loop.remove_reader(wire)
+            await self._loop.connect_accepted_socket(
+                self._protocol, wire, ssl=self.tls, ssl_handshake_timeout=seconds
+            )
+
+    def _arrived(self, task: asyncio.Task[None]) -> None:
+        self._arriving.discard(task)
+        self._waiting.pop(task, None)

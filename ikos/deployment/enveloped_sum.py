@@ -1,0 +1,89 @@
+"""The private sum of a task, whose analyzer sees one share of each client before any other.
+
+Of the complete reports the analyzer says which are summed, after it has seen its own shares of
+them. So nothing may be counted on these, as it is where the users of a sum are fixed beforehand
+(`ikos.PrivateSum` with a clear share): the analyzer counts as one more shuffler that colludes.
+
+Safe, because all that a choice can rest on are the columns of the analyzer and of the colluding
+shufflers. They are uniform and independent of values, noise and the honest shufflers' columns, for
+these are fewer than all. Given them, the choice is fixed, and what the honest columns share are
+fixed differences from the noisy values: the bound without a clear share holds for any. The honest
+shufflers release nothing before all of them have agreed to one choice (`ikos.deployment.shuffler`).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from ikos._validation import integer, round_up
+from ikos.results import ONE_REPORT, Guarantee, present
+from ikos.summation.private_sum import PrivateSum
+from ikos.summation.secure_sum import PSEUDORANDOM, collusion
+
+__all__ = ["EnvelopedSum"]
+
+_COMPUTATIONAL = (
+    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
+    "all but the analyzer"
+)
+
+
+class EnvelopedSum(PrivateSum):
+    """A private sum of clients whom a malicious analyzer may choose after it saw its own shares.
+
+    Parameters
+    ----------
+    n, epsilon, delta
+        As of `ikos.PrivateSum`.
+    corrupt_shufflers : int
+        How many shufflers may collude with the analyzer, itself not counted.
+    options
+        Others of `ikos.PrivateSum`, but for ``shuffler`` and ``clear_share``.
+
+    Examples
+    --------
+    >>> found = EnvelopedSum(2000, 1, 1e-8, min_honest=1900, upper=10, integers=True)
+    >>> found.messages.total  # one of them for the analyzer itself
+    7
+    >>> found.guarantee.conditions[0]
+    'while at least 1,900 of 2,000 users are honest and present'
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        corrupt_shufflers: int = 0,
+        **options: Any,
+    ) -> None:
+        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+        super().__init__(
+            n, epsilon, delta, corrupt_shufflers=corrupt + 1, clear_share=False, **options
+        )
+
+    @property
+    def corrupt_shufflers(self) -> int:
+        """How many shufflers may collude with the analyzer, itself not counted."""
+        return self.secure_sum.corrupt_shufflers - 1
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each client."""
+        count = self.messages
+        assert count.delta is not None
+        conditions = (
+            present(self.min_honest, self.n, whoever=True),
+            collusion(self.corrupt_shufflers),
+            ONE_REPORT,
+            PSEUDORANDOM,
+            _COMPUTATIONAL,
+        )
+        return Guarantee(
+            round_up(self.epsilon),
+            count.delta,
+            count.theorem,
+            conditions if count.delta < 1 else (),
+        )

@@ -1,0 +1,112 @@
+"""Shares on their way: encrypted by a client to the analyzer, and handed on by a shuffler unread.
+
+HPKE in base mode (RFC 9180): X25519, HKDF-SHA256 and AES-128-GCM. What an envelope is for, its
+task and its column, is bound into its key: in any other place it does not open. All envelopes of a
+task have one size.
+"""
+
+from __future__ import annotations
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from ikos._validation import integer
+from ikos.deployment.task import KEY_BYTES, Task
+
+__all__ = ["PrivateKey", "clear_part", "read_clear", "seal", "size", "unseal"]
+
+LABEL = b"ikos-parties 1 envelope"
+TAG_BYTES = 16
+_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+class PrivateKey:
+    """The analyzer's key; printed without it.
+
+    Parameters
+    ----------
+    raw : bytes
+        32 bytes, X25519.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        if len(raw) != KEY_BYTES:
+            raise ValueError(f"a private key must be {KEY_BYTES} bytes")
+        self._key = X25519PrivateKey.from_private_bytes(raw)
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        """Return a new key from the operating system's randomness."""
+        return cls(X25519PrivateKey.generate().private_bytes_raw())
+
+    @property
+    def raw(self) -> bytes:
+        """The 32 bytes, to be kept."""
+        return self._key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+
+    @property
+    def public_bytes(self) -> bytes:
+        """The public key, for the task."""
+        return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    def open(self, envelope: bytes, info: bytes) -> bytes:
+        """Return what is in an envelope; ValueError if it is not for this key and purpose."""
+        try:
+            return bytes(_SUITE.decrypt(envelope, self._key, info))
+        except (InvalidTag, ValueError):
+            raise ValueError("an envelope does not open") from None
+
+    def __repr__(self) -> str:
+        return "<PrivateKey>"
+
+    def __reduce__(self) -> tuple[type[PrivateKey], tuple[bytes]]:
+        return PrivateKey, (self.raw,)  # for processes that open envelopes together
+
+
+def info(task: Task, column: int) -> bytes:
+    """Return what an envelope's key is bound to."""
+    return LABEL + task.id + integer("column", column, low=1, high=task.columns).to_bytes(4, "big")
+
+
+def size(task: Task) -> int:
+    """Return the bytes of each envelope of a task."""
+    return KEY_BYTES + task.share_bytes + TAG_BYTES
+
+
+def clear_part(share: int, task: Task) -> bytes:
+    """Return a share as bytes: big endian, as many for each."""
+    return integer("share", share, low=0, high=task.modulus - 1).to_bytes(task.share_bytes, "big")
+
+
+def read_clear(part: bytes, task: Task) -> int:
+    """Return the share that bytes stand for, or raise ValueError where they stand for none."""
+    share = int.from_bytes(part, "big")
+    if len(part) != task.share_bytes or share >= task.modulus:
+        raise ValueError("a share must be an element of the group")
+    return share
+
+
+def seal(share: int, task: Task, column: int) -> bytes:
+    """Return a share of one column, encrypted to the analyzer of a task."""
+    key = X25519PublicKey.from_public_bytes(task.public_key)
+    return bytes(_SUITE.encrypt(clear_part(share, task), key, info(task, column)))
+
+
+def unseal(envelope: bytes, key: PrivateKey, task: Task, column: int) -> int:
+    """Return the share in an envelope.
+
+    Raises
+    ------
+    ValueError
+        If it does not open, or holds no element of the group. Nothing of it is quoted.
+    """
+    if len(envelope) != size(task):
+        raise ValueError("an envelope does not open")
+    return read_clear(key.open(envelope, info(task, column)), task)

@@ -1,0 +1,455 @@
+"""What a party keeps on disk: SQLite, written by one thread, durable before anybody is answered.
+
+Each row has a digest. A tally of all rows is written with them, and a count of changes beside the
+database: a row that was damaged or lost by accident is an error when it is read for a release.
+Nothing of this hinders somebody who can write to the disk, and so write other digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ikos.deployment.party_files import PartyConfig, write_new
+
+__all__ = ["Store", "StoreError", "Writing"]
+
+LAYOUT = 2
+TOGETHER = 512
+"""Writes of one transaction at most: those that wait are answered after one commit."""
+
+SHRINK_SECONDS = 5
+"""For which readers are waited for."""
+
+FRESH_SECONDS = 1.0
+"""For which the last check is the answer to all who ask."""
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS fact (
+    name TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tally (
+    place INTEGER PRIMARY KEY, text TEXT NOT NULL, digest BLOB NOT NULL
+);
+"""
+PROBLEMS = {
+    "FULL": "storeFull",
+    "CORRUPT": "storeDamaged",
+    "NOTADB": "storeDamaged",
+    "BUSY": "storeBusy",
+    "LOCKED": "storeBusy",
+    "READONLY": "storeReadOnly",
+}
+"""What SQLite's errors are called; any other is ``storeFailed``."""
+
+_READING = "the store cannot be read"
+_WRITING = "the store cannot be written to"
+_NONE = (0, 0)  # rows, and the sum of their digests
+
+_T = TypeVar("_T")
+
+log = logging.getLogger("ikos.deployment")
+
+
+class StoreError(OSError):
+    """What a store cannot do for now. Nothing was written; what was written before is there.
+
+    Parameters
+    ----------
+    name : str
+        Of the problem, for programs: see `ikos.deployment.service`.
+    words : str
+        For people; nothing private.
+    """
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
+
+
+def _damaged(words: str) -> StoreError:
+    return StoreError("storeDamaged", f"the store is damaged: {words}")
+
+
+def _added(tally: tuple[int, int], digest: bytes) -> tuple[int, int]:
+    """Return the tally of one row more. It is a sum: a row that is there twice does not cancel."""
+    count, total = tally
+    return count + 1, (total + int.from_bytes(digest, "big")) % (1 << 256)
+
+
+def _named(what: str, error: sqlite3.Error) -> StoreError:
+    """Return an error of SQLite by its own name."""
+    code = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    name = PROBLEMS.get(code.split("_")[1], "storeFailed")
+    return StoreError(name, f"{what}: {error} ({code})")
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a store has: how often it changed, rows and sums of digests by table, and facts."""
+
+    changes: int
+    tallies: Mapping[str, tuple[int, int]]
+    facts: Mapping[str, str]
+
+
+class Writing:
+    """One piece of work of a transaction.
+
+    Attributes
+    ----------
+    connection : sqlite3.Connection
+        To look something up; what is written goes through the methods.
+    facts : dict of str to str
+        What was noted, by name.
+    """
+
+    def __init__(self, store: Store, connection: sqlite3.Connection, kept: _Kept) -> None:
+        self._store = store
+        self._changes = kept.changes
+        self._tallies = dict(kept.tallies)
+        self.connection = connection
+        self.facts = dict(kept.facts)
+
+    @property
+    def kept(self) -> _Kept:
+        """What the store has after this."""
+        return _Kept(self._changes, self._tallies, self.facts)
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return self._tallies.get(table, _NONE)[0]
+
+    def insert(self, table: str, *row: bytes | str | int) -> None:
+        """Add a row."""
+        digest = self._store.digest(table, row)
+        marks = ", ".join("?" * (len(row) + 1))
+        self.connection.execute(f"INSERT INTO {table} VALUES ({marks})", (*row, digest))
+        self._tallies[table] = _added(self._tallies.get(table, _NONE), digest)
+        self.touch()
+
+    def note(self, name: str, value: str) -> str:
+        """Note a fact, once and for all; return what was noted first."""
+        if name not in self.facts:
+            self.insert("fact", name, value)
+            self.facts[name] = value
+        return self.facts[name]
+
+    def clear(self, *tables: str) -> None:
+        """Delete all rows of tables."""
+        for table in tables:
+            self.connection.execute(f"DELETE FROM {table}")
+            self._tallies[table] = _NONE
+        self.touch()
+
+    def touch(self) -> None:
+        """Count a change, so that a tally is written, even if nothing else is."""
+        self._changes += 1
+
+
+_Write = Callable[[Writing], Any]
+
+
+class Store:
+    """A database file, with its writes in one order.
+
+    Parameters
+    ----------
+    seat : Seat
+        Whose. The file is made where it is not there, readable by its owner alone.
+    schema : str
+        Statements that make its tables. The last column of each is the digest of the others.
+
+    Raises
+    ------
+    ValueError
+        If it is another kind of file, of another version, or damaged.
+    """
+
+    def __init__(self, seat: PartyConfig, schema: str) -> None:
+        self.path = path = seat.store
+        self._name = seat.task.name
+        self._bound = hashlib.sha256(
+            b"ikos-parties 1 row" + seat.task.id + seat.party.to_bytes(4, "big")
+        )
+        self._trouble: dict[str, StoreError] = {}
+        self._noting, self._checking = threading.Lock(), threading.Lock()
+        self._checked = -math.inf
+        beside = path.with_name(f"{path.name}-count")
+        try:
+            path.touch(mode=0o600, exist_ok=True)
+            with closing(self._opened()) as connection:
+                layout = connection.execute("PRAGMA user_version").fetchone()[0]
+                if layout not in (0, LAYOUT):
+                    raise ValueError(f"{str(path)!r} was written by another version of ikos")
+                if layout == 0 and not beside.exists():
+                    write_new(beside, self._line(0))
+                counted = self._counted(beside.read_bytes())
+                if layout == 0:  # else nothing is written: what is there can be read on a full disk
+                    if counted:
+                        raise _damaged(f"of {counted} changes it has none")
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.executescript(SCHEMA + schema)
+                    self._write_tally(connection, _Kept(0, {}, {}))
+                    connection.execute(f"PRAGMA user_version={LAYOUT}")
+                    connection.commit()
+                self._kept = _Kept(counted, {}, {})  # of which no fewer must be there
+                changes, tallies = self._tally(connection)
+            facts = {str(name): str(value) for name, value in self.rows("fact")}
+            self._kept = _Kept(changes, tallies, facts)
+            self._writer = self._opened()
+            self._count = beside.open("r+b", buffering=0)
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
+        self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="store", daemon=True)
+        self._thread.start()
+
+    def _opened(self) -> sqlite3.Connection:
+        # a connection may be handed from thread to thread, but is used by one at a time
+        connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute("PRAGMA temp_store=MEMORY")  # what is sorted leaves no other trace
+        return connection
+
+    # What is known without the disk
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What was noted, by name."""
+        return self._kept.facts
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return self._kept.tallies.get(table, _NONE)[0]
+
+    # Whether the disk has it
+
+    def digest(self, table: str, row: Sequence[Any]) -> bytes:
+        """Return the digest of a row: of the task, the party, the table, and all that is in it."""
+        parts = [one if isinstance(one, bytes) else str(one).encode() for one in row]
+        shape = [f"{type(one).__name__}{len(part)}" for one, part in zip(row, parts, strict=True)]
+        found = self._bound.copy()
+        found.update(f"{table} {' '.join(shape)}\n".encode())
+        for part in parts:
+            found.update(part)
+        return found.digest()
+
+    def _write_tally(self, connection: sqlite3.Connection, kept: _Kept) -> None:
+        text = json.dumps([kept.changes, kept.tallies])
+        row = (1, text, self.digest("tally", (1, text)))
+        connection.execute("INSERT OR REPLACE INTO tally VALUES (?, ?, ?)", row)
+
+    def _tally(self, connection: sqlite3.Connection) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Return the count of changes and the tallies of tables that a connection sees."""
+        row: tuple[Any, ...] = connection.execute("SELECT * FROM tally").fetchone() or (b"",)
+        if self.digest("tally", row[:-1]) != row[-1]:
+            raise _damaged("the tally of its rows is not what was written")
+        changes, tallies = json.loads(row[1])
+        if changes < self._kept.changes:
+            raise _damaged(f"of {self._kept.changes} changes it has {changes}")
+        return changes, {table: (count, total) for table, (count, total) in tallies.items()}
+
+    def _line(self, changes: int) -> bytes:
+        """Return a count of changes as it stands beside the database, always equally long."""
+        text = f"{changes:020d}"
+        return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
+
+    def _counted(self, line: bytes) -> int:
+        """Return how many changes were counted beside the database.
+
+        That is never more than are on disk. SQLite ends its log at the first damage to it, without
+        a word, and what was written after that is gone: nothing in the database shows it.
+        """
+        known = line[:20].decode("ascii", "replace")
+        if not known.isdecimal() or self._line(int(known)) != line:
+            raise _damaged("the count of changes is not what was written")
+        return int(known)
+
+    def rows(self, table: str) -> Generator[list[Any], None, None]:
+        """Yield all rows of a table, without their digests, in the order of the first column.
+
+        Raises
+        ------
+        StoreError
+            At a row that is not what was written; after the last one, if any are missing.
+        """
+        with self._watched(f"table {table!r} of {_READING}"), closing(self._opened()) as connection:
+            connection.execute("BEGIN")  # the tally and the rows, of one moment
+            written = self._tally(connection)[1].get(table, _NONE)
+            found = _NONE
+            for *row, digest in connection.execute(f"SELECT * FROM {table} ORDER BY 1"):
+                if self.digest(table, row) != digest:  # by its place: an id is nobody's business
+                    raise _damaged(f"row {found[0] + 1} of table {table!r} is not what was written")
+                found = _added(found, digest)
+                yield row
+            if found != written:
+                raise _damaged(
+                    f"the {found[0]} rows of table {table!r} are not the {written[0]} that were "
+                    "written"
+                )
+
+    def compare_indexes(self) -> None:
+        """Let SQLite compare tables with their indexes; StoreError where they differ."""
+        with self._watched(f"an index of {_READING}"), closing(self._opened()) as connection:
+            said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if said != "ok":
+                raise _damaged(" ".join(str(said).split()))
+
+    def check(self) -> StoreError | None:
+        """Write and read a little; return what fails, of this or of what was done before."""
+        if self._checking.acquire(blocking=False):  # one looks for all who ask at once
+            try:
+                if time.monotonic() - self._checked >= FRESH_SECONDS:
+                    with suppress(OSError):  # which is noted
+                        self.write(Writing.touch).result()
+                        with (
+                            self._watched(f"the tally of {_READING}"),
+                            closing(self._opened()) as connection,
+                        ):
+                            self._tally(connection)
+                    self._checked = time.monotonic()
+            finally:
+                self._checking.release()
+        with self._noting:
+            return next(iter(self._trouble.values()), None)
+
+    # What fails is said when it begins, and when it is over
+
+    def _note(self, what: str, error: StoreError | None) -> None:
+        with self._noting:
+            before = self._trouble.pop(what, None)
+            if error is not None:
+                self._trouble[what] = error
+        if error is None and before is not None:
+            log.info("task %s: this is over: %s", self._name, before)
+        elif error is not None and (before is None or before.name != error.name):
+            log.error("task %s: %s", self._name, error)
+
+    @contextmanager
+    def _watched(self, what: str) -> Iterator[None]:
+        """Note errors, those of SQLite by their own names, and that there are none any more."""
+        try:
+            yield
+        except (sqlite3.Error, StoreError) as error:
+            found = error if isinstance(error, StoreError) else _named(what, error)
+            self._note(what, found)
+            raise found from None
+        self._note(what, None)
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection of one's own; StoreError where that, or what is done with it, fails."""
+        with self._watched(_READING), closing(self._opened()) as connection:
+            yield connection
+
+    def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
+        """Let the writer do something; the result is there when it is on disk.
+
+        What ``work`` raises undoes what it alone did. What SQLite cannot do is a `StoreError`; a
+        store that was closed is an OSError.
+        """
+        result: Future[_T] = Future()
+        with self._closing:
+            if self._closed:
+                result.set_exception(OSError("the store is closed"))
+            else:
+                self._queue.put((work, result))
+        return result
+
+    def close(self) -> None:
+        """Finish what waits, and close."""
+        with self._closing:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        with closing(self._count), closing(self._writer) as connection:
+            connection.isolation_level = None
+            going_on = True
+            while going_on:
+                waiting: list[tuple[_Write, Future[Any]]] = []
+                first = self._queue.get()
+                while first is not None:
+                    waiting.append(first)
+                    if len(waiting) == TOGETHER or self._queue.empty():
+                        break
+                    first = self._queue.get()
+                going_on = first is not None
+                self._together(connection, waiting)
+
+    def _together(
+        self, connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
+    ) -> None:
+        """Do writes in one transaction, and answer each when it is on disk."""
+        # what nobody waits for is not begun; what is begun is not given up, and has a result
+        waiting = [pair for pair in waiting if pair[1].set_running_or_notify_cancel()]
+        done: list[tuple[Future[Any], Any]] = []
+        failed: list[tuple[Future[Any], BaseException]] = []
+        kept = self._kept
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for work, result in waiting:
+                connection.execute("SAVEPOINT one")
+                writing = Writing(self, connection, kept)
+                try:
+                    done.append((result, work(writing)))
+                    kept = writing.kept
+                except sqlite3.Error:
+                    raise
+                except Exception as error:  # the caller's: its own write is undone, no other
+                    connection.execute("ROLLBACK TO one")
+                    failed.append((result, error))
+                connection.execute("RELEASE one")
+            if kept.changes != self._kept.changes:
+                self._write_tally(connection, kept)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            # Nothing of this transaction is there, and nobody was told that it is.
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            reason = _named(_WRITING, error)
+            self._note(_WRITING, reason)
+            for _, result in waiting:
+                result.set_exception(reason)
+            return
+        if kept.changes != self._kept.changes:
+            self._kept = kept
+            self._note(_WRITING, None)
+            with suppress(OSError):  # what it counts is on disk: a smaller count is true as well
+                self._count.seek(0)
+                self._count.write(self._line(kept.changes))
+        for result, value in done:
+            result.set_result(value)
+        for result, reason_ in failed:
+            result.set_exception(reason_)
+
+    def shrink(self) -> bool:
+        """Leave nothing in the file of what was deleted, nor in the log beside it.
+
+        Returns
+        -------
+        bool
+            Whether it is so: somebody who reads for long holds the log.
+        """
+        self.write(lambda _: None).result()
+        with self.read() as connection:
+            connection.execute(f"PRAGMA busy_timeout={1000 * SHRINK_SECONDS}")
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy

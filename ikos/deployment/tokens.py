@@ -1,0 +1,90 @@
+"""Who may report: one secret for each client, and from it a token for each party, spent once.
+
+A party knows the digests of its own tokens alone. The token that a client shows to one party is
+of no use at another: none can report, or spend the token, in a client's place elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from ikos.deployment.task import Task, decoded, encoded
+
+__all__ = ["SECRET_BYTES", "TokenList", "digest", "for_party", "fresh", "from_text", "to_text"]
+
+SECRET_BYTES = 32
+LABEL = b"ikos-parties 1 token"
+_DIGEST_BYTES = 32
+
+
+def fresh() -> bytes:
+    """Return a new secret."""
+    return os.urandom(SECRET_BYTES)
+
+
+def to_text(secret: bytes) -> str:
+    """Return a secret or a token as it stands in a file or a header."""
+    return encoded(secret)
+
+
+def from_text(text: str) -> bytes:
+    """Return the secret or token of a text; ValueError, without the text, if it is none."""
+    return decoded("a token", text, SECRET_BYTES)
+
+
+def for_party(secret: bytes, task: Task, party: int) -> bytes:
+    """Return the token that a client with this secret shows to a party of a task."""
+    return hmac.digest(secret, LABEL + task.id + party.to_bytes(4, "big"), "sha256")
+
+
+def digest(token: bytes) -> bytes:
+    """Return what a party keeps of a token."""
+    return hashlib.sha256(token).digest()
+
+
+class TokenList:
+    """The digests of the tokens that a party accepts, in a file that is not read as a whole.
+
+    Parameters
+    ----------
+    path : Path
+        Where they are: 32 bytes each, in the order of their bytes, which says nothing about the
+        order at any other party.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        length = path.stat().st_size
+        if not length or length % _DIGEST_BYTES:
+            raise ValueError(f"{path} must hold digests of {_DIGEST_BYTES} bytes, got {length}")
+        self._rows = np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, _DIGEST_BYTES)
+
+    @staticmethod
+    def write(path: Path, tokens: Iterable[bytes]) -> None:
+        """Write the digests of tokens to a new file that its owner alone can read."""
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.writelines(sorted(map(digest, tokens)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, wanted: bytes) -> bool:
+        low, high = 0, len(self._rows)
+        while low < high:
+            middle = (low + high) // 2
+            if self._rows[middle].tobytes() < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        # what is compared are digests: their order tells nothing of the tokens
+        return low < len(self._rows) and self._rows[low].tobytes() == wanted

@@ -1,0 +1,414 @@
+"""Importance sampling for graphs that fall into c components or more, however rare these are.
+
+Plant what is looked for: draw sizes s_1 + ... + s_c = n with probability proportional to
+f_(s_1) ... f_(s_c) (the weights of `ikos.counts.share_graph`), and a graph in which c parts of
+these sizes are unions of components, uniformly among all such: the shuffler then permutes the
+slots of each part among themselves. For fixed parts the chance that all are unions of components
+is proportional to the same product, so that a graph G is drawn
+
+    (number of ordered partitions of G into c unions of components) / Q_c = c! S(C, c) / Q_c
+
+times as often as by the shuffler, with S the Stirling numbers of the second kind and Q_c = sum of
+f_(s_1) ... f_(s_c) / f_n over all compositions of n. Every graph with C >= c can be drawn. So
+
+    P[C >= c] = (Q_c / c!) E[1 / S(C, c)],      P[C = k] = (Q_c / c!) P[C = k drawn] / S(k, c),
+
+where the mean is over the drawn graphs. 1 / S(C, c) is 1 unless there are more than c components,
+which is rare: its mean is estimated to a fraction of a per cent by a few thousand graphs, whether
+the event has probability 1e-3 or 1e-3000. Both estimates are unbiased, and come with intervals that
+hold at every number of trials. For c = 2, S(C, 2) = 2^(C-1) - 1, and Q_2/2 is the union bound over
+sets of users without an edge to the others.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache, partial
+from operator import mul
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+
+from ikos._validation import integer
+from ikos.concurrency import Interrupted, spread
+from ikos.confidence import clopper_pearson, mean_interval
+from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
+from ikos.counts.share_graph import ShareGraph
+from ikos.graphs.component_law import MAX_LAW_USERS, Enclosure, check_exponents
+from ikos.graphs.components import counted
+from ikos.graphs.models import sample_targets, share_graph
+from ikos.graphs.sampling import MAX_TRIALS, batches
+from ikos.randomness import RandomSource, secure
+from ikos.results import Interval
+
+__all__ = ["PlantedTally", "rare_components"]
+
+MAX_PARTS = 64
+"""Most parts that are planted."""
+
+_GRID = 192
+"""Binary digits to which the law of the sizes is rounded."""
+
+_DRAWN = 64
+"""Binary digits that are drawn at first; the others where these leave the size open."""
+
+
+def _stirling(c: int, k: int) -> int:
+    """Return S(k, c), the ways to divide k things into c parts."""
+    total = sum((-1) ** i * math.comb(c, i) * pow(c - i, k) for i in range(c))
+    return int(total // math.factorial(c))
+
+
+@dataclass(frozen=True)
+class PlantedTally:
+    """Graphs drawn with so many parts planted, and what they say of graphs as they are.
+
+    Attributes
+    ----------
+    n : int
+        Users.
+    graph : ShareGraph
+        The model.
+    parts : int
+        c, how many parts were planted.
+    trials : int
+        Independent graphs.
+    counts : mapping of int to int
+        Number of components, c or more, to number of drawn graphs; only what occurred.
+    expected : Enclosure
+        Q_c / c!, the expected number of divisions of a graph's users into c unions of components:
+        an upper bound of P[C >= c].
+    """
+
+    n: int
+    graph: ShareGraph
+    parts: int
+    trials: int
+    counts: dict[int, int] = field(hash=False)
+    expected: Enclosure
+
+    def __repr__(self) -> str:
+        return (
+            f"<PlantedTally: P[C >= {self.parts}] about {self.estimated:.4g}, "
+            f"{self.trials:,} graphs, n = {self.n}, {self.graph}>"
+        )
+
+    def _total(self, power: int = 1) -> Fraction:
+        """Return the sum of powers of 1 / S(C, c) over the drawn graphs."""
+        return sum(
+            (Fraction(times, self.divisions(k) ** power) for k, times in self.counts.items()),
+            Fraction(0),
+        )
+
+    def divisions(self, k: int) -> int:
+        """Return S(k, c): the divisions of k components into c unions."""
+        return _stirling(self.parts, k)
+
+    @property
+    def estimate(self) -> float:
+        """Unbiased estimate of P[C >= c]; 0 below 5e-324."""
+        return float(self.estimated)
+
+    @property
+    def estimated(self) -> mpfr:
+        """The same, without underflow."""
+        with rounding(UP):
+            return self.expected.high * rational(self._total() / self.trials)
+
+    @property
+    def standard_error(self) -> float:
+        """Estimated standard deviation of `estimate`; 0 where all graphs had c components."""
+        mean = self._total() / self.trials
+        variance = self._total(2) / self.trials - mean**2
+        return float(self.expected.high) * math.sqrt(variance / max(1, self.trials - 1))
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Return an interval that contains P[C >= c] with at least this probability."""
+        found = mean_interval(float(self._total()), self.trials, confidence)
+        return _floats(self._scaled(found, 1))
+
+    def probability(self, k: int, confidence: float = 0.95) -> Interval:
+        """Return an interval that contains P[C = k] with at least this probability.
+
+        For a single k of c or more. From the drawn graphs with k components (Clopper and Pearson).
+        """
+        return _floats(self.enclosure(k, confidence))
+
+    def enclosure(self, k: int, confidence: float = 0.95) -> Enclosure:
+        """Return the same without underflow."""
+        k = integer("k", k, low=self.parts, high=self.n)
+        found = clopper_pearson(self.counts.get(k, 0), self.trials, confidence)
+        return self._scaled(found, self.divisions(k))
+
+    def _scaled(self, interval: Interval, divisor: int) -> Enclosure:
+        with rounding(DOWN):
+            low = self.expected.low * mpfr(interval.low) / divisor
+        with rounding(UP):
+            high = self.expected.high * mpfr(interval.high) / divisor
+            return Enclosure(low, min(mpfr(1), high))
+
+
+def _floats(enclosure: Enclosure) -> Interval:
+    return Interval(max(0.0, float_down(enclosure.low)), float_up(enclosure.high))
+
+
+# The law of the sizes
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The law of the size of one part, given what is left for it and the others.
+
+    Attributes
+    ----------
+    first : int
+        The size that comes first; the others follow one by one.
+    cumulative : list of int
+        The law's distribution function times 2^192, where it is below 1.
+    """
+
+    first: int
+    cumulative: list[int]
+
+    def draw(self, count: int, rng: RandomSource) -> NDArray[np.int64]:
+        drawn = np.empty(count, dtype=np.uint64)
+        rng.fill(drawn)
+        rest = _GRID - _DRAWN
+        coarse = np.array([value >> rest for value in self.cumulative], dtype=np.uint64)
+        sizes: NDArray[np.int64] = np.searchsorted(coarse, drawn, side="right")
+        # 64 digits decide unless they agree with those of a step
+        before = np.maximum(sizes - 1, 0)
+        for i in np.flatnonzero(coarse[before] == drawn) if coarse.size else ():
+            exact = (int(drawn[i]) << rest) | rng.integer(1 << rest)
+            sizes[i] = bisect_right(self.cumulative, exact)
+        return sizes + self.first
+
+
+def _law(first: int, weights: Sequence[mpfr]) -> _Sizes:
+    steps, total = [], mpfr(0)
+    with rounding(DOWN):
+        for weight in weights:
+            total += weight
+            steps.append(total)
+        scaled = [int(gmpy2.floor(step / total * (1 << _GRID))) for step in steps]
+    return _Sizes(first, [value for value in scaled if value < 1 << _GRID])
+
+
+@lru_cache(maxsize=4 * MAX_PARTS)
+def _sums(n: int, graph: ShareGraph, parts: int, direction: int) -> list[mpfr]:
+    """Return the sums of f_(s_1) ... f_(s_j) over compositions of k into j parts, for k = 0..n."""
+    if parts == 1:
+        weights = [mpfr(0), mpfr(1)]
+        for k in range(2, n + 1):
+            growth = graph.growth(k, direction)
+            with rounding(direction):
+                weights.append(weights[-1] * growth)
+        return weights
+    alone, others = _sums(n, graph, 1, direction), _sums(n, graph, parts - 1, direction)
+    with rounding(direction):
+        return [mpfr(0)] + [
+            gmpy2.fsum(map(mul, alone[1:k], others[k - 1 : 0 : -1])) for k in range(1, n + 1)
+        ]
+
+
+class _Plan:
+    """How many divisions are expected, and how sizes of parts are drawn.
+
+    Up to `MAX_LAW_USERS` users from tables (`_sums`). Two parts of more users need none: the
+    smaller one of s users has weight B(n, s), which falls quickly.
+    """
+
+    def __init__(self, n: int, graph: ShareGraph, parts: int) -> None:
+        self.n, self.graph, self.parts = n, graph, parts
+        self._laws: dict[tuple[int, int], _Sizes] = {}
+        if parts == 2:
+            weights, self.expected = self._smaller_parts()
+            self._pair = _law(1, weights)
+            return
+        low, high = (_sums(n, graph, parts, direction)[n] for direction in (DOWN, UP))
+        alone, alone_up = (_sums(n, graph, 1, direction)[n] for direction in (DOWN, UP))
+        with rounding(DOWN):
+            low = low / alone_up / gmpy2.fac(parts)
+        with rounding(UP):
+            high = high / alone / gmpy2.fac(parts)
+        self.expected = Enclosure(low, high)
+
+    def _smaller_parts(self) -> tuple[list[mpfr], Enclosure]:
+        """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
+
+        B(n, s) falls up to n/2 where two messages hide: once a term times the number of those to
+        come is negligible, so are these, and they are left out of the law of the sizes.
+        """
+        n, graph = self.n, self.graph
+        low, high = [], []
+        below = above = mpfr(1)
+        for s in range(1, n // 2 + 1):
+            # B(n, s) = B(n, s - 1) g(s) / g(n - s + 1), from B(n, 0) = 1
+            with rounding(DOWN):
+                below = below * graph.growth(s, DOWN) / graph.growth(n - s + 1, UP)
+                low.append(below / 2 if 2 * s == n else below)
+            with rounding(UP):
+                above = above * graph.growth(s, UP) / graph.growth(n - s + 1, DOWN)
+                high.append(above / 2 if 2 * s == n else above)
+                rest = (n // 2 - s) * above
+                if rest <= low[0] * mpfr(2) ** -(_GRID + 8):
+                    break
+        with rounding(DOWN):
+            lower = gmpy2.fsum(low)
+        with rounding(UP):
+            upper = gmpy2.fsum(high) + rest
+        return low, Enclosure(lower, upper)
+
+    def sizes(self, trials: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Draw the sizes of the parts of each trial, (trials, parts)."""
+        result = np.empty((trials, self.parts), dtype=np.int64)
+        left = np.full(trials, self.n)
+        for j in range(self.parts, 1, -1):
+            for k in np.unique(left):
+                here = np.flatnonzero(left == k)
+                result[here, j - 1] = self._first_part(int(k), j).draw(here.size, rng)
+            left = left - result[:, j - 1]
+        result[:, 0] = left
+        return result
+
+    def _first_part(self, k: int, j: int) -> _Sizes:
+        """Return the law of the size of one of j parts of k users."""
+        if self.parts == 2:
+            return self._pair
+        if (k, j) not in self._laws:
+            alone, others = (_sums(self.n, self.graph, i, DOWN) for i in (1, j - 1))
+            with rounding(DOWN):
+                weights = [alone[s] * others[k - s] for s in range(1, k - j + 2)]
+            self._laws[k, j] = _law(1, weights)
+        return self._laws[k, j]
+
+
+@lru_cache(maxsize=4)
+def _plan(n: int, graph: ShareGraph, parts: int) -> _Plan:
+    return _Plan(n, graph, parts)
+
+
+def _planted(
+    streams: Callable[[int], RandomSource],
+    n: int,
+    graph: ShareGraph,
+    parts: int,
+    number: int,
+    trials: int,
+) -> Counter[int]:
+    """Draw one batch of graphs with parts planted, and return the components' tally."""
+    rng = streams(number)
+    sizes = _plan(n, graph, parts).sizes(trials, rng)
+    components = np.ones_like(sizes)
+    for size in np.unique(sizes):
+        if size > 1:
+            here = sizes == size
+            some = int(np.count_nonzero(here))
+            targets = sample_targets(int(size), graph.m, some, shuffler=graph.shuffler, rng=rng)
+            components[here] = counted(targets, graph.clear_share, "scipy").counts
+    values, times = np.unique(components.sum(axis=1), return_counts=True)
+    return Counter(dict(zip(values.tolist(), times.tolist(), strict=True)))
+
+
+def rare_components(
+    n: int,
+    m: int,
+    trials: int,
+    *,
+    at_least: int = 2,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    rng: RandomSource | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PlantedTally:
+    """Estimate P[C >= c] by importance sampling, also where it is far below 1/trials.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 2; at most 2048 for ``at_least`` above 2.
+    m : int
+        Shuffled messages of each: at least 2 with a clear share, 3 without. (With fewer, more than
+        one component is not rare: `component_counts`.)
+    trials : int
+        Independent graphs, at least 1.
+    at_least : int
+        c, from 2 to n and to 64.
+    shuffler : {"parallel", "single"}
+        A permutation of the users for each message, or one of all slots.
+    clear_share : bool
+        Whether a further message bypasses the shufflers.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    executor : concurrent.futures.Executor, optional
+        Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
+    progress : callable, optional
+        Called with the number of graphs done and of all.
+
+    Returns
+    -------
+    PlantedTally
+        ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For sizes outside of these, and unknown names.
+    Interrupted
+        At Ctrl-C; ``partial`` is the tally of the graphs that were done.
+
+    Notes
+    -----
+    Unbiased but for the law of the sizes, which is rounded to 2^-192.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> tally = rare_components(10_000, 4, 100, rng=DeterministicRandom(1))
+    >>> print(f"{tally.estimate:.3e}")
+    1.000e-12
+    """
+    users = integer("n", n, low=2)
+    graph = share_graph(users, m, shuffler, clear_share)
+    if graph.hiding < 2:
+        least = 2 if clear_share else 3
+        raise ValueError(
+            f"m must be at least {least} for rare events, got {graph.m}: "
+            "with fewer, graphs of many components are common"
+        )
+    parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))
+    if parts > 2 and users > MAX_LAW_USERS:
+        raise ValueError(
+            f"at_least must be 2 for more than {MAX_LAW_USERS} users, got {parts} for {users}"
+        )
+    trials = integer("trials", trials, low=1, high=MAX_TRIALS)
+    check_exponents(users, graph)
+    plan = _plan(users, graph, parts)
+    work = partial(_planted, secure(rng).streams(), users, graph, parts)
+    counts: Counter[int] = Counter()
+
+    def tally() -> PlantedTally:
+        ordered = dict(sorted(counts.items()))
+        return PlantedTally(users, graph, parts, counts.total(), ordered, plan.expected)
+
+    try:
+        with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
+            for some in results:
+                # one assignment for each batch, so that Ctrl-C finds a whole number of them
+                counts = counts + some
+                if progress is not None:
+                    progress(counts.total(), trials)
+    except KeyboardInterrupt:
+        done = counts.total()
+        raise Interrupted(tally() if done else None, done, trials, "graphs") from None
+    return tally()

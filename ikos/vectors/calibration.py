@@ -1,0 +1,367 @@
+"""How many messages hide a noisy sum of vectors, and what is left of the budget for the noise.
+
+Discrete Laplace noise in every coordinate may be purely private, or (eps0, delta0)-private for some
+delta0 > 0 (`ikos.accounting.vector_noise`). The proofs for the private sum go through two
+mechanisms, M_i and M'_i, in which the user whose vector changes carries all the noise, and which
+are as private as the noise (`ikos.counts.hockey_stick`; BBGN20, Lemma 5.2). They need no more of
+the noise than that, and that it is a sum of jumps that fall on random users. If the views of M and
+M_i are within D_(1+c) <= eta, for both inputs, then for every event
+
+    P[M]  <=  (1+c) P[M_i] + eta
+          <=  (1+c) (e^eps0 P[M'_i] + delta0) + eta
+          <=  (1+c) (e^eps0 ((1+c) P[M'] + eta) + delta0) + eta,
+
+so that M is (eps0 + 2 ln(1+c), (1 + (1+c) e^eps0) eta + (1+c) delta0)-private; c = 0 and
+eta = 2^-sigma is the lemma. A hundredth of delta is spent on hiding noise that needs a delta0, and
+all of it for noise that does not.
+
+*Several releases* about the same users, T of them, in which later vectors may depend on earlier
+results: given what came before, the next view is within D_(1+c) <= eta as well, so that all views
+are within D_((1+c)^T) <= eta (1 + (1+c) + ... + (1+c)^(T-1)) <= T (1+c)^(T-1) eta. The chain with
+eps0 and delta0 of the noise of all releases together gives eps0 + 2 T ln(1+c), and a delta of
+
+    (1 + (1+c)^T e^eps0) T (1+c)^(T-1) eta + (1+c)^T delta0
+        <=  T (1+c)^(2(T-1)) (1 + (1+c) e^eps0) eta + (1+c)^T delta0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import gmpy2
+
+from ikos.accounting.vector_noise import NoiseRate, Shift, best_rate
+from ikos.counts import Layout, hockey_stick, least, private_proved, proved
+from ikos.counts.private import lemma_5_2, near, share_graphs
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.counts.secure import smallest
+from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import MessageCount
+from ikos.counts.vectors import ONE_GROUP, level_of_sums
+from ikos.results import ONE_REPORT
+
+__all__ = ["MAX_RELEASES", "HiddenNoise", "NoiseCalibration", "reports"]
+
+MAX_RELEASES = 10**6
+"""Most sums about the same users."""
+
+HIDING_SHARE = Fraction(1, 100)
+"""The part of delta that is spent on hiding noise which needs a delta itself."""
+
+WORTH = Fraction(101, 100)
+"""By how much noise with a delta must be smaller than purely private noise to be preferred."""
+
+
+def reports(releases: int) -> str:
+    """Return the condition of a guarantee for so many releases."""
+    if releases == 1:
+        return ONE_REPORT
+    return (
+        f"for {releases:,} reports per user in all, each of which may depend on earlier results; "
+        "every further release about the same users adds to it"
+    )
+
+
+@dataclass(frozen=True)
+class HiddenNoise:
+    """A layout with noise, and what is proved.
+
+    Attributes
+    ----------
+    layout : Layout
+        Its ``delta`` is that of the whole, 1.0 where nothing is proved.
+    noise : NoiseRate
+        The noise, private by itself with ``noise_epsilon`` of the layout's count.
+    """
+
+    layout: Layout
+    noise: NoiseRate
+
+
+@dataclass(frozen=True)
+class NoiseCalibration:
+    """A private sum of integer vectors, but for the number of messages and the order of the group.
+
+    Parameters
+    ----------
+    honest, most : int
+        Honest users, at least and at most.
+    epsilon, delta, reserve : Fraction
+        As for `ikos.PrivateSum`.
+    shift : Shift
+        What one user's replacement can change.
+    layout : {"separate sums", "one group"}
+        What is shuffled together.
+    analysis, shuffler, clear_share
+        As for `ikos.SecureSum`.
+    releases : int
+        How many sums about the same users the budget is for.
+    """
+
+    honest: int
+    most: int
+    epsilon: Fraction
+    delta: Fraction
+    reserve: Fraction
+    shift: Shift
+    layout: str
+    analysis: str
+    shuffler: str
+    clear_share: bool
+    releases: int = 1
+
+    @cached_property
+    def moved(self) -> Shift:
+        """What one user's replacement can change in all releases together."""
+        return self.shift.repeated(self.releases)
+
+    @property
+    def sums(self) -> int:
+        """How many sums are hidden apart from each other."""
+        return 1 if self.layout == ONE_GROUP else self.shift.dimension
+
+    @property
+    def _spare(self) -> Fraction:
+        """Most of epsilon that may be spent on c."""
+        return self.epsilon * self.reserve if self.analysis == "second_moment" else Fraction(0)
+
+    @property
+    def _noise_delta(self) -> Fraction:
+        """What noise may spend of delta, such that (1+c) times it and the rest are within delta."""
+        with rounding(DOWN):
+            shrink = gmpy2.exp(-exact(self._spare / 2, UP))
+        above, below = shrink.as_integer_ratio()
+        return self.delta * (1 - HIDING_SHARE) * Fraction(int(above), int(below))
+
+    @property
+    def _hiding_delta(self) -> Fraction:
+        """What hiding may spend of delta."""
+        return self.delta if self.pure else self.delta * HIDING_SHARE
+
+    def _each_release(self, allowed: Fraction) -> Fraction:
+        """Return what each release may spend of it: (1+c)^(2T) is at most e to what c may cost."""
+        if self.releases == 1:
+            return allowed
+        with rounding(DOWN):
+            shrink = gmpy2.exp(-exact(self._spare, UP)) / self.releases
+        above, below = shrink.as_integer_ratio()
+        return allowed * Fraction(int(above), int(below))
+
+    def _noise(self, level: Fraction) -> NoiseRate:
+        """Return the noise of all releases together with this epsilon."""
+        if self.pure:
+            return NoiseRate(level / self.moved.l1, "pure", 0.0)
+        return best_rate(level, self._noise_delta, self.moved)
+
+    @cached_property
+    def pure(self) -> bool:
+        """Whether the noise is purely private: the other kind is hardly smaller, or larger."""
+        left = self.epsilon - self._spare
+        found = best_rate(left, self._noise_delta, self.moved)
+        return found.method == "pure" or found.rate < WORTH * left / self.moved.l1
+
+    @property
+    def least_rate(self) -> Fraction:
+        """The rate of the largest noise there can be, whatever hiding takes of the budget."""
+        left = self.epsilon - self._spare
+        if self.pure:
+            return left / self.moved.l1
+        return best_rate(left, self._noise_delta, self.moved).rate
+
+    def chosen(self, q: int, corrupt: int) -> HiddenNoise:
+        """Return the fewest messages that prove the budget, for groups of order q."""
+        found: dict[int, HiddenNoise] = {}
+
+        def enough(m: int) -> bool:
+            found[m] = self.proved(q, m)
+            proof = found[m].layout.delta
+            assert proof is not None
+            return proof <= self.delta
+
+        each = self._hiding_delta / self.releases
+        m = smallest(enough, self._guess(self._order(q), each))
+        best = found.get(m) or self.proved(q, m)
+        return self._sent(best, corrupt, None)
+
+    def given(self, q: int, total: int, corrupt: int) -> HiddenNoise:
+        """Return what is proved for so many messages of each sum, if only nothing."""
+        found = self.proved(q, max(0, total - int(self.clear_share) - corrupt))
+        return self._sent(found, corrupt, total)
+
+    @staticmethod
+    def _sent(found: HiddenNoise, corrupt: int, total: int | None) -> HiddenNoise:
+        count = found.layout.count.with_corruption(corrupt, total)
+        return replace(found, layout=replace(found.layout, count=count))
+
+    def _order(self, q: int) -> int:
+        """Return the order of the group of one sum."""
+        return int(q ** (self.shift.dimension // self.sums))
+
+    def _guess(self, order: int, allowed: Fraction) -> int:
+        if self.analysis == "second_moment":
+            return near(self.honest, order, allowed, self.shuffler, self.clear_share)
+        with rounding(UP):
+            level = float_up(1 - gmpy2.log2(exact(allowed, DOWN)))
+        return least(
+            (self.honest, self.honest),
+            order,
+            Fraction(level),
+            analysis=self.analysis,
+            shuffler=self.shuffler,
+            clear_share=self.clear_share,
+        ).shuffled
+
+    def proved(self, q: int, m: int) -> HiddenNoise:
+        """Return what is proved for m shuffled messages of each sum."""
+        order = self._order(q)
+        if self.analysis != "second_moment":
+            count, noise = self._by_lemma(order, m)
+        elif self.pure and self.releases == 1:
+            count, noise = self._pure(order, m)
+        else:
+            count, noise = self._with_delta(order, m)
+        sigma = level_of_sums(count.sigma, self.sums, analysis=count.analysis)
+        bits = (q - 1).bit_length() * (self.shift.dimension // self.sums)
+        layout = Layout(
+            self.layout, count, self.sums, bits, sigma, self.epsilon, count.delta, noise.rate
+        )
+        return HiddenNoise(layout, noise)
+
+    def _present(self, order: int, m: int) -> MessageCount:
+        """Return the count with the level for every number of honest users."""
+        return proved(
+            (self.honest, self.most),
+            order,
+            m,
+            analysis=self.analysis,
+            shuffler=self.shuffler,
+            clear_share=self.clear_share,
+        )
+
+    def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+        """Purely private noise, by the hockey-stick theorem as it is."""
+        d = self.shift.dimension
+        count = private_proved(
+            self.honest,
+            order,
+            m,
+            self.epsilon,
+            self.delta,
+            self.shift.linf,
+            shuffler=self.shuffler,
+            clear_share=self.clear_share,
+            reserve=self.reserve,
+            dimension=d // self.sums,
+            sensitivity=self.shift.l1,
+            sums=self.sums,
+            most=self.most,
+        )
+        assert count.noise_epsilon is not None
+        rate = Fraction(count.noise_epsilon) / self.shift.l1
+        return count, NoiseRate(rate, "pure", 0.0)
+
+    def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+        """Any noise, by Lemma 5.2 and the level of the sums together."""
+        count = proved(
+            (self.honest, self.honest),
+            order,
+            m,
+            analysis=self.analysis,
+            shuffler=self.shuffler,
+            clear_share=self.clear_share,
+        )
+        level = level_of_sums(count.sigma, self.sums, analysis=self.analysis)
+        together = replace(count, sigma=level, analysis=self.analysis if level > 0 else None)
+        hidden = lemma_5_2(together, self.epsilon)
+        assert hidden.noise_epsilon is not None
+        assert hidden.delta is not None
+        left = Fraction(hidden.noise_epsilon)
+        noise = self._noise(left)
+        with rounding(UP):
+            total = float_up(self.releases * gmpy2.mpfr(hidden.delta) + gmpy2.mpfr(noise.delta))
+        present = self._present(order, m)
+        return replace(hidden, delta=min(1.0, total), sigma=present.sigma), noise
+
+    def _with_delta(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+        """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
+        count = self._present(order, m)
+        allowed = self._hiding_delta
+        tried = sorted(
+            (
+                way
+                for graph in share_graphs(m, self.shuffler, self.clear_share)
+                for way in self._ways(order, graph, allowed)
+            ),
+            key=self._preference,
+        )
+        if not tried:
+            left = float_down(exact(self.epsilon, DOWN))
+            noise = self._noise(Fraction(left))
+            return replace(count, delta=1.0, noise_epsilon=left), noise
+        best = tried[0]
+        found = replace(
+            count,
+            analysis="second_moment",
+            theorem=hockey_stick.THEOREM,
+            delta=best.delta,
+            noise_epsilon=best.noise_epsilon,
+        )
+        return found, best.noise
+
+    def _preference(self, way: _Way) -> tuple[bool, Fraction | float]:
+        """Return what sorts first: of ways that reach delta, the one of the least noise."""
+        reached = way.delta <= self.delta
+        return not reached, -way.noise.rate if reached else way.delta
+
+    def _ways(self, order: int, graph: ShareGraph, allowed: Fraction) -> list[_Way]:
+        """Return what is proved with all of epsilon for the noise, and with less of it."""
+        whole = float_down(exact(self.epsilon, DOWN))
+        untouched = self._way(order, graph, whole, allowed)
+        if (untouched is not None and untouched.delta <= self.delta) or not self.reserve:
+            return [] if untouched is None else [untouched]
+        low = float_up(exact(self.epsilon - self._spare, UP))
+        found = [untouched, first := self._way(order, graph, low, allowed)]
+        if first is not None:
+            # as much for the noise as c leaves, and a hair for what moves with it
+            with rounding(DOWN):
+                spent = 2 * self.releases * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
+                left = float_down(exact(self.epsilon, DOWN) - spent)
+            if left > low:
+                found.append(self._way(order, graph, left, allowed))
+        return [way for way in found if way is not None]
+
+    def _way(self, order: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
+        """Return what is proved for noise of this epsilon, or None if it takes too much of it."""
+        noise, times = self._noise(Fraction(level)), self.releases
+        jumps = hockey_stick.Noise.discrete_laplace(
+            self.honest, noise.rate, self.shift.dimension // self.sums
+        )
+        moments = hockey_stick.divergences(order, graph, jumps).of_sums(self.sums, graph)
+        each = self._each_release(allowed)
+        relative, hidden = hockey_stick.least_relative(moments, level, each)
+        with rounding(UP):
+            spent = 2 * times * gmpy2.log1p(relative) + gmpy2.mpfr(level)
+        if hidden >= 1 or spent > exact(self.epsilon, DOWN):
+            # without a c, if that proves anything
+            alone = hockey_stick.Divergences(moments.difference, gmpy2.mpfr(0))
+            hidden = hockey_stick.least_relative(alone, level, each)[1]
+            relative = gmpy2.mpfr(0)
+            if hidden >= 1:
+                return None
+        with rounding(UP):
+            grown = 1 + relative
+            total = times * grown ** (2 * times - 2) * hidden
+            total += grown**times * gmpy2.mpfr(noise.delta)
+        return _Way(noise, level, relative, min(1.0, float_up(total)))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What is proved for some noise, with a relative error c of the view."""
+
+    noise: NoiseRate
+    noise_epsilon: float
+    relative: gmpy2.mpfr
+    delta: float

@@ -1,0 +1,672 @@
+"""What messages buy: round trips with the counts, minimality, and the noise of too few users."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from counts.moments import bits, flint, precisely, recursion
+from counts.test_private import ball, difference, mean_jumps, theorem
+from exact.share_graph import SETTINGS, views
+from exact.test_private_view import noise_modulo
+from gmpy2 import mpfr, mpq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ikos import message_count, private_message_count, security_level
+from ikos.counts import (
+    hockey_stick,
+    private_delta,
+    private_epsilon,
+    private_proved,
+    private_remaining,
+    proved,
+    remaining,
+    short_noise_epsilon,
+    smallest_users,
+)
+from ikos.counts.degradation import Remaining
+from ikos.counts.partial_noise import _series, _term
+from ikos.counts.rounding import DOWN, UP, exact, rounding
+
+SINGLE: dict[str, Any] = {"shuffler": "single", "clear_share": False}
+each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def _precise() -> Iterator[None]:
+    with precisely():
+        yield
+
+
+# Deltas
+
+
+@settings(max_examples=30)
+@given(
+    n=st.one_of(st.integers(2, 60), st.integers(1025, 10**9)),
+    bits=st.integers(1, 40),
+    epsilon=st.floats(1e-3, 8),
+    delta=st.floats(1e-30, 0.1),
+    p=st.integers(1, 10**4),
+    setting=st.sampled_from(SETTINGS),
+)
+def test_delta_and_count_are_inverses(
+    n: int, bits: int, epsilon: float, delta: float, p: int, setting: tuple[str, bool]
+) -> None:
+    how: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
+    count = private_message_count(n, 2**bits, epsilon, delta, p, **how)
+    found = private_delta(n, 2**bits, count.shuffled, epsilon, p, **how)
+    assert found <= delta
+    if count.shuffled > 1:
+        assert private_delta(n, 2**bits, count.shuffled - 1, epsilon, p, **how) > delta
+    if found > 0:
+        again = private_message_count(n, 2**bits, epsilon, found, p, **how)
+        assert again.shuffled == count.shuffled
+        assert again.delta is not None
+        assert again.delta <= found
+
+
+def test_more_reserve_buys_a_smaller_delta() -> None:
+    deltas = [private_delta(1000, 2**16, 5, 1, 32, reserve=r) for r in (0, 0.001, 0.01, 0.1)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert deltas[0] > 10 * deltas[2]
+
+
+def test_deltas_of_published_analyses_and_of_nothing() -> None:
+    found = private_delta(1000, 2**16, 12, 1, 32, analysis="balle2020")
+    sigma = security_level(1000, 2**16, 12, analysis="balle2020")
+    assert found == pytest.approx((1 + math.e) * 2**-sigma)
+    assert private_delta(1000, 2**16, 1, 1, 32) == 1.0
+
+
+# Epsilons
+
+
+@pytest.mark.parametrize(
+    ("n", "bits", "m", "delta", "p", "how"),
+    [
+        (1000, 16, 5, 1e-6, 32, {}),
+        (50, 12, 7, 1e-5, 10, {}),
+        (10**6, 31, 4, 1e-10, 1000, {}),
+        (10**4, 22, 5, 1e-8, 354, SINGLE),
+        (10**4, 22, 5, 1e-6, 354, {"reserve": 0.1}),
+    ],
+)
+def test_epsilon_is_certified_and_near_the_smallest(
+    n: int, bits: int, m: int, delta: float, p: int, how: dict[str, Any]
+) -> None:
+    def proved_delta(epsilon: float) -> float:
+        found = private_proved(n, 2**bits, m, epsilon, delta, p, **how).delta
+        assert found is not None
+        return found
+
+    epsilon = private_epsilon(n, 2**bits, m, delta, p, **how)
+    assert proved_delta(epsilon) <= delta
+    for factor in (1 - 1e-9, 0.9, 0.5, 0.1, 0.01, 1e-6):
+        assert proved_delta(epsilon * factor) > delta
+    assert private_message_count(n, 2**bits, epsilon, delta, p, **how).shuffled <= m
+
+
+def test_noise_of_every_size_may_be_hidden() -> None:
+    assert private_epsilon(1000, 2**16, 30, 1e-6, 32) == 1e-100
+    found = private_proved(1000, 2**16, 30, 1e-100, 1e-6, 32).delta
+    assert found is not None
+    assert found <= 1e-6
+
+
+def test_what_no_epsilon_reaches_is_refused_with_what_one_does() -> None:
+    with pytest.raises(ValueError, match=r"delta must be at least .*, got 1e-30") as refusal:
+        private_epsilon(5000, 2**16, 5, 1e-30, 32)
+    said = str(refusal.value)
+    least = float(said.split("at least ")[1].split(",")[0])
+    assert private_epsilon(5000, 2**16, 5, 1.01 * least, 32) > 0
+    with pytest.raises(ValueError, match="m must be larger for anything to be proved"):
+        private_epsilon(5000, 2**16, 1, 1e-3, 32)
+
+
+# Users
+
+
+@each_setting
+@pytest.mark.parametrize(("q", "sigma", "m"), [(2, 10, 4), (2**16, 20, 9), (7, 3, 3), (2**8, 8, 6)])
+def test_smallest_users_by_brute_force(
+    shuffler: str, clear: bool, q: int, sigma: int, m: int
+) -> None:
+    how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    found = smallest_users(q, sigma, m, **how)
+    assert found > 1
+    assert security_level(found - 1, q, m, **how) < sigma
+    for n in [*range(found, found + 8), 2 * found, 1024, 1025, 10**6, 10**12]:
+        if n >= found:
+            assert security_level(n, q, m, **how) >= sigma
+    assert message_count(found, q, sigma, **how).shuffled <= m
+
+
+def test_small_numbers_of_users_that_do_better_do_not_count() -> None:
+    """One user has nothing to hide, but two have."""
+    assert security_level(1, 2**16, 5) == math.inf
+    found = smallest_users(2**16, 10, 5)
+    levels = [security_level(n, 2**16, 5) for n in range(1, found + 5)]
+    assert max(n for n, level in enumerate(levels, 1) if level < 10) == found - 1
+
+
+def test_one_user_is_enough_for_enough_messages() -> None:
+    assert smallest_users(2, 1, 30) == 1
+
+
+def test_many_users() -> None:
+    n = smallest_users(2**64, 80, 5)
+    assert n > 10**9
+    assert security_level(n, 2**64, 5) >= 80 > security_level(n - 1, 2**64, 5)
+
+
+@pytest.mark.parametrize(("analysis", "how"), [("balle2020", {}), ("ghazi2020", SINGLE)])
+def test_smallest_users_of_published_analyses(analysis: str, how: dict[str, Any]) -> None:
+    m = 900 if analysis == "ghazi2020" else 20
+    found = smallest_users(2**32, 40, m, analysis=analysis, **how)
+    assert security_level(found, 2**32, m, analysis=analysis, **how) >= 40
+    below = proved((found - 1, found - 1), 2**32, m, analysis=analysis, **how)
+    assert below.sigma < 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"m": 1}, "m must be at least 2 for more users to hide better, got 1"),
+        ({"m": 2, "clear_share": False}, "m must be at least 3 for more users"),
+        ({"sigma": 10**5}, r"sigma must be at most .* proved for 10\^100 users, got 100000"),
+        ({"analysis": "ishai2006", **SINGLE}, "proves less for more users"),
+        ({"analysis": "ghazi2020"}, "ghazi2020 needs a single shuffler"),
+        ({"m": 0}, "m must be at least 1, got 0"),
+    ],
+)
+def test_no_number_of_users_is_refused(arguments: dict[str, Any], said: str) -> None:
+    good: dict[str, Any] = {"q": 2**16, "sigma": 40, "m": 10}
+    with pytest.raises(ValueError, match=said):
+        smallest_users(**{**good, **arguments})
+
+
+# What is left: secure sums
+
+
+@each_setting
+def test_remaining_is_the_weakest_of_what_may_be_left(shuffler: str, clear: bool) -> None:
+    how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    count = message_count(200, 2**20, 40, **how)
+    assert remaining(200, 2**20, count.total, **how) == count
+    corrupt = 2 if shuffler == "parallel" else 0
+    left = remaining(200, 2**20, count.total, honest=150, corrupt_shufflers=corrupt, **how)
+    assert left.total == count.total
+    levels = [
+        security_level(n, 2**20, count.shuffled - corrupt, **how) for n in range(150, 201, 10)
+    ]
+    assert left.sigma == pytest.approx(min(levels), rel=1e-9)
+    assert left.sigma <= min(levels)
+
+
+def test_nothing_remains_of_too_few_messages() -> None:
+    left = remaining(200, 2**20, 5, corrupt_shufflers=9)
+    assert (left.sigma, left.analysis, left.total) == (0.0, None, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"honest": 201}, "honest must be at most 200, got 201"),
+        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
+        ({"total": 0}, "total must be at least 1, got 0"),
+    ],
+)
+def test_bad_arguments_of_remaining(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        remaining(**{"n": 200, "q": 2**20, "total": 9, **arguments})
+
+
+# The noise of too few users
+
+
+@pytest.mark.parametrize(
+    ("p", "epsilon", "part"),
+    [
+        (1, 1.0, 0.5),
+        (1, 1e-3, 0.25),
+        (7, 20.0, 0.5),
+        (10, 1.0, 0.3),
+        (100, 0.5, 0.9),
+        (500, 2, 0.1),
+    ],
+)
+def test_short_noise_against_its_law(p: int, epsilon: float, part: float) -> None:
+    rate = Fraction(epsilon) / p
+    one = stats.nbinom(part, -math.expm1(-float(rate)))
+    size = int(one.isf(1e-18)) + 2 * p + 50
+    pmf = one.pmf(np.arange(size))
+    law = [float(pmf[: size - k] @ pmf[k:]) for k in range(2 * p + 1)]
+    worst = max(
+        math.log(law[abs(k)] / law[abs(k + j)]) for k in range(-p, p) for j in {1, p // 2 + 1, p}
+    )
+    assert worst == pytest.approx(math.log(law[0] / law[p]))
+    found = short_noise_epsilon(rate, Fraction(part), p)
+    assert worst - 1e-9 <= found <= worst + 2e-4
+
+
+@given(part=st.fractions(Fraction(1, 50), 1), p=st.integers(1, 200), epsilon=st.floats(0.05, 5))
+@settings(max_examples=8)
+def test_less_noise_is_never_more_private(part: Fraction, p: int, epsilon: float) -> None:
+    rate = Fraction(epsilon) / p
+    found = short_noise_epsilon(rate, part, p)
+    assert found >= epsilon * (1 - 1e-12)
+    assert found <= epsilon + math.lgamma(p + 1) + math.lgamma(part) - math.lgamma(p + part) + 1e-3
+
+
+def test_whole_noise_is_discrete_laplace() -> None:
+    assert short_noise_epsilon(Fraction(1, 40), Fraction(1), 20) == 0.5
+
+
+def test_the_steps_of_a_staircase_are_left_to_the_exact_noise() -> None:
+    """Continuous in the part of the users who add noise."""
+    nearly = short_noise_epsilon(Fraction(1, 100), Fraction(10**6 - 1, 10**6), 100)
+    assert nearly == pytest.approx(1, abs=1e-3)
+
+
+def least_epsilon(rate: Fraction, shape: Fraction, p: int) -> Any:
+    """ln(P[0] / P[p]), by Gauss's hypergeometric function in ball arithmetic."""
+    r, s = ball(shape), ball(rate)
+    z = (-2 * s).exp()
+    first = (r + p).lgamma() - r.lgamma() - flint.arb(p + 1).lgamma()
+    none, apart = z.hypgeom_2f1(r, r, 1), z.hypgeom_2f1(r, r + p, p + 1)
+    return none.log() - apart.log() - first + s * p
+
+
+EXACT_NOISE = [(Fraction(1, 1), 1), (Fraction(1, 20), 1), (Fraction(1, 63), 40), (Fraction(7), 3)]
+"""Rates at which every term of the series is taken by itself."""
+
+NOISE = [
+    (Fraction(1, 64), 64),
+    (Fraction(1, 500), 1000),
+    (Fraction(1, 10**4), 1000),
+    (Fraction(1, 10**6), 1),
+    (Fraction(1, 10**6), 10**7),
+]
+
+
+def check_short_noise(epsilon: Callable[[Fraction, Fraction, int], float]) -> None:
+    """Never below the exact value, and hardly above; to the last digits at large rates."""
+    for part in (Fraction(1, 100), Fraction(1, 3), Fraction(9, 10), Fraction(99, 100)):
+        for rate, p in EXACT_NOISE:
+            excess = ball(epsilon(rate, part, p)) - least_epsilon(rate, part, p)
+            assert excess > 0
+            assert excess < 1e-9
+        for rate, p in NOISE:
+            excess = ball(epsilon(rate, part, p)) - least_epsilon(rate, part, p)
+            assert excess > 0
+            assert excess < 3e-4
+
+
+def check_series(series: Callable[[Fraction, Fraction, int, int], mpfr]) -> None:
+    """Both sums by themselves: that for P[0] is an upper bound, and that for P[p] a lower one."""
+    for part in (Fraction(1, 100), Fraction(1, 3), Fraction(9, 10), Fraction(99, 100)):
+        for rate, p in (*EXACT_NOISE, *NOISE[:2]):
+            r, z = ball(part), (-2 * ball(rate)).exp()
+            first = ((r + p).lgamma() - r.lgamma() - flint.arb(p + 1).lgamma()).exp()
+            above = ball(rational(series(rate, part, 0, UP))) / z.hypgeom_2f1(r, r, 1)
+            below = ball(rational(series(rate, part, p, DOWN)))
+            below /= first * z.hypgeom_2f1(r, r + p, p + 1)
+            assert above > 1
+            assert below < 1
+            assert above < 1.0003
+            assert below > 0.9997
+
+
+def rational(value: mpfr) -> Fraction:
+    return Fraction(*map(int, value.as_integer_ratio()))
+
+
+def no_tail(rate: Fraction, shape: Fraction, shift: int, direction: int) -> mpfr:
+    end = mpq(max(32, 12 * max(1, int(1 / rate))))
+    with rounding(UP):
+        tail = _term(end, rate, shape, shift, UP) / -gmpy2.expm1(-2 * exact(rate, DOWN))
+        return _series(rate, shape, shift, direction) - (tail if direction == UP else 0)
+
+
+SERIES: dict[str, Callable[[Fraction, Fraction, int, int], mpfr]] = {
+    "by midpoints": lambda rate, shape, shift, direction: _series(rate, shape, shift, DOWN),
+    "no tail": no_tail,
+    "rounded up": lambda rate, shape, shift, direction: _series(rate, shape, shift, UP),
+}
+
+
+@pytest.mark.slow
+def test_short_noise_is_the_hypergeometric_function_rounded_up() -> None:
+    check_short_noise(short_noise_epsilon)
+
+
+@pytest.mark.slow
+def test_sums_of_short_noise_are_bounds() -> None:
+    check_series(_series)
+
+
+@pytest.mark.parametrize("mutant", SERIES.values(), ids=SERIES.keys())
+def test_other_sums_of_short_noise_are_caught(
+    mutant: Callable[[Fraction, Fraction, int, int], mpfr],
+) -> None:
+    with pytest.raises(AssertionError):
+        check_series(mutant)
+
+
+# What is left: private sums
+
+
+def test_everybody_honest_is_what_was_promised() -> None:
+    for how in ({}, SINGLE, {"clear_share": False}, {"analysis": "balle2020"}):
+        count = private_message_count(2000, 2**20, 1, 1e-9, 100, **how)
+        assert count.noise_epsilon is not None
+        left = private_remaining(2000, 2**20, count.total, count.noise_epsilon, 1e-9, 100, **how)
+        assert left.epsilon <= 1 + 1e-9
+        assert left.epsilon >= left.noise_epsilon == count.noise_epsilon
+        assert left.delta <= 1e-9
+        assert left.users == 2000
+        assert left.count.total == count.total
+
+
+def test_what_remains_is_enough_for_who_is_counted() -> None:
+    """As many honest as make noise: the theorem for that many, whoever else there is."""
+    count = private_message_count(2000, 2**20, 1, 1e-9, 100, min_honest=1000)
+    assert count.noise_epsilon is not None
+    given_ = (2**20, count.total, count.noise_epsilon, 1e-9, 100)
+    lefts = [
+        private_remaining(2000, *given_, honest=h, noise_users=1000) for h in (1000, 1500, 2000)
+    ]
+    for left in (*lefts, private_remaining(1000, *given_)):
+        # but for the level, which is about inputs of all who are honest
+        assert replace(left, count=replace(left.count, sigma=0.0)) == replace(
+            lefts[0], count=replace(lefts[0].count, sigma=0.0)
+        )
+        assert left.count.sigma >= lefts[0].count.sigma
+    assert lefts[0].users == 1000
+
+
+def test_less_and_less_remains() -> None:
+    count = private_message_count(2000, 2**20, 1, 1e-9, 100, min_honest=1600).with_corruption(1)
+    assert count.noise_epsilon is not None
+    given_ = (2000, 2**20, count.total, count.noise_epsilon, 1e-8, 100)
+    epsilons = [
+        private_remaining(*given_, honest=h, noise_users=1600, corrupt_shufflers=1).epsilon
+        for h in (2000, 1600, 1599, 1500, 800)
+    ]
+    assert epsilons[0] == epsilons[1] < epsilons[2] < epsilons[3] < epsilons[4] < 3
+    with pytest.raises(ValueError, match=r"delta must be at least .* with 1600 honest users"):
+        private_remaining(*given_, noise_users=1600, corrupt_shufflers=3)
+    with pytest.raises(ValueError, match="total must be larger for anything to be proved"):
+        private_remaining(*given_, noise_users=1600, corrupt_shufflers=count.total)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize("noise_users", [2, 3, 6])
+def test_what_remains_of_two_users_by_enumeration(
+    shuffler: str, clear: bool, noise_users: int
+) -> None:
+    """Two honest users hold bits in Z_2; the exact delta at the epsilon that is claimed."""
+    n, q, m, s = 2, 2, 7, 1.0
+    shuffled, noise = views((q,), n, m, shuffler), noise_modulo(q, 1 / noise_users, s)
+    claims = []
+    for delta in (0.5, 0.3, 0.2, 0.1):
+        try:
+            claims.append(
+                private_remaining(
+                    noise_users,
+                    q,
+                    m + clear,
+                    s,
+                    delta,
+                    1,
+                    honest=n,
+                    noise_users=noise_users,
+                    shuffler=shuffler,
+                    clear_share=clear,
+                )
+            )
+        except ValueError:
+            continue
+    assert claims
+
+    def law(x: tuple[int, ...], row: tuple[int, ...]) -> dict[int, float]:
+        found: dict[int, float] = {}
+        for shifts in product(range(q), repeat=n):
+            chance = math.prod(float(noise[k]) for k in shifts)
+            shares = tuple((v + k - r) % q for v, k, r in zip(x, shifts, row, strict=True))
+            for view, ways in shuffled.law(shares).items():
+                found[view] = found.get(view, 0.0) + chance * ways / shuffled.choices
+        return found
+
+    rows = list(product(range(q), repeat=n)) if clear else [(0,) * n]
+    for other, (a, b) in product(range(2), [(0, 1), (1, 0)]):
+        laws = [(law((a, other), row), law((b, other), row)) for row in rows]
+        for left in claims:
+            factor = math.exp(left.epsilon)
+            truth = sum(
+                max(0.0, p - factor * second.get(view, 0.0))
+                for first, second in laws
+                for view, p in first.items()
+            ) / len(rows)
+            assert truth <= left.delta + 1e-11
+
+
+def check_what_remains(left_of: Callable[..., Remaining]) -> None:
+    """The parts of what is left: the noise's own epsilon, c, and the theorem's delta for it."""
+    q, p, own, makers = 2**7, 5, Fraction(3, 2), 20
+    spends = set()
+    for shuffler, honest, m in product(("parallel", "single"), (20, 19, 15, 6), (8, 12)):
+        of = recursion(honest, q, m, shuffler, True)
+        shape, rate = Fraction(honest, makers), own / p
+        level = ball(own) if honest == makers else least_epsilon(rate, shape, p)
+        of_a = difference(of, honest, mean_jumps(rate) * ball(shape))
+        for delta in (Fraction(1, 10**k) for k in range(1, 7)):
+            try:
+                left = left_of(
+                    makers, q, m + 1, own, delta, p, honest=honest, noise_users=makers,
+                    shuffler=shuffler,
+                )  # fmt: skip
+            except ValueError:
+                continue
+            spends.add((honest, left.epsilon > left.noise_epsilon))
+            assert left.users == honest
+            assert not ball(left.noise_epsilon) < level
+            assert ball(left.noise_epsilon) < level + 1e-9
+            assert left.delta <= delta
+            spent = ball(left.epsilon) - ball(left.noise_epsilon)
+            # epsilon is rounded up, and so c may be a hair less than it says
+            c = (spent / 2).expm1() if left.epsilon > left.noise_epsilon else flint.arb(0)
+            true = theorem(of_a, of.excess[honest], left.noise_epsilon, c)
+            assert ball(left.delta) > true * (1 - ball(2) ** -30)
+            assert ball(left.delta) < true * ball("1.01")
+    assert spends == set(product((20, 19, 15, 6), (False, True)))
+
+
+def one_logarithm(left: Remaining) -> Remaining:
+    return replace(left, epsilon=(left.epsilon + left.noise_epsilon) / 2)
+
+
+def test_what_remains_is_the_theorem_for_the_noise_that_is_left() -> None:
+    check_what_remains(private_remaining)
+
+
+def test_an_epsilon_with_one_logarithm_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_what_remains(lambda *args, **how: one_logarithm(private_remaining(*args, **how)))
+
+
+def test_fewer_jumps_than_users_make_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of the jumps times the cube of the part of the users."""
+    whole = hockey_stick.Noise.discrete_laplace(20, Fraction(3, 10)).mean
+
+    class Fewer(hockey_stick.Noise):
+        def __init__(self, n: int, mean: mpfr) -> None:
+            super().__init__(n, whole * mpfr(mean / whole) ** 3)
+
+    monkeypatch.setattr(hockey_stick, "Noise", Fewer)
+    with pytest.raises(AssertionError):
+        check_what_remains(private_remaining)
+
+
+def test_taking_most_of_the_noise_for_all_of_it_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def epsilon(rate: Fraction, shape: Fraction, p: int) -> float:
+        return short_noise_epsilon(rate, Fraction(1) if shape > Fraction(9, 10) else shape, p)
+
+    monkeypatch.setattr(sys.modules[Remaining.__module__], "short_noise_epsilon", epsilon)
+    with pytest.raises(AssertionError):
+        check_what_remains(private_remaining)
+
+
+def test_nothing_is_spent_where_nothing_need_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """c = 0 if its delta is enough; the least c otherwise is near 0, but not 0."""
+
+    def check() -> None:
+        moments = hockey_stick.Divergences(mpfr("1e-20"), mpfr("1e-6"))
+        c, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**9))
+        assert c == 0
+        assert reached == pytest.approx((1 + math.e) * math.sqrt(1e-20 / 2))
+        some, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**10))
+        assert some > 0
+        assert reached <= 1e-10
+        for honest in (2000, 1900):
+            left = private_remaining(2000, 2**16, 12, 1, 1e-6, 32, honest=honest)
+            assert left.epsilon == left.noise_epsilon
+
+    check()
+    given_delta = hockey_stick._delta
+
+    def no_shortcut(moments: hockey_stick.Divergences, c: mpfr, level: float) -> mpfr:
+        return mpfr(1) if c == 0 else given_delta(moments, c, level)
+
+    monkeypatch.setattr(hockey_stick, "_delta", no_shortcut)
+    with pytest.raises(AssertionError):
+        check()
+
+
+# Levels for every number of honest users
+
+
+Levels = Callable[[int, int, int, str, bool], tuple[int, float]]
+
+
+def level_of_remaining(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    left = remaining(n, q, 5 + clear, honest=honest, shuffler=shuffler, clear_share=clear)
+    return left.shuffled, left.sigma
+
+
+def level_of_private_remaining(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    left = private_remaining(
+        n, q, 8 + clear, 1, 0.5, 1, honest=honest, noise_users=honest, shuffler=shuffler,
+        clear_share=clear,
+    )  # fmt: skip
+    return left.count.shuffled, left.count.sigma
+
+
+def level_of_private_count(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    count = private_message_count(
+        n, q, 1, 0.01, 1, min_honest=honest, shuffler=shuffler, clear_share=clear
+    )
+    return count.shuffled, count.sigma
+
+
+def level_of_private_proved(
+    n: int, q: int, honest: int, shuffler: str, clear: bool
+) -> tuple[int, float]:
+    count = private_proved(honest, q, 5, 1, 0.01, 1, most=n, shuffler=shuffler, clear_share=clear)
+    return count.shuffled, count.sigma
+
+
+LEVELS: dict[str, Levels] = {
+    "remaining": level_of_remaining,
+    "private_remaining": level_of_private_remaining,
+    "private_message_count": level_of_private_count,
+    "private_proved": level_of_private_proved,
+}
+
+
+def check_levels(level: Levels, honest: int) -> None:
+    """At most that of each number of users from ``honest`` to n, and that of one of them."""
+    n, q = 12, 5
+    for shuffler, clear in SETTINGS:
+        m, sigma = level(n, q, honest, shuffler, clear)
+        ways = [(m, True)] if clear else [(m, False), (m - 1, True)]
+        found = [recursion(n, q, of, shuffler, kind) for of, kind in ways if of]
+        least = min(
+            max(bits(moments.divergence[k]) for moments in found)
+            for k in range(max(2, honest), n + 1)
+        )
+        assert math.isfinite(sigma)  # there may be two
+        assert sigma == 0 or not ball(sigma) > least
+        if clear:
+            assert not ball(sigma) < least - 1e-3
+
+
+@pytest.mark.parametrize("honest", [1, 2, 5, 12])
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS.keys())
+def test_levels_hold_for_every_number_of_honest_users(level: Levels, honest: int) -> None:
+    check_levels(level, honest)
+
+
+@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS.keys())
+def test_levels_for_one_number_of_honest_users_are_caught(level: Levels) -> None:
+    """One honest user has nothing to hide, but two have."""
+    with pytest.raises(AssertionError):
+        check_levels(lambda n, q, honest, *how: level(honest, q, honest, *how), 1)
+
+
+def test_published_levels_hold_for_every_number_of_honest_users() -> None:
+    """What ishai2006 proves falls with the number of users."""
+    n, honest, q = 4000, 40, 2**8
+    how: dict[str, Any] = {"analysis": "ishai2006", **SINGLE}
+    count = private_message_count(n, q, 1, 1e-5, 1, min_honest=honest, **how)
+    assert count.noise_epsilon is not None
+    given_ = (n, q, count.shuffled, count.noise_epsilon, 1e-5, 1)
+    left = private_remaining(*given_, honest=honest, noise_users=honest, **how)
+    secure = remaining(n, q, count.shuffled, honest=honest, **how)
+    proved_ = private_proved(honest, q, count.shuffled, 1, 1e-5, 1, most=n, **how)
+    for k in (honest, 100, n):
+        level = security_level(k, q, count.shuffled, **how)
+        for found in (count, left.count, secure, proved_):
+            assert found.sigma <= level
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"noise_users": 201}, "noise_users must be at most 200, got 201"),
+        ({"honest": 0}, "honest must be at least 1, got 0"),
+        ({"noise_epsilon": 0}, "noise_epsilon must be at least 1e-100, got 0"),
+        ({"delta": 2}, "delta must be less than 1, got 2"),
+        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
+    ],
+)
+def test_bad_arguments_of_private_remaining(arguments: dict[str, Any], said: str) -> None:
+    good: dict[str, Any] = {
+        "n": 200,
+        "q": 2**20,
+        "total": 9,
+        "noise_epsilon": 1,
+        "delta": 1e-6,
+        "precision": 10,
+    }
+    with pytest.raises(ValueError, match=said):
+        private_remaining(**{**good, **arguments})

@@ -1,0 +1,362 @@
+"""Connections of people who send nothing, read nothing or are ambiguous: each ends by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import tracemalloc
+from contextlib import asynccontextmanager
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra ikos[deployment]")
+
+import uvicorn
+from deployment_tls import certificates
+from uvicorn.server import ServerState
+
+from ikos.deployment import connections
+from ikos.deployment.connections import Door, Hurried
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: party\r\n\r\n"
+
+
+BODY = b"x" * 10_000
+
+
+async def application(scope, receive, send):
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.6)
+    body = {"/long": BODY, "/endless": BODY * 1000}.get(scope["path"], b"ok")
+    length = str(len(body)).encode()
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]}
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def opened(most=100, tls=None):
+    """Serve, and open connections; each gets a buffer of its own size in the system."""
+    config = uvicorn.Config(
+        application, http=Hurried, lifespan="off", log_config=None, limit_concurrency=most + 1
+    )
+    config.load()
+    state, writers = ServerState(), []
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    door = Door(config, state, [listener], most, tls)
+
+    async def connection(path=None):
+        wire = socket.socket()
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(wire, listener.getsockname())
+        reader, writer = await asyncio.open_connection(sock=wire, limit=1024)
+        writers.append(writer)
+        if path is not None:
+            writer.write(REQUEST.replace(b"/", path, 1))
+        return reader, writer
+
+    connection.state, connection.place = state, listener.getsockname()
+    try:
+        yield connection
+    finally:
+        for writer in writers:
+            writer.close()
+        door.close()
+        listener.close()
+        await door.wait_closed()
+
+
+async def until(check):
+    """Wait until something is so; fail after half a minute."""
+    async with asyncio.timeout(30):
+        while not check():
+            await asyncio.sleep(0.02)
+
+
+async def ends(reader, seconds=30):
+    try:
+        return await asyncio.wait_for(reader.read(), seconds)
+    except ConnectionError:
+        return b""
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "SLOWEST", 1 << 30)
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT"])
+def test_a_head_that_does_not_come(hurried, sent):
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            writer.write(sent)
+            return await ends(reader)
+
+    assert asyncio.run(check()).count(b"200 OK") == sent.count(REQUEST)
+
+
+def test_a_head_that_drips(hurried):
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            ended = asyncio.ensure_future(ends(reader))
+            loop = asyncio.get_running_loop()
+            begin = loop.time()
+            while not ended.done() and loop.time() < begin + 30:
+                writer.write(b"G")
+                await asyncio.sleep(0.02)
+            return ended.done() and await ended
+
+    assert asyncio.run(check()) == b""
+
+
+def test_whole_requests_take_their_time(hurried):
+    """An answer may take longer than a head, and the connection is there for the next."""
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            answers = []
+            for path in (b"/slow", b"/", b"/slow"):
+                writer.write(REQUEST.replace(b"/", path, 1))
+                answers.append(await reader.readuntil(b"ok"))
+            return answers
+
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
+
+
+@pytest.mark.parametrize(
+    ("path", "times"),
+    [(b"/endless", 1), (b"/long", 100), (b"/long", 4)],
+    ids=["one answer", "many", "fewer than a buffer"],
+)
+@pytest.mark.parametrize("close", [False, True])
+def test_answers_that_nobody_reads(hurried, path, times, close):
+    """Also those that fit into a buffer, after which the connection could seem to be idle."""
+
+    async def check():
+        async with opened() as connection:
+            _, writer = await connection()
+            request = REQUEST.replace(b"/", path, 1)
+            if close:
+                request = request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+            writer.write(request * times)
+            await until(lambda: connection.state.connections)
+            await until(lambda: not connection.state.connections)
+
+    asyncio.run(check())
+
+
+def test_answers_that_are_read_slowly(monkeypatch):
+    """What is long may take its time in proportion."""
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "SLOWEST", len(BODY) * 100)  # ten seconds
+
+    async def check():
+        async with opened() as connection:
+            reader, _ = await connection(b"/endless")
+            await asyncio.sleep(0.5)
+            head = await reader.readuntil(b"\r\n\r\n")
+            return head, await reader.readexactly(len(BODY) * 1000)
+
+    head, body = asyncio.run(check())
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == BODY * 1000
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_a_limit_of_requests(monkeypatch, pipelined):
+    monkeypatch.setattr(connections, "REQUESTS", 3)
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            if pipelined:
+                writer.write(REQUEST * 5)
+                return await ends(reader)
+            found = b""
+            for _ in range(3):
+                writer.write(REQUEST)
+                found += await reader.readuntil(b"ok")
+            return found + await ends(reader)
+
+    answers = asyncio.run(check()).split(b"HTTP/1.1 200")[1:]
+    assert [b"connection: close" in answer.lower() for answer in answers] == [False, False, True]
+
+
+PUT = b"PUT / HTTP/1.1\r\nHost: party\r\n"
+CHUNKS = b"2\r\nab\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        PUT + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS,
+        PUT + b"transfer-encoding: chunked\r\ncontent-length: 17\r\n\r\n" + CHUNKS,
+        PUT + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nab",
+        PUT + b"Content-Length: 2, 3\r\n\r\nab",
+        PUT + b"Content-Length: +2\r\n\r\nab",
+        PUT + b"Content-Length : 2\r\n\r\nab",
+        PUT + b"Transfer-Encoding: identity, chunked\r\n\r\n" + CHUNKS,
+        PUT + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS,
+        PUT + b"Transfer-Encoding:\r\n chunked\r\n\r\n" + CHUNKS,
+        PUT + b"X: y\r\n\tz\r\n\r\n",
+        PUT + b"X: y\nContent-Length: 2\r\n\r\nab",
+        PUT + b"X: y\rContent-Length: 2\r\n\r\nab",
+        PUT + b"Content-Length: 2\n\nab",
+        PUT + b"Content-Length: 2\r\n\nab",
+        PUT.replace(b"\r\n", b"\n") + b"\n",
+    ],
+)
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_requests_with_two_ends(sent, pipelined):
+    """What another server might read otherwise is refused, and nothing after it is a request."""
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            writer.write(REQUEST * pipelined + sent + REQUEST)
+            return await ends(reader)
+
+    answers = asyncio.run(check()).split(b"HTTP/1.1 ")[1:]
+    assert [int(answer[:3]) for answer in answers] == [200] * pipelined + [400]
+    assert b"connection: close" in answers[-1].lower()
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"2;x\nab\r\n0\r\n\r\n", b"2\r\nabX\r0\r\n\r\n", b"+2\r\nab\r\n0\r\n\r\n"]
+)
+def test_chunks_that_are_none(wrong):
+    """The request may have been answered by then; what follows is no other."""
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            writer.write(PUT + b"Transfer-Encoding: chunked\r\n\r\n" + wrong + REQUEST)
+            return await ends(reader)
+
+    assert asyncio.run(check()).count(b"HTTP/1.1 ") <= 1
+
+
+def test_requests_with_one_end():
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            request = PUT + b"Content-Length: 5\r\n\r\n\n a\n\n"
+            for sent in (request[:30], request[30:-1], request[-1:]):
+                writer.write(sent)
+                await asyncio.sleep(0.02)
+            writer.write(PUT + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS + PUT + b"\r\n")
+            return [await reader.readuntil(b"ok") for _ in range(3)]
+
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
+
+
+def test_whoever_waits_makes_room():
+    """All places are taken by who is silent, or does not read: each newcomer ends the oldest."""
+
+    async def check():
+        async with opened(most=4) as connection:
+            silent, _ = await connection()
+            deaf, _ = await connection(b"/endless")
+            idle, _ = await connection(b"/")
+            await idle.readuntil(b"ok")
+            busy, _ = await connection(b"/slow")
+            served = [await (await connection(b"/"))[0].readuntil(b"ok") for _ in range(3)]
+            with pytest.raises(asyncio.IncompleteReadError):
+                await asyncio.wait_for(deaf.readexactly(len(BODY) * 1000), 30)
+            assert await ends(silent) == await ends(idle) == b""
+            return [*served, await busy.readuntil(b"ok")]
+
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
+
+
+@pytest.mark.parametrize(("spare", "said"), [(1, b"HTTP/1.1 503"), (0, b"")])
+def test_all_places_are_at_work(monkeypatch, spare, said):
+    """A few more are told so, and no more than a few are kept."""
+    monkeypatch.setattr(connections, "SPARE", spare)
+
+    async def check():
+        async with opened(most=2) as connection:
+            busy = [(await connection(b"/slow"))[0] for _ in range(2)]
+            await until(lambda: len(connection.state.tasks) == 2)
+            over, _ = await connection(b"/")
+            return await ends(over), [await one.readuntil(b"ok") for one in busy]
+
+    over, answers = asyncio.run(check())
+    assert over[:12] == said
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory):
+    """TLS at both ends."""
+    authority, certificate = certificates(tmp_path_factory.mktemp("tls"))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    return server, ssl.create_default_context(cafile=authority)
+
+
+async def asked(connection, context):
+    """Ask over TLS."""
+    reader, writer = await asyncio.open_connection(
+        *connection.place, ssl=context, server_hostname="localhost"
+    )
+    writer.write(REQUEST)
+    answer = await reader.readuntil(b"ok")
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"])
+def test_a_handshake_that_does_not_come(monkeypatch, contexts, sent):
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
+
+    async def check():
+        async with opened(tls=contexts[0]) as connection:
+            reader, writer = await connection()
+            writer.write(sent)
+            return await ends(reader), await asked(connection, contexts[1])
+
+    ended, answer = asyncio.run(check())
+    assert ended == b""
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16"])
+def test_handshakes_that_do_not_come_make_room(contexts, sent):
+    async def check():
+        async with opened(most=10, tls=contexts[0]) as connection:
+            there = [await connection() for _ in range(30)]
+            for _, writer in there:
+                writer.write(sent)
+            answers = [await asked(connection, contexts[1]) for _ in range(12)]
+            return answers, [await ends(reader) for reader, _ in there[:20]]
+
+    answers, ended = asyncio.run(check())
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+    assert ended == [b""] * 20
+
+
+def test_who_is_silent_takes_no_memory(contexts):
+    async def check():
+        async with opened(most=400, tls=contexts[0]) as connection:
+            await asked(connection, contexts[1])
+            tracemalloc.start()
+            for _ in range(300):
+                await connection()
+            most = tracemalloc.get_traced_memory()[1]
+            return most, await asked(connection, contexts[1])
+
+    try:
+        most, answer = asyncio.run(check())
+    finally:
+        tracemalloc.stop()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert most < 300 * 2**14  # of both ends

@@ -1,0 +1,1059 @@
+"""The servers' routes: each answer and each problem, and that none of them tells a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import hashlib
+import logging
+import math
+import re
+import shutil
+import sqlite3
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import httpx
+from deployment_tasks import KEY, small_task
+from deployment_world import flip
+
+from ikos.deployment import (
+    analyzer_service,
+    collection,
+    retry,
+    service,
+    shuffler_service,
+    store,
+    tokens,
+)
+from ikos.deployment.hpke import size, unseal
+from ikos.deployment.party_files import (
+    AnalyzerSeat,
+    Operator,
+    PartyConfig,
+    read_secrets,
+    write_seats,
+)
+from ikos.deployment.reports import Report
+from ikos.deployment.shuffler import agreed_digest
+from ikos.deployment.task import Task, encoded
+
+USERS, MIN_HONEST, COLUMNS = 40, 20, 4
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+READ = cache(Task.from_json)
+PROBLEM = "urn:ikos:parties:"
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+
+
+def digest_of(part: bytes) -> str:
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(part).digest()).decode()}:"
+
+
+class Front:
+    """An application, asked without a network."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def request(self, method, path, **options):
+        async def ask():
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://party") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+    def get(self, path):
+        return self.request("GET", path)
+
+
+class Net(httpx.BaseTransport):
+    """All parties' applications, at the addresses of the task; some may be silent."""
+
+    def __init__(self, folder: Path, *, rate: float = 1e6):
+        self.task = small_task(USERS, MIN_HONEST, COLUMNS)
+        self.silent: set[int] = set()
+        self.answers: list[httpx.Response] = []
+        self.secrets = read_secrets(folder / "clients")
+        self.operator = Operator.read(folder / "operator").control
+        self.controls = AnalyzerSeat.read(folder / "analyzer").controls
+        self.wire = httpx.Client(transport=self)
+        self.desks = {}
+        self.clients = {}
+        self.requests = []
+        self.folder, self.rate = folder, rate
+        self.start()
+
+    def start(self):
+        name = self.task.name
+        for party in range(1, COLUMNS + 1):
+            seat = PartyConfig.read(self.folder / f"shuffler-{party}")
+            desk = shuffler_service.shuffler(seat, self.wire)
+            self.desks[party] = desk
+            application = shuffler_service.application({name: desk}, rate=self.rate)
+            self.clients[party] = Front(application)
+        self.start_analyzer()
+
+    def start_again(self):
+        for party, desk in self.desks.items():
+            desk.close() if party else desk.end()
+        self.start()
+
+    def start_analyzer(self):
+        office = analyzer_service.Office(AnalyzerSeat.read(self.folder / "analyzer"), self.wire)
+        self.desks[0] = office
+        application = analyzer_service.application({self.task.name: office}, rate=self.rate)
+        self.clients[0] = Front(application)
+
+    def handle_request(self, request):
+        party = (urlsplit(str(request.url)).port or 0) - 9000
+        self.requests.append((request.method, party))
+        if party in self.silent:
+            raise httpx.ConnectError("nobody listens") from REFUSED
+        answer = self.clients[party].request(
+            request.method,
+            request.url.raw_path.decode(),
+            content=request.read(),
+            headers=dict(request.headers),
+        )
+        stream = httpx.ByteStream(answer.content)
+        return httpx.Response(answer.status_code, stream=stream, headers=answer.headers)
+
+    def ask(self, party, method, path, *, task=None, control=None, **options):
+        headers = dict(options.pop("headers", {}))
+        if control is not None:
+            headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
+        answer = self.clients[party].request(
+            method, f"/tasks/{task or self.task.name}{path}", headers=headers, **options
+        )
+        self.answers.append(answer)
+        return answer
+
+    def token(self, client, party):
+        return tokens.for_party(self.secrets[client], self.task, party)
+
+    def put(self, party, client, report, **changed):
+        """Send a part as a client does, or with one thing changed."""
+        part = changed.get("part", report.parts[party])
+        headers = {
+            "Authorization": changed.get(
+                "authorization",
+                f"Bearer {tokens.to_text(changed.get('token', self.token(client, party)))}",
+            ),
+            "Content-Digest": changed.get("digest", digest_of(part)),
+        }
+        if headers["Authorization"] is None:
+            del headers["Authorization"]
+        if headers["Content-Digest"] is None:
+            del headers["Content-Digest"]
+        number = changed.get("number", encoded(report.id))
+        return self.ask(
+            party, "PUT", f"/reports/{number}", task=changed.get("task"), content=part,
+            headers=headers,
+        )  # fmt: skip
+
+    def send(self, client, report, parties=None):
+        for party in range(COLUMNS + 1) if parties is None else parties:
+            assert self.put(party, client, report).status_code == 201
+
+    def fill(self, values=(1, 0) * (MIN_HONEST // 2)):
+        """Let clients report, without requests."""
+        waiting = []
+        for client, value in enumerate(values):
+            report = Report.make(self.task, value)
+            for party, desk in self.desks.items():
+                token = tokens.digest(self.token(client, party))
+                waiting.append(desk.collection.accept(report.id, token, report.parts[party]))
+        assert {future.result() for future in waiting} == {collection.Outcome.ACCEPTED}
+        return sum(values)
+
+    def release(self):
+        answer = self.ask(0, "POST", "/release", control=self.operator)
+        assert answer.status_code == 202
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            found = self.ask(0, "GET", "").json()
+            if not found["release"]["running"]:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"not released: {found}")
+
+    def counts(self):
+        return {desk.reports() for desk in self.desks.values()}
+
+    def end(self):
+        for party, desk in self.desks.items():
+            desk.close() if party else desk.end()
+        self.wire.close()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return the folders of all parties, who were here once, to be copied: that is faster."""
+    made = tmp_path_factory.mktemp("parties") / "task"
+    write_seats(small_task(USERS, MIN_HONEST, COLUMNS), KEY, made)
+    Net(made).end()
+    return made
+
+
+@pytest.fixture
+def net(tmp_path, folders, quiet):
+    net = Net(shutil.copytree(folders, tmp_path / "task"))
+    yield net
+    net.end()
+
+
+def refused(answer, status, name):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json()
+    assert found["type"] == PROBLEM + name
+    assert set(found) == {"type", "detail"}
+    return found["detail"]
+
+
+# Reports
+
+
+@pytest.mark.parametrize("party", [0, 1, COLUMNS])
+def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
+    report = Report.make(net.task, 1)
+    answers = [net.put(party, 3, report) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 200, 200]
+    assert not any("connection" in answer.headers for answer in answers)  # it is kept
+    assert net.desks[party].reports() == 1
+    assert net.ask(party, "GET", "").json()["reports"] == 1
+
+
+def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
+    report = Report.make(net.task, 1)
+    for party in range(COLUMNS + 1):
+        for other in range(COLUMNS + 1):
+            if other != party:
+                answer = net.put(party, 0, report, token=net.token(0, other))
+                refused(answer, 401, "unauthorized")
+                assert answer.headers["www-authenticate"] == "Bearer"
+    assert net.counts() == {0}
+    net.send(0, report)  # nothing of it was spent
+
+
+@pytest.mark.parametrize("party", [0, 2])
+def test_what_is_no_token(net, party):
+    report = Report.make(net.task, 1)
+    good = tokens.to_text(net.token(0, party))
+    for authorization in (
+        None, "", "Bearer", "Bearer ", f"Basic {good}", good, f"Bearer  {good}", f"Bearer {good}=",
+        f"Bearer {good[:-1]}", f"Bearer {good}A", f"Bearer {good} {good}", "Bearer " + "\xe9" * 43,
+        f"Bearer {tokens.to_text(net.secrets[0])}", f"Bearer {tokens.to_text(bytes(32))}",
+        f"Bearer {tokens.to_text(net.operator)}",
+    ):  # fmt: skip
+        value = authorization and authorization.encode("latin-1")
+        refused(net.put(party, 0, report, authorization=value), 401, "unauthorized")
+    assert net.desks[party].reports() == 0
+    # the scheme's name is not case-sensitive (RFC 9110)
+    assert net.put(party, 0, report, authorization=f"bEARER {good}").status_code == 201
+
+
+def test_another_task(net):
+    report = Report.make(net.task, 1)
+    other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
+    for name in (other, "x", net.task.name[:-1], net.task.name.swapcase()):
+        refused(net.put(1, 0, report, task=name), 404, "unrecognizedTask")
+        refused(net.ask(1, "GET", "", task=name), 404, "unrecognizedTask")
+        refused(net.ask(0, "POST", "/release", task=name), 404, "unrecognizedTask")
+    assert net.counts() == {0}
+
+
+def test_what_is_no_id(net):
+    report = Report.make(net.task, 1)
+    good = encoded(report.id)
+    for number in (good[:-1], good + "A", good + "==", "A" * 21 + "B", "." * 22, "%C3%A9" * 22):
+        detail = refused(net.put(1, 0, report, number=number), 400, "invalidMessage")
+        assert number not in detail
+    for number in ("", f"{good}/", f"{good}/x"):
+        assert not net.put(1, 0, report, number=number).is_success
+    assert net.counts() == {0}
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_a_part_of_another_size(net, party):
+    report = Report.make(net.task, 1)
+    right = len(report.parts[party])
+    assert right == (size(net.task) if party else net.task.share_bytes)
+    for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
+        refused(net.put(party, 0, report, part=part), 400, "invalidMessage")
+    assert net.desks[party].reports() == 0
+    net.send(0, report)
+
+
+def test_another_digest(net):
+    report = Report.make(net.task, 1)
+    right = digest_of(report.parts[1])
+    for digest in (None, "", right[:-1], right.upper(), digest_of(b""), "sha-512" + right[7:]):
+        refused(net.put(1, 0, report, digest=digest), 400, "invalidMessage")
+    tampered = bytes([report.parts[1][0] ^ 1]) + report.parts[1][1:]
+    refused(net.put(1, 0, report, part=tampered, digest=right), 400, "invalidMessage")
+    assert net.counts() == {0}
+
+
+@pytest.mark.parametrize("party", [0, COLUMNS])
+def test_conflicts_and_replays(net, party):
+    report, other = Report.make(net.task, 1), Report.make(net.task, 0)
+    assert net.put(party, 0, report).status_code == 201
+    for answer in (
+        net.put(party, 0, other),  # a second report with one token
+        net.put(party, 0, Report(report.id, other.parts)),  # another part
+        net.put(party, 0, Report(other.id, report.parts)),  # another id
+        net.put(party, 1, report),  # a replay with another's token
+        net.put(party, 1, Report(report.id, other.parts)),
+    ):
+        refused(answer, 409, "reportRejected")
+    assert net.desks[party].reports() == 1
+    assert net.put(party, 1, other).status_code == 201
+    refused(net.put(party, 1, report), 409, "reportRejected")  # both are there, not together
+
+
+def test_times(net, monkeypatch):
+    task = net.task
+    report = Report.make(task, 1)
+    times = {"now": task.opens - timedelta(seconds=1)}
+    monkeypatch.setattr(collection, "now", lambda: times["now"])
+    refused(net.put(1, 0, report), 403, "reportTooEarly")
+    times["now"] = task.opens
+    assert net.put(1, 0, report).status_code == 201
+    times["now"] = task.closes
+    assert net.put(1, 0, report).status_code == 200  # it was accepted in time
+    refused(net.put(1, 1, Report.make(task, 1)), 410, "taskClosed")
+    assert net.ask(1, "GET", "").json()["state"] == "closed"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock of the servers that stands still until it is moved."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_too_many_at_once(tmp_path, folders, quiet, clock):
+    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
+    try:
+        reports = [Report.make(net.task, 1) for _ in range(3)]
+        for _ in range(5):  # strangers use nothing up
+            refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
+            refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
+        answers = [net.put(1, client, report) for client, report in enumerate(reports)]
+        assert [answer.status_code for answer in answers] == [201, 201, 429]
+        refused(answers[2], 429, "tooManyRequests")
+        assert answers[2].headers["retry-after"] == "1"
+        assert net.ask(1, "GET", "").status_code == 200  # other requests are answered
+        assert net.put(2, 2, reports[2]).status_code == 201  # and other parties have not so many
+        clock.now += 0.5
+        assert net.put(1, 2, reports[2]).status_code == 201
+        refused(net.put(1, 2, reports[2]), 429, "tooManyRequests")
+        clock.now += 1e9
+        again = [net.put(1, 2, reports[2]).status_code for _ in range(3)]
+        assert again == [200, 200, 429]  # a burst is of a second, however long nobody asked
+    finally:
+        net.end()
+
+
+# Stores that fail
+
+
+def order(net, party, statement):
+    """Let a party's connection that writes do something, outside of any transaction."""
+    net.desks[party].collection.store._writer.execute(statement).fetchall()
+
+
+def health(net, party):
+    """Return what a party says of its store now, whatever it said before."""
+    net.desks[party].collection.store._checked = -math.inf
+    answer = net.clients[party].get("/health")
+    assert answer.status_code == (200 if answer.text == "ok\n" else 503)
+    return answer.text
+
+
+def lines(caplog, words):
+    return [r.getMessage() for r in caplog.records if words in r.getMessage()]
+
+
+def test_a_full_disk(net, caplog):
+    """Of SQLite's own, which has no more pages."""
+    order(net, 1, "PRAGMA max_page_count=1")
+    first = Report.make(net.task, 1)
+    statuses = [net.put(1, 0, first).status_code]
+    for client in range(1, USERS):
+        answer = net.put(1, client, Report.make(net.task, 1))
+        assert net.put(1, 0, first).status_code == 200  # nothing is written for it
+        statuses.append(answer.status_code)
+        if answer.status_code != 201:
+            assert "SQLITE_FULL" in refused(answer, 507, "storeFull")
+            assert answer.headers["retry-after"] == "1"
+    assert set(statuses) == {201, 507}
+    assert net.desks[1].reports() == statuses.count(201)
+    assert len(lines(caplog, "the store")) == 1
+    order(net, 1, "PRAGMA max_page_count=1000000")
+    client = statuses.index(507)
+    assert net.put(1, client, Report.make(net.task, 1)).status_code == 201
+
+
+def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
+    caplog.set_level(logging.INFO)
+    reports = [Report.make(net.task, 1) for _ in range(3)]
+    assert net.put(1, 0, reports[0]).status_code == 201
+    order(net, 1, "PRAGMA query_only=1")
+    for _ in range(100):
+        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
+    (line,) = lines(caplog, "the store")
+    assert line.startswith(f"task {net.task.name}: ")
+    assert "SQLITE_READONLY" in line
+    assert "storeReadOnly" in health(net, 1)
+    order(net, 1, "PRAGMA query_only=0")
+    assert health(net, 1) == "ok\n"  # though nobody reports
+    assert net.put(1, 1, reports[1]).status_code == 201
+    assert len(lines(caplog, "the store")) == 2
+    assert "over" in lines(caplog, "the store")[1]
+
+
+def test_a_store_that_is_locked(net):
+    report = Report.make(net.task, 1)
+    order(net, 1, "PRAGMA busy_timeout=0")
+    with closing(sqlite3.connect(net.desks[1].store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert "SQLITE_BUSY" in refused(net.put(1, 0, report), 503, "storeBusy")
+        assert "storeBusy" in health(net, 1)
+    assert health(net, 1) == "ok\n"
+    assert net.put(1, 0, report).status_code == 201
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_a_corrupt_store(net, caplog, party):
+    """It is not called a full disk, and the server's health is not good."""
+    net.fill()
+    store = net.desks[party].collection.store
+    store.shrink()
+    path = store.path
+    whole = path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(bytes(len(whole)))
+    assert "storeDamaged" in health(net, party)
+    (line,) = lines(caplog, "the store")
+    assert re.search("SQLITE_(NOTADB|CORRUPT)", line)
+    assert "full" not in line
+    control = net.controls[0] if party else net.operator
+    refused(net.ask(party, "POST", "/close", control=control), 503, "storeDamaged")
+    assert len(lines(caplog, "the store cannot be written")) == 1
+
+
+def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
+    """At a shuffler: the analyzer says which, and goes on when it is mended."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    total = net.fill()
+    net.desks[2].store.shrink()
+    path = net.desks[2].store.path
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT id, token FROM report ORDER BY id").fetchall()
+    place = path.read_bytes().index(b"".join(rows[4]))
+    flip(path, place + 3)
+    net.ask(0, "POST", "/release", control=net.operator)
+    message = told_when(net, lambda found: found["release"]["message"])["release"]["message"]
+    assert "shuffler 2" in message
+    assert "storeDamaged" in message
+    assert "row 5 of table 'report'" in message or "index" in message
+    assert "storeDamaged" in health(net, 2)
+    assert "storeDamaged" in health(net, 2)
+    assert len(lines(caplog, "the store is damaged")) <= 2  # the shuffler's line, the analyzer's
+    flip(path, place + 3)
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_the_public_is_answered_without_the_disk(net, monkeypatch):
+    """What strangers ask for costs no query: not after a restart, and not after a release."""
+    connect = sqlite3.connect
+
+    def look(reports, state):
+        def no_disk(*_, **__):
+            raise AssertionError("a public request opened the database")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite3, "connect", no_disk)
+            for party in range(COLUMNS + 1):
+                found = net.ask(party, "GET", "").json()
+                assert (found["reports"], found["state"]) == (reports, state(party))
+                text = net.clients[party].get("/metrics").text
+                assert f'ikos_reports{{task="{net.task.name}"}} {reports}\n' in text
+            assert net.clients[0].get("/").status_code == 200
+            assert net.clients[0].get(f"/tasks/{net.task.name}/page").status_code == 200
+        assert sqlite3.connect is connect
+
+    net.fill()
+    look(20, lambda _: "collecting")
+    net.start_again()
+    look(20, lambda _: "collecting")
+    net.release()
+    look(20, lambda party: "sent" if party else "released")
+    net.start_again()
+    look(20, lambda party: "sent" if party else "released")
+
+
+def test_a_disk_that_is_full_during_a_release(net, monkeypatch, caplog):
+    """It is said, and the release goes on when there is room."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    total = net.fill()
+    kept, usual = net.desks[0].analyzer.store, net.desks[0].analyzer.store.write
+    room = threading.Event()
+
+    def full(connection):
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorname = "SQLITE_FULL"
+        raise error
+
+    def write(work):
+        return usual(work if room.is_set() or "insert" not in work.__qualname__ else full)
+
+    monkeypatch.setattr(kept, "write", write)
+    net.ask(0, "POST", "/release", control=net.operator)
+    found = told_when(net, lambda found: found["release"]["message"])
+    assert found["release"]["message"] == (
+        "the store cannot be written to: database or disk is full (SQLITE_FULL)"
+    )
+    assert "error of the program" not in caplog.text
+    room.set()
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_a_request_that_is_given_up_stops_nobody_else(net):
+    """As those are that a server which stops no longer waits for."""
+    begun, held = threading.Event(), threading.Event()
+    net.desks[1].store.write(lambda _: begun.set() or held.wait(60))
+    assert begun.wait(60)  # what comes now is not of the same transaction
+    given_up, report = Report.make(net.task, 1), Report.make(net.task, 0)
+
+    async def give_up():
+        part = given_up.parts[1]
+        waiting = net.desks[1].collection.accept(given_up.id, bytes(32), part)
+        task = asyncio.ensure_future(asyncio.wrap_future(waiting))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(give_up())
+    held.set()
+    assert net.put(1, 1, report).status_code == 201
+    assert net.desks[1].reports() == 1  # nobody was told of the other
+
+
+def test_other_methods_and_paths(net):
+    name = net.task.name
+    for method, path in (
+        ("POST", f"/tasks/{name}/reports/x"), ("GET", f"/tasks/{name}/reports/x"),
+        ("DELETE", f"/tasks/{name}/reports/x"), ("DELETE", f"/tasks/{name}/reports"),
+        ("PUT", f"/tasks/{name}"), ("GET", f"/tasks/{name}/close"),
+        ("POST", f"/tasks/{name}/batch"), ("PUT", f"/tasks/{name}/agreement"), ("POST", "/health"),
+    ):  # fmt: skip
+        assert net.clients[1].request(method, path).status_code == 405
+    for path in ("/", "/tasks", f"/tasks/{name}/release", f"/tasks/{name}/page", "/../etc/passwd"):
+        assert net.clients[1].get(path).status_code == 404  # these are the analyzer's, or none's
+    assert net.clients[0].get(f"/tasks/{name}/release").status_code == 405
+    for path in (f"/tasks/{name}/reports", f"/tasks/{name}/batch", f"/tasks/{name}/agreement"):
+        assert net.clients[0].get(path).status_code == 404  # and these the shufflers'
+
+
+def test_nothing_is_at_two_addresses(net):
+    for party in range(COLUMNS + 1):
+        for path in ("/health/", f"/tasks/{net.task.name}/", f"/tasks/{net.task.name}/close/"):
+            answer = net.clients[party].get(path)
+            assert answer.status_code == 404
+            assert "location" not in answer.headers
+
+
+# How much is read
+
+
+def called(net, party, path, headers, receive):
+    """Call an application with a body that is made as it is read.
+
+    Returns the status, and whether the server is told to end the connection.
+    """
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT",
+        "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "root_path": "", "headers": headers, "client": None, "server": ("127.0.0.1", 9000),
+    }  # fmt: skip
+    asyncio.run(net.clients[party].app(scope, receive, send))
+    assert not any(message.get("more_body") for message in sent)
+    return sent[0]["status"], (b"connection", b"close") in sent[0]["headers"]
+
+
+def headed(net, party, token):
+    number = encoded(bytes(16))
+    headers = [
+        (b"authorization", b"Bearer " + tokens.to_text(token).encode()),
+        (b"content-digest", digest_of(b"").encode()),
+        (b"transfer-encoding", b"chunked"),
+    ]
+    return f"/tasks/{net.task.name}/reports/{number}", headers
+
+
+def test_an_endless_body_is_read_to_its_size(net):
+    read = []
+
+    async def endless():
+        read.append(10)
+        return {"type": "http.request", "body": bytes(10), "more_body": True}
+
+    path, headers = headed(net, 1, net.token(0, 1))
+    assert called(net, 1, path, headers, endless) == (400, True)
+    assert size(net.task) < sum(read) <= size(net.task) + 10
+    read.clear()
+    path, headers = headed(net, 1, net.secrets[0])
+    assert called(net, 1, path, headers, endless) == (401, True)
+    assert not read  # of strangers nothing is read at all
+
+
+def test_an_endless_batch_is_read_to_its_size(net):
+    read = []
+
+    async def endless():
+        read.append(1000)
+        return {"type": "http.request", "body": bytes(1000), "more_body": True}
+
+    name = f"/tasks/{net.task.name}/batch"
+    for control, status, most in ((net.controls[0], 400, 16 * USERS + 1000), (bytes(32), 401, 0)):
+        headers = headed(net, 1, control)[1]
+        read.clear()
+        assert called(net, 1, name, headers, endless) == (status, True)
+        assert sum(read) <= most
+
+
+def test_a_body_that_does_not_come(net, monkeypatch):
+    monkeypatch.setattr(service, "BODY_SECONDS", 0.05)
+
+    async def slow():
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    path, headers = headed(net, 1, net.token(0, 1))
+    assert called(net, 1, path, headers, slow) == (408, True)
+
+    async def gone():
+        return {"type": "http.disconnect"}
+
+    assert called(net, 1, path, headers, gone) == (400, False)
+    assert net.counts() == {0}
+
+
+# Commands
+
+
+def commands(party):
+    shufflers = [("GET", "/reports"), ("PUT", "/batch"), ("GET", "/batch"), ("DELETE", "/batch")]
+    return [("POST", "/close"), *(shufflers if party else [("POST", "/release")])]
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_who_may_command(net, party):
+    net.fill()
+    mine = net.controls[0] if party else net.operator
+    others = {net.operator, *net.controls} - {mine}
+    for method, path in commands(party):
+        for control in (None, bytes(32), net.secrets[0], net.token(0, party), *others):
+            refused(net.ask(party, method, path, control=control), 401, "unauthorized")
+    assert net.ask(party, "GET", "").json()["state"] == "collecting"
+    for method, path in commands(party):
+        assert net.ask(party, method, path, control=mine).status_code != 401
+
+
+def test_a_task_is_closed_for_good(net):
+    net.fill()
+    for _ in range(2):
+        answer = net.ask(1, "POST", "/close", control=net.controls[0])
+        assert (answer.status_code, answer.json()["state"]) == (200, "closed")
+    refused(net.put(1, 28, Report.make(net.task, 1)), 410, "taskClosed")
+    assert net.put(2, 28, Report.make(net.task, 1)).status_code == 201  # the others are not
+
+
+def everybody(net, method, path, **options):
+    return [
+        net.ask(party, method, path, control=net.controls[party - 1], **options)
+        for party in range(1, COLUMNS + 1)
+    ]
+
+
+def test_the_order_of_commands(net):
+    net.fill()
+    one = {"control": net.controls[0]}
+    refused(net.ask(1, "GET", "/reports", **one), 409, "taskOpen")
+    refused(net.ask(1, "PUT", "/batch", content=b"", **one), 409, "taskOpen")
+    refused(net.ask(1, "GET", "/batch", **one), 409, "notAgreed")
+    refused(net.ask(1, "DELETE", "/batch", **one), 409, "taskOpen")
+    refused(net.ask(1, "GET", "/agreement"), 404, "notFound")
+    everybody(net, "POST", "/close")
+    answers = everybody(net, "GET", "/reports")
+    ids = answers[0].content
+    assert {answer.content for answer in answers} == {ids}
+    assert len(ids) == MIN_HONEST * 16
+    for wrong in (b"", ids[:-16], ids[:-1], ids[16:] + ids[:16], bytes(16) + ids, ids + ids[:16]):
+        refused(net.ask(1, "PUT", "/batch", content=wrong, **one), 409, "batchRejected")
+    detail = "the content must be at most"
+    too_long = net.ask(1, "PUT", "/batch", content=bytes(16 * USERS + 1), **one)
+    assert detail in refused(too_long, 400, "invalidMessage")
+    digest = agreed_digest(net.task.id, ids)
+    for _ in range(2):
+        assert net.ask(1, "PUT", "/batch", content=ids, **one).json() == {"digest": digest}
+    assert net.ask(1, "GET", "/agreement").json() == {"digest": digest}
+    assert net.ask(1, "GET", "").json()["state"] == "agreed"
+    refused(net.ask(1, "GET", "/batch", **one), 409, "notAgreed")  # the others have not
+    everybody(net, "PUT", "/batch", content=ids)
+    net.silent = {3}
+    assert "shuffler 3" in refused(net.ask(1, "GET", "/batch", **one), 503, "peerUnreachable")
+    net.silent = set()
+    for column, answer in enumerate(everybody(net, "GET", "/batch"), 1):
+        assert answer.status_code == 200
+        length = size(net.task)
+        parts = [answer.content[i : i + length] for i in range(0, len(answer.content), length)]
+        assert len(parts) == MIN_HONEST
+        assert parts == sorted(parts)
+        for part in parts:
+            unseal(part, KEY, net.task, column)
+        assert not any(ids[i : i + 16] in answer.content for i in range(0, len(ids), 16))
+    for _ in range(2):
+        answer = net.ask(1, "DELETE", "/batch", **one)
+        assert (answer.status_code, answer.json()["state"]) == (200, "sent")
+    refused(net.ask(1, "GET", "/batch", **one), 410, "batchGone")
+    refused(net.ask(1, "GET", "/reports", **one), 410, "batchGone")
+    assert net.ask(1, "GET", "/agreement").json() == {"digest": digest}
+    assert net.ask(1, "GET", "").json()["reports"] == MIN_HONEST
+    assert net.ask(2, "GET", "/batch", control=net.controls[1]).status_code == 200
+
+
+# The analyzer
+
+
+def test_a_release(net):
+    total = net.fill()
+    net.send(27, Report.make(net.task, 1), parties=range(COLUMNS))  # not complete
+    found = net.release()
+    assert found["state"] == "released"
+    assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
+    assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
+    assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
+    assert net.release() == found
+    assert {desk.state for party, desk in net.desks.items() if party} == {"sent"}
+    refused(net.put(0, 29, Report.make(net.task, 1)), 410, "taskClosed")
+
+
+def test_a_release_of_too_few(net):
+    net.fill((1, 1, 1))
+    for _ in range(2):
+        found = net.release()
+        assert found["state"] == "stopped"
+        assert "3 reports are complete" in found["release"]["message"]
+        assert found["result"] is None
+
+
+def test_a_release_waits_for_a_silent_shuffler(net):
+    total = net.fill()
+    net.silent = {2}
+    found = net.release()
+    assert found["state"] == "closed"
+    assert found["release"]["message"] == "shuffler 2 does not answer: connection refused"
+    net.silent = set()
+    assert net.release()["result"]["estimate"] == total
+
+
+def told_when(net, check):
+    """Return the analyzer's status when it is as it is waited for; nobody orders anything."""
+    until = time.monotonic() + 60
+    while True:
+        found = net.ask(0, "GET", "").json()
+        if check(found):
+            return found
+        assert time.monotonic() < until, found
+        time.sleep(0.02)
+
+
+def test_a_release_goes_on_by_itself(net, monkeypatch):
+    """Asked for once, with a shuffler that comes up later."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.05)
+    total = net.fill()
+    net.silent = {2, 3}
+    assert net.ask(0, "POST", "/release", control=net.operator).status_code == 202
+    found = told_when(net, lambda found: found["release"]["message"])
+    assert found["release"] == {
+        "running": False, "step": None, "again": 0,
+        "message": "shuffler 2 does not answer: connection refused; "
+        "shuffler 3 does not answer: connection refused",
+    }  # fmt: skip
+    net.silent = {3}
+    told_when(net, lambda found: "shuffler 2" not in (found["release"]["message"] or "shuffler 2"))
+    net.silent = set()
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_an_order_outlives_the_analyzer(net, monkeypatch):
+    """It was told to release, nobody answered it, and it was started again."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    total = net.fill()
+    net.silent = {1, 2, 3}
+    net.release()
+    net.desks[0].end()
+    net.silent = set()
+    net.start_analyzer()
+    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+
+
+def test_pauses_grow_and_are_bounded(net, monkeypatch):
+    net.fill()
+    net.silent = {2}
+    pauses, enough = [], threading.Event()
+
+    def wait_for(condition, check, pause):
+        pauses.append(pause)
+        if len(pauses) == 9:
+            enough.set()
+            return usual(condition, check, pause)
+        return False
+
+    usual = threading.Condition.wait_for
+    monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
+    net.ask(0, "POST", "/release", control=net.operator)
+    assert enough.wait(60)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert net.ask(0, "GET", "").json()["release"]["again"] in range(50, 61)
+
+
+def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
+    """It is told to delete when it is there again, by itself or by the next order."""
+    net.fill((1, 1, 1))
+    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None
+    usual = net.handle_request
+
+    def silent(request):
+        if request.method == "DELETE" and request.url.port == 9002:
+            raise httpx.ConnectError("nobody listens") from REFUSED
+        return usual(request)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(net, "handle_request", silent)
+        found = net.release()
+        assert found["state"] == "stopped"
+        assert found["release"]["message"] == (
+            "3 reports are complete, and nothing is released for fewer than 20; "
+            "shuffler 2 does not answer: connection refused"
+        )
+        assert found["release"]["again"] is not None
+    assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted", "closed", "deleted"]
+    found = net.release()
+    assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted"] * 3
+    assert "shuffler" not in found["release"]["message"]
+    assert found["release"]["again"] is None
+    requests = len(net.requests)
+    assert net.release() == found
+    net.desks[0].end()
+    net.start_analyzer()
+    assert net.release() == found
+    assert len(net.requests) == requests  # nobody is told once more
+
+
+def test_a_slow_shuffler_holds_up_no_other(net, monkeypatch):
+    """All are asked before any has answered: by the analyzer, and by each shuffler."""
+    net.fill()
+    kinds = ("POST close", "GET reports", "PUT batch", "DELETE batch", "GET agreement")
+    together = {kind: threading.Barrier(COLUMNS, timeout=60) for kind in kinds[:-1]}
+    together[kinds[-1]] = threading.Barrier(COLUMNS - 1, timeout=60)
+    usual = net.handle_request
+    met = Counter()
+
+    def slow(request):
+        kind = f"{request.method} {request.url.path.rpartition('/')[2]}"
+        if kind in together:
+            together[kind].wait()
+            met[kind] += 1
+        return usual(request)
+
+    monkeypatch.setattr(net, "handle_request", slow)
+    assert net.release()["state"] == "released"
+    assert met == {**dict.fromkeys(kinds, COLUMNS), kinds[-1]: COLUMNS * (COLUMNS - 1)}
+
+
+def test_closing_where_a_shuffler_is_silent(net):
+    net.silent = {2}
+    found = net.ask(0, "POST", "/close", control=net.operator).json()
+    assert found["state"] == "closed"
+    assert found["missing"] == "shuffler 2 does not answer: connection refused"
+    assert [net.desks[party].state for party in (1, 2, 3)] == ["closed", "collecting", "closed"]
+    net.silent = set()
+    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None
+    assert net.desks[2].state == "closed"
+
+
+def test_closing_goes_on_by_itself(net, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    net.silent = {2}
+    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"]
+    net.silent = set()
+    told_when(net, lambda found: found["release"]["again"] is None)
+    told_when(net, lambda _: net.desks[2].state == "closed")
+    assert net.ask(0, "GET", "").json()["state"] == "closed"  # and nothing is released
+
+
+def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
+    caplog.set_level(logging.INFO)
+    net.fill()
+    for _ in range(3):
+        net.ask(0, "POST", "/close", control=net.operator)
+    net.silent = {2}
+    net.release()
+    net.silent = set()
+    net.release()
+    net.ask(0, "POST", "/close", control=net.operator)
+    lines = [r.getMessage() for r in caplog.records if r.name == "ikos.deployment"]
+    assert lines
+    assert all(line.startswith(f"task {net.task.name}: ") for line in lines)
+    said = Counter(line.partition(": ")[2] for line in lines)
+    assert said["closed by order"] == COLUMNS + 1  # at each party
+    assert said["result released"] == 1
+    assert lines[-1].endswith(": result released")
+    assert said["batch agreed"] >= COLUMNS
+    assert said["batch deleted"] >= COLUMNS
+    assert "release hindered: shuffler 2 does not answer: connection refused" in said
+
+
+def test_pages(net):
+    total = net.fill()
+    net.silent = {2}
+    for path in ("/", f"/tasks/{net.task.name}/page"):
+        answer = net.clients[0].get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "<script" not in answer.text
+        assert net.task.name in answer.text
+    net.silent = set()
+    assert net.release()["result"]["estimate"] == total
+    assert "released" in net.clients[0].get(f"/tasks/{net.task.name}/page").text
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"[]", b"[1]", b"{}", b'"x"', b"\xff", b"[" * 50_000, b'{"reports":[]}']
+)
+def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
+    """Nobody's words break the page, or end a release."""
+    usual = net.handle_request
+
+    def odd(request):
+        if request.url.port == 9002:
+            return httpx.Response(200, stream=httpx.ByteStream(answer))
+        return usual(request)
+
+    monkeypatch.setattr(net, "handle_request", odd)
+    page = net.clients[0].get(f"/tasks/{net.task.name}/page")
+    assert page.status_code == 200
+    assert net.desks[1]._ask(3) is None
+    with pytest.raises(OSError, match="shuffler 2 answers something else"):
+        net.desks[1]._ask(2)
+
+
+# What is told
+
+
+def test_health_status_and_metrics(net):
+    net.fill()
+    for party in range(COLUMNS + 1):
+        answer = net.clients[party].get("/health")
+        assert (answer.status_code, answer.text) == (200, "ok\n")
+        found = net.ask(party, "GET", "").json()
+        assert found["task"] == net.task.name
+        assert (found["party"], found["state"], found["reports"]) == (party, "collecting", 20)
+        assert found["opens"] == net.task.opens.isoformat()
+    net.put(1, 27, Report.make(net.task, 1))
+    net.put(1, 27, Report.make(net.task, 1))
+    text = net.clients[1].get("/metrics").text
+    assert f'ikos_reports{{task="{net.task.name}"}} 21\n' in text
+    assert 'ikos_answers_total{answer="reportRejected"} 1\n' in text
+    assert "# TYPE ikos_answer_seconds_total counter" in text
+
+
+def forms(secret: bytes) -> list[bytes]:
+    """Return how bytes may stand in a text."""
+    return [
+        secret, secret.hex().encode(), encoded(secret).encode(),
+        base64.b64encode(secret), repr(secret)[2:-1].encode(),
+    ]  # fmt: skip
+
+
+def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
+    caplog.set_level(logging.DEBUG)
+    reports = [Report.make(net.task, 1) for _ in range(MIN_HONEST)]
+    for client, report in enumerate(reports):
+        net.send(client, report)
+    report = reports[0]
+    for party in range(COLUMNS + 1):
+        assert net.put(party, 0, report).status_code == 200
+        assert net.put(party, 1, report).status_code == 409
+        assert net.put(party, 29, report, digest="").status_code == 400
+        assert net.put(party, 29, report, part=b"xxx").status_code == 400
+        assert net.put(party, 29, report, authorization=None).status_code == 401
+        assert net.put(party, 29, report, number=encoded(report.id) + "A").status_code == 400
+    for party, (method, path) in ((p, c) for p in (0, 1) for c in commands(p)):
+        net.ask(party, method, path, control=net.secrets[3])
+    found = net.release()
+    assert found["result"]["users"] == MIN_HONEST
+    for client in net.clients.values():
+        net.answers += [client.get("/metrics"), client.get("/health")]
+    net.answers += [net.clients[0].get(f"/tasks/{net.task.name}/page"), net.clients[0].get("/")]
+    told = b"\n".join(answer.content + str(answer.headers).encode() for answer in net.answers)
+    # this test's own client logs the addresses that it asks for
+    lines = [r.getMessage() for r in caplog.records if not r.name.startswith("http")]
+    assert any("result released" in line for line in lines)
+    told += "\n".join(lines).encode()
+    hidden = [KEY.raw, net.operator, *net.controls, *net.secrets]
+    hidden += [net.token(client, p) for client in range(USERS) for p in range(COLUMNS + 1)]
+    hidden += [tokens.digest(secret) for secret in hidden]
+    for report in reports:
+        hidden += [report.id, *report.parts[1:]]
+    assert net.task.name.encode() in told  # what is looked for would be found
+    for secret in hidden:
+        assert not any(form in told for form in forms(secret))
+
+
+def test_a_clear_share_that_is_none_is_refused_at_once(net):
+    """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
+    report = Report.make(net.task, 1)
+    wrong = b"\xff" * net.task.share_bytes
+    assert int.from_bytes(wrong, "big") >= net.task.modulus
+    answer = net.put(0, 0, Report(report.id, (wrong, *report.parts[1:])))
+    assert "element of the group" in refused(answer, 400, "invalidMessage")
+    assert net.put(0, 0, report).status_code == 201
+
+
+def test_whatever_is_refused_has_a_status():
+    """A name without one would be an error of the program, in the middle of an answer."""
+    text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
+    named = set(re.findall(r'(?:Refused\(\s*|Outcome\.\w+: \()"(\w+)"', text))
+    named |= {"storeFailed", *store.PROBLEMS.values()}
+    assert named == set(service._STATUS)

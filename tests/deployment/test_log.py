@@ -1,0 +1,96 @@
+"""What a server logs, a line for each event, and leaves when it crashes: nothing."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from ikos.deployment import serve
+
+
+@pytest.fixture(name="logged")
+def fixture_logged(monkeypatch):
+    """Return a function that gives the lines; the loggers are as before, after the test."""
+    names = ("ikos.deployment", "uvicorn", "asyncio")
+    before = [
+        (logger, logger.handlers[:], logger.level, logger.propagate)
+        for logger in map(logging.getLogger, names)
+    ]
+    text = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", text)
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    serve.log_lines()
+    yield lambda: text.getvalue().splitlines()
+    for logger, handlers, level, propagate in before:
+        logger.handlers[:], logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+def test_others_are_heard_once_a_while(logged, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(serve.time, "monotonic", lambda: now[0])
+    for step in range(1000):
+        now[0] += 0.01
+        logging.getLogger("asyncio").error(
+            "socket.accept() out of system resource\nsocket: <%s>", step
+        )
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    assert len(logged()) == 2
+    now[0] += serve.SELDOM_SECONDS
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    assert len(logged()) == 3
+
+
+def test_one_s_own_words_are_all_heard(logged):
+    for _ in range(3):
+        logging.getLogger("ikos.deployment").info("batch released")
+    assert logged() == ["INFO ikos.deployment batch released"] * 3
+
+
+def test_no_traceback(logged):
+    try:
+        raise ValueError("what a request held")
+    except ValueError:
+        logging.getLogger("asyncio").exception("Exception in callback\nhandle: <Handle>")
+    (line,) = logged()
+    assert line == "ERROR asyncio Exception in callback handle: <Handle>"
+
+
+def test_many_kinds_of_words_are_not_all_remembered(logged):
+    for step in range(5000):
+        logging.getLogger("asyncio").error("kind %s of words" % step)  # noqa: UP031
+    assert len(logged()) == 5000
+    handler = logging.getLogger("asyncio").handlers[0]
+    assert len(handler.filters[0]._passed) <= 1001
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="limits are read from /proc")
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_crash_leaves_no_dump(tmp_path, kept):
+    """The system is told to write none; without that it is free to write one."""
+    code = (
+        "import os, resource, sys\n"
+        "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\n"
+        "from ikos.deployment import serve\n"
+        f"{'pass' if kept else 'serve.leave_no_dump()'}\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE) == (0, 0), hard == 0, flush=True)\n"
+        "os.abort()\n"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    said, _ = done.communicate(timeout=60)
+    assert done.returncode < 0
+    none, never = said.split()
+    assert none == str(not kept or never == "True")
+    if not kept:
+        assert os.listdir(tmp_path) == []

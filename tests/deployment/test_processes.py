@@ -1,0 +1,717 @@
+"""Parties in processes of their own: killed, slow, full, lied to; sums are exact all the same.
+
+Clients are in the test's process, where their noise can be left away: what the servers add up must
+be the sum to the last unit. Two tests leave the noise in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import signal
+import socket
+import sqlite3
+import ssl
+import struct
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("starlette")
+if sys.platform != "linux":  # signals, prlimit
+    pytest.skip("these tests are for Linux", allow_module_level=True)
+
+import httpx
+import numpy as np
+from deployment_processes import PATIENCE, Fleet, run, until
+from deployment_tasks import KEY
+from deployment_tls import certificates
+
+from ikos.deployment import tokens
+from ikos.deployment.client import Client, Rejected, Unsent, put_part
+from ikos.deployment.hpke import PrivateKey, clear_part, seal
+from ikos.deployment.reports import Report
+from ikos.deployment.serve import Listening
+from ikos.deployment.task import encoded
+from ikos.modular import Zq
+from ikos.randomness import secure
+from ikos.sharing import split
+
+pytestmark = pytest.mark.slow
+
+VALUES = [1, 1, 0] * 8
+
+SHUFFLER_POINTS = [
+    "Collection.accept:before 5", "Collection.accept:after 5", "Collection.close:before 1",
+    "Collection.close:after 1", "Collection.note:after 1", "Shuffler.ids:before 1",
+    "Shuffler.ids:after 1", "Shuffler.agree:before 1", "Shuffler.agree:after 1",
+    "Shuffler.batch:before 1", "Shuffler.batch:after 1", "Shuffler._envelopes:within 3",
+    "Shuffler.forget:before 1", "Store.shrink:before 1", "Shuffler.forget:after 1",
+]  # fmt: skip
+ANALYZER_POINTS = [
+    "Collection.accept:before 5", "Collection.accept:after 5", "Analyzer.close:after 1",
+    "RemoteShuffler.close:after 2", "RemoteShuffler.ids:after 2", "Analyzer._agree:after 1",
+    "RemoteShuffler.agree:after 2", "RemoteShuffler.batch:before 1", "RemoteShuffler.batch:after 2",
+    "RemoteShuffler.forget:before 1", "RemoteShuffler.forget:after 2", "Analyzer._fetch:after 1",
+    "Analyzer._sum:after 1", "Analyzer._conclude:before 1", "Store.shrink:before 1",
+    "Analyzer._conclude:after 1",
+]  # fmt: skip
+POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]
+POINTS += [(0, point) for point in ANALYZER_POINTS]
+
+
+@pytest.fixture(scope="module")
+def whole_fleet(tmp_path_factory):
+    fleet = Fleet(tmp_path_factory.mktemp("fleet"), tasks=len(POINTS) + 24)
+    yield fleet
+    fleet.end()
+
+
+@pytest.fixture
+def fleet(whole_fleet, quiet):
+    for party in range(whole_fleet.columns + 1):
+        whole_fleet.orders(party).unlink(missing_ok=True)
+    whole_fleet.ready()
+    return whole_fleet
+
+
+def is_released(running, total, users):
+    found = running.release()
+    assert found["state"] == "released", found["release"]
+    assert found["complete"] == found["result"]["users"] == users
+    assert found["result"]["estimate"] == total
+    assert [running.ask(p, "GET").json()["state"] for p in range(1, running.task.messages)] == (
+        ["sent"] * running.task.columns
+    )
+    assert running.release() == found
+    return found
+
+
+# Killed anywhere
+
+
+@pytest.mark.parametrize(("party", "point"), POINTS)
+def test_a_party_that_is_killed(fleet, party, point):
+    """Nothing that was acknowledged is lost, nothing is counted twice, and the release goes on."""
+    running = fleet.fresh()
+    deaths = fleet.deaths
+    fleet.orders(party).write_text(point)
+    with fleet.watched():
+        total = running.submit(VALUES)
+        is_released(running, total, len(VALUES))
+        until(lambda: not fleet.orders(party).exists(), f"party {party} ends at {point}")
+        until(lambda: fleet.deaths > deaths, "it is noticed")
+    fleet.ready()
+    assert running.reports() == [len(VALUES)] * running.task.messages
+    assert fleet.deaths == deaths + 1
+    is_released(running, total, len(VALUES))
+
+
+def status(running, client, report, party):
+    """Send a part once; return the answer's status, or None where there is none."""
+    token = tokens.to_text(tokens.for_party(running.secrets[client], running.task, party))
+    digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
+    try:
+        return running.fleet.http.put(
+            f"{running.task.address(party)}/tasks/{running.task.name}/reports/{encoded(report.id)}",
+            content=report.parts[party],
+            headers={"Authorization": f"Bearer {token}", "Content-Digest": f"sha-256=:{digest}:"},
+        ).status_code
+    except httpx.HTTPError:
+        return None
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_what_was_acknowledged_is_there(fleet, party):
+    """Killed at any time while reports come: what was answered with 201 is 200 when sent again."""
+    running = fleet.fresh()
+    reports = [Report.make(running.task, 1) for _ in range(40)]
+    acknowledged = set()
+
+    def send(client):
+        if status(running, client, reports[client], party) == 201:
+            acknowledged.add(client)
+
+    with ThreadPoolExecutor(8) as executor:
+        sent = [executor.submit(send, client) for client in range(40)]
+        until(lambda: len(acknowledged) >= 10, "some are acknowledged")
+        fleet.kill(party)
+        for one in sent:
+            one.result(PATIENCE)
+    fleet.ready()
+    again = [status(running, client, report, party) for client, report in enumerate(reports)]
+    assert all(again[client] == 200 for client in acknowledged)
+    assert set(again) <= {200, 201}
+    assert running.ask(party, "GET").json()["reports"] == 40
+
+
+def test_all_parties_killed_at_once(fleet):
+    running = fleet.fresh()
+    total = running.submit(VALUES[:12])
+    for party in range(fleet.columns + 1):
+        fleet.kill(party)
+    fleet.ready()
+    assert running.reports() == [12] * running.task.messages
+    total += running.submit(VALUES[12:], first=12)
+    for party in range(fleet.columns + 1):
+        fleet.kill(party)
+    fleet.ready()
+    is_released(running, total, len(VALUES))
+
+
+def test_sigterm_in_the_middle_of_requests(fleet):
+    """Each ends with status 0, and what it acknowledged is there when it is started again."""
+    running = fleet.fresh()
+    pending = [Report.make(running.task, 1) for _ in range(24)]
+    for client, report in enumerate(pending[:12]):
+        running.put(client, report)
+    for party in range(fleet.columns + 1):
+        # one whose content does not come yet
+        half = opened(running, party)
+        half.sendall(head(running, party, 30, pending[0], length=fleet_size(running, party)))
+        fleet.processes[party].send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        half.close()
+        assert fleet.processes[party].wait(PATIENCE) == 0
+        assert fleet.log(party).read_text().splitlines()[-1].endswith("stopped")
+        fleet.start(party)
+    fleet.ready()
+    assert running.reports() == [12] * running.task.messages
+    with fleet.watched():
+        fleet.processes[1].send_signal(signal.SIGTERM)
+        running.submit([1] * 12, first=12)
+    is_released(running, 24, 24)
+
+
+# Clients
+
+
+def test_a_client_that_is_killed_half_way(fleet, tmp_path):
+    """It is started again with another value, and all parties have its first report."""
+    running = fleet.fresh()
+    orders, store = tmp_path / "orders", tmp_path / "reports"
+    orders.write_text("client.send_part:after 2")
+    client = run("client", orders, running.home, 30, store, 1)
+    assert client.wait(PATIENCE) == -signal.SIGKILL
+    (place,) = store.iterdir()
+    kept = Report.from_json(place.read_text(), running.task)
+    assert sorted(running.reports()) == [0, 0, 0, 1, 1]
+    again = run("client", orders, running.home, 30, store, 0, stdout=subprocess.PIPE)
+    assert again.communicate(timeout=PATIENCE)[0] == b"True\n"
+    assert Report.from_json(place.read_text(), running.task) == kept
+    assert running.reports() == [1] * 5
+    running.submit(VALUES)
+    found = running.release()
+    assert (found["complete"], found["result"]["users"]) == (25, 25)
+    # this client was in a process of its own, with noise
+    assert abs(found["result"]["estimate"] - sum(VALUES) - 1) <= half_width(running.task, VALUES)
+
+
+def test_two_programs_of_one_client(fleet, tmp_path):
+    running = fleet.fresh()
+    store = tmp_path / "reports"
+    both = [
+        run("client", tmp_path / "none", running.home, 3, store, 1, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    assert [one.communicate(timeout=PATIENCE)[0] for one in both].count(b"") == 0
+    assert [one.returncode for one in both] == [0, 0]
+    assert running.reports() == [1] * 5
+
+
+def test_clients_that_stop_half_way_do_not_count(fleet):
+    running = fleet.fresh()
+    total = running.submit(VALUES)
+    for client, parties in ((30, [0]), (31, [1]), (32, [0, 1, 2]), (33, [1, 2, 3]), (34, [0, 3])):
+        running.put(client, Report.make(running.task, 1), parties)
+    found = is_released(running, total, len(VALUES))
+    assert found["reports"] == len(VALUES) + 3
+
+
+def half_width(task, values):
+    """Return how far the noise is from nothing, but with a probability of 1e-9."""
+    low, high = task.protocol.run(values).interval(1 - 1e-9)
+    return (high - low) / 2 + 1
+
+
+# What does not belong
+
+
+def opened(running, party):
+    parts = urlsplit(running.task.address(party))
+    return socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE)
+
+
+def fleet_size(running, party):
+    return len(Report.make(running.task, 1).parts[party])
+
+
+def head(running, party, client, report, *, length=None):
+    token = tokens.to_text(tokens.for_party(running.secrets[client], running.task, party))
+    digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    return (
+        f"PUT /tasks/{running.task.name}/reports/{encoded(report.id)} HTTP/1.1\r\n"
+        f"Host: party\r\nAuthorization: Bearer {token}\r\nContent-Digest: sha-256=:{digest}:\r\n"
+        f"{framing}\r\n\r\n"
+    ).encode()
+
+
+def test_duplicates_replays_and_late_ones(fleet):
+    running = fleet.fresh()
+    task = running.task
+    reports = [Report.make(task, value) for value in VALUES]
+    for client, report in enumerate(reports):
+        running.put(client, report)
+        running.put(client, report)  # again, acknowledged again
+    for party in range(task.messages):
+        for client, report in ((0, reports[1]), (30, reports[0]), (0, Report.make(task, 1))):
+            with pytest.raises(Rejected, match="reportRejected"):
+                put_part(fleet.http, task, running.secrets[client], report, party)
+        with pytest.raises(Rejected, match="unauthorized"):
+            put_part(fleet.http, task, tokens.fresh(), Report.make(task, 1), party)
+    assert running.reports() == [len(VALUES)] * task.messages
+    is_released(running, sum(VALUES), len(VALUES))
+    for party in range(task.messages):
+        with pytest.raises(Rejected, match="taskClosed"):
+            put_part(fleet.http, task, running.secrets[31], Report.make(task, 1), party)
+    with pytest.raises(Rejected, match="taskClosed"):
+        Client(task, running.secrets[32]).submit(1)
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split()[1]) if answer else 0
+
+
+def test_truncated_oversized_and_odd_requests(fleet):
+    running = fleet.fresh()
+    report = Report.make(running.task, 1)
+    part = report.parts[1]
+    size = len(part)
+    for sent, status in (
+        (head(running, 1, 30, report, length=size) + part[:-1], 0),  # and no more
+        (head(running, 1, 30, report, length=size + 1) + part + b"x", 400),
+        (head(running, 1, 30, report, length=1 << 40) + bytes(1 << 16), 400),
+        (head(running, 1, 30, report)[:-20], 0),
+        (b"\x16\x03\x01" * 100, 400),
+        (b"GET /" + b"x" * (1 << 16), 400),  # and no end of the line
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (1 << 13), 400),  # and no end of the head
+    ):
+        with opened(running, 1) as wire:
+            wire.sendall(sent)
+            wire.shutdown(socket.SHUT_WR)
+            # what ended too early may be answered or not
+            assert status_of(received(wire)) in ({status} if status else {0, 400})
+    assert running.reports() == [0] * 5
+    running.put(30, report)  # nothing of it was spent
+    assert running.reports() == [1] * 5
+
+
+def received(wire):
+    """Return what comes until the other side ends."""
+    found = b""
+    with_end = time.monotonic() + PATIENCE
+    while time.monotonic() < with_end:
+        try:
+            piece = wire.recv(1 << 16)
+        except ConnectionError:
+            break
+        if not piece:
+            break
+        found += piece
+    return found
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["client", "stranger"])
+def test_an_endless_request_is_ended(fleet, known):
+    """The party answers, and hears no more: not for as long as somebody goes on."""
+    running = fleet.fresh()
+    report = Report.make(running.task, 1)
+    first = head(running, 1, 30, report)
+    if not known:
+        first = first.replace(b"Bearer ", b"Bearer x")
+    with opened(running, 1) as wire:
+        wire.sendall(first)
+        sent, end = 0, time.monotonic() + 30
+        try:
+            while time.monotonic() < end:
+                wire.sendall(b"400\r\n" + bytes(1024) + b"\r\n")
+                sent += 1024
+                time.sleep(0.001)
+        except ConnectionError:
+            pass
+        else:
+            raise AssertionError(f"it went on to listen: {sent} bytes")
+
+
+def tampered(running, kind):
+    """Return a report that looks like one, with one envelope that must not open."""
+    task = running.task
+    report = Report.make(task, 1)
+    other = fleet_other(running).task
+    envelope = {
+        "tampered": lambda: report.parts[2][:-1] + bytes([report.parts[2][-1] ^ 1]),
+        "another key": lambda: sealed_to(PrivateKey.generate(), task),
+        "another task": lambda: seal(5, other, 2),
+        "another column": lambda: seal(5, task, 1),
+    }[kind]()
+    return Report(report.id, (*report.parts[:2], envelope, *report.parts[3:]))
+
+
+def fleet_other(running):
+    return next(one for one in running.fleet.tasks if one is not running)
+
+
+def sealed_to(key, task):
+    from ikos.deployment.hpke import _SUITE, X25519PublicKey, info
+
+    public = X25519PublicKey.from_public_bytes(key.public_bytes)
+    return bytes(_SUITE.encrypt(clear_part(5, task), public, info(task, 2)))
+
+
+@pytest.mark.parametrize("kind", ["tampered", "another key", "another task", "another column"])
+def test_an_envelope_that_does_not_open_stops_the_release(fleet, kind):
+    running = fleet.fresh()
+    running.submit(VALUES)
+    running.put(30, tampered(running, kind))
+    found = running.release()
+    assert found["state"] == "stopped"
+    assert "of the envelopes of shuffler 2 1 do not open" in found["release"]["message"]
+    assert found["result"] is None
+    fleet.kill(0)
+    fleet.ready()
+    assert running.release()["state"] == "stopped"
+
+
+def test_two_tasks_at_once(fleet):
+    one, two = fleet.fresh(), fleet.fresh()
+    total = other = 0
+    for first in range(0, 24, 8):
+        total += one.submit(VALUES[first : first + 8], first=first)
+        other += two.submit([1] * 8, first=first)
+    with pytest.raises(Rejected, match="unauthorized"):
+        Client(one.task, two.secrets[30]).submit(1)
+    is_released(one, total, 24)
+    other += two.submit([1], first=24)  # it is open
+    is_released(two, other, 25)
+    page = fleet.http.get(f"{one.task.analyzer}/")
+    assert one.task.name in page.text
+    assert two.task.name in page.text
+
+
+# Full, slow and dead
+
+
+def test_a_full_disk(fleet):
+    """New reports are refused, none that was acknowledged is lost, and it goes on."""
+    running = fleet.fresh()
+    running.submit([1] * 10)
+    store = fleet.home(running, 1)
+    largest = max(path.stat().st_size for path in store.glob("store.sqlite3*"))
+    fleet.limit_files(1, max(largest, fleet.log(1).stat().st_size + (1 << 15)) + 4096)
+    refused, kept = [], []
+    for client in range(10, 40):
+        report = Report.make(running.task, 1)
+        (kept if put_part(fleet.http, running.task, running.secrets[client], report, 1) else refused
+         ).append((client, report))  # fmt: skip
+    assert refused
+    client, report = refused[0]
+    with pytest.raises(Unsent, match="of 5 parties have the report"):
+        submit_with(running, client, report, patience=0.5)
+    assert running.ask(1, "GET").json()["reports"] == 10 + len(kept)
+    assert "the store cannot be written to" in fleet.log(1).read_text()
+    fleet.limit_files(1, -1)
+    for client, report in (*kept, *refused):
+        running.put(client, report)
+    assert running.reports() == [40] * 5
+    is_released(running, 40, 40)
+
+
+def submit_with(running, client, report, patience):
+    from ikos.deployment.client import _send
+
+    until_ = time.monotonic() + patience
+    _send(running.fleet.http, running.task, running.secrets[client], report, until_)
+
+
+def test_a_disk_that_is_full_when_a_party_is_killed(fleet):
+    running = fleet.fresh()
+    running.submit([1] * 10)
+    fleet.limit_files(2, 1)
+    report = Report.make(running.task, 1)
+    assert not put_part(fleet.http, running.task, running.secrets[20], report, 2)
+    fleet.kill(2)
+    fleet.ready()
+    assert running.reports() == [10] * 5
+    running.put(20, report)
+    running.submit([1] * 10, first=10)
+    is_released(running, 21, 21)
+
+
+def test_a_dead_shuffler(fleet):
+    running = fleet.fresh()
+    total = running.submit(VALUES)
+    fleet.kill(2)
+    report = Report.make(running.task, 1)
+    with pytest.raises(Unsent, match="4 of 5 parties"):
+        submit_with(running, 30, report, patience=0.5)
+    answer = running.ask(0, "POST", "/release", running.operator)
+    assert answer.status_code == 202
+
+    def interrupted():
+        found = running.ask(0, "GET").json()
+        return not found["release"]["running"] and found
+
+    found = until(interrupted, "the release is interrupted")
+    assert found["state"] == "closed"
+    assert "shuffler 2 does not answer" in found["release"]["message"]
+    page = fleet.http.get(f"{running.task.analyzer}/tasks/{running.task.name}/page")
+    assert page.status_code == 200
+    fleet.ready()
+    is_released(running, total, len(VALUES))
+
+
+def test_a_slow_shuffler(fleet):
+    """One that stands still for a while, when reports come and in the middle of a release."""
+    running = fleet.fresh()
+    slow = fleet.processes[3]
+    slow.send_signal(signal.SIGSTOP)
+    report = Report.make(running.task, 1)
+    with pytest.raises(Unsent, match="4 of 5 parties"):
+        submit_with(running, 30, report, patience=0.5)
+    slow.send_signal(signal.SIGCONT)
+    running.put(30, report)
+    total = 1 + running.submit(VALUES)
+    slow.send_signal(signal.SIGSTOP)
+    assert running.ask(0, "POST", "/release", running.operator).status_code == 202
+    page = f"{running.task.analyzer}/tasks/{running.task.name}/page"
+    assert fleet.http.get(page, timeout=30).status_code == 200
+    assert running.ask(0, "GET").json()["release"]["step"] == "closing"
+    slow.send_signal(signal.SIGCONT)
+    is_released(running, total, len(VALUES) + 1)
+
+
+# Who speaks to whom
+
+
+def test_plain_http_is_refused_off_loopback(fleet):
+    for host in ("0.0.0.0", "::", "192.0.2.1", "party.example"):
+        with pytest.raises(ValueError, match="host must be on loopback without a certificate"):
+            Listening(host=host)
+    from dataclasses import replace
+
+    with pytest.raises(ValueError, match="must begin with https://"):
+        replace(fleet.tasks[0].task, analyzer="http://192.0.2.1:9000")
+
+
+def test_tls(tmp_path, quiet):
+    authority, certificate = certificates(tmp_path)
+    fleet = Fleet(tmp_path, certificate=certificate, ca=authority)
+    try:
+        (running,) = fleet.tasks
+        assert running.task.analyzer.startswith("https://")
+        with pytest.raises(Unsent, match="its certificate cannot be verified"):
+            Client(running.task, running.secrets[30]).submit(
+                1, patience=1000
+            )  # a strange authority
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(running.task.analyzer.replace("https", "http") + "/health")
+        parts = urlsplit(running.task.analyzer)
+        context = ssl.create_default_context(cafile=str(authority))
+        with (
+            socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE) as wire,
+            pytest.raises(ssl.SSLCertVerificationError),
+        ):
+            context.wrap_socket(wire, server_hostname="party.example")
+        assert running.reports() == [0] * 5
+        assert not Client(running.task, running.secrets[30], ca=authority).submit(1).again
+        total = 1 + running.submit(VALUES)
+        is_released(running, total, len(VALUES) + 1)
+    finally:
+        fleet.end()
+
+
+# What each party has
+
+
+def forms(secret: bytes) -> list[bytes]:
+    """Return how bytes may stand in a file."""
+    return [secret, secret.hex().encode(), encoded(secret).encode(), base64.b64encode(secret)]
+
+
+def searched(paths, secrets) -> list[int]:
+    """Return which of the secrets are in some files."""
+    there = b"\n".join(path.read_bytes() for path in paths)
+    return [i for i, one in enumerate(secrets) if any(form in there for form in forms(one))]
+
+
+def held(store, rows):
+    """Return the names of a store's facts; all else in it must be these reports, and digests."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        tables = {name for name in tables if not name.startswith("sqlite_")}
+        found = {
+            name: {tuple(row) for *row, _ in connection.execute(f"SELECT * FROM {name}")}
+            for name in tables - {"tally"}
+        }
+    facts = {name for name, _ in found.pop("fact")}
+    assert found.pop("report") == rows
+    assert not any(found.values()), found
+    return facts
+
+
+def test_what_each_party_has_on_disk_and_in_its_log(fleet):
+    """Searched for by value: while it collects, closed, and after the release."""
+    running = fleet.fresh()
+    task = running.task
+    reports = [Report.make(task, value) for value in VALUES]
+    everybody = list(range(task.messages))
+    # a clear share is a byte, which is everywhere: `held` looks at what the stores hold instead
+    parts = {j: [report.parts[j] for report in reports] for j in everybody[1:]}
+    ids = [report.id for report in reports]
+    given = {
+        party: [tokens.for_party(secret, task, party) for secret in running.secrets]
+        for party in everybody
+    }
+    never = [*running.secrets, running.operator, *(one for all_ in given.values() for one in all_)]
+
+    def others(party, lists):
+        return [one for other, all_ in lists.items() if other != party for one in all_]
+
+    def look(*, released):
+        for party in everybody:
+            folder = fleet.home(running, party)
+            files = [path for path in folder.iterdir() if path.is_file()]
+            kept = [path for path in files if path.name not in ("private-key", "controls.json")]
+            logs = [fleet.log(party)]
+            assert not searched(files, never)
+            assert not searched(files, others(party, parts))
+            hidden = [*never, *ids, *(one for all_ in parts.values() for one in all_)]
+            assert not searched(logs, [*hidden, KEY.raw, *running.controls])
+            digests = {p: [tokens.digest(one) for one in all_] for p, all_ in given.items()}
+            assert not searched(files, others(party, digests))
+            assert not searched(kept, [KEY.raw, *running.controls])
+            assert party == 0 or kept == files
+            mine = searched(files, [*ids, *parts.get(party, ())])
+            count = len(VALUES) * (2 if party else 1)
+            assert mine == ([] if released else list(range(count)))
+            spent = searched([p for p in files if p.name.startswith("store")], digests[party])
+            assert spent == ([] if released else list(range(len(VALUES))))
+            rows = {
+                (report.id, digests[party][client], report.parts[party])
+                for client, report in enumerate(reports)
+            }
+            facts = held(folder / "store.sqlite3", set() if released else rows)
+            assert facts <= {
+                "closed", "ordered", "agreed", "sent", "complete", "reports", "result", "shrunk",
+            }  # fmt: skip
+
+    for client, report in enumerate(reports):
+        running.put(client, report)
+    look(released=False)
+    assert running.ask(0, "POST", "/close", running.operator).status_code == 200
+    look(released=False)
+    is_released(running, sum(VALUES), len(VALUES))
+    look(released=True)
+    for party in everybody:
+        fleet.kill(party)
+    fleet.ready()
+    look(released=True)
+
+
+def number_forms(number: int, size: int = 8) -> list[bytes]:
+    """Return how a number may stand in a file: in digits, in bytes of either order, as a double."""
+    raw = [number.to_bytes(size, order) for order in ("big", "little")]
+    return [
+        str(number).encode(), f"{number:,}".encode(), float(number).hex().encode(),
+        struct.pack("<d", number), struct.pack(">d", number), f"{number:x}".encode(),
+        *(form for one in raw for form in forms(one)),
+    ]  # fmt: skip
+
+
+def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
+    """Searched for in all forms, where each is of so many digits that none is there by chance."""
+    lower, upper = 10**14 + 7, 10**15
+    fleet = Fleet(
+        tmp_path, columns=14, users=100, min_honest=90, delta=0.9, lower=lower, upper=upper,
+        modulus=2**64,
+    )  # fmt: skip
+    try:
+        (running,) = fleet.tasks
+        task = running.task
+        group, source = Zq(task.modulus), secure(None)
+        values = [lower + int.from_bytes(os.urandom(8), "big") % (upper - lower) for _ in range(92)]
+        elements = task.protocol.encoded(task.protocol.checked(values), source.streams()(0))
+        shares = split(elements, group, task.messages, source).T.tolist()
+        steps = [value - lower for value in values]
+        for client, own in enumerate(shares):
+            assert sum(own) % task.modulus == int(elements[client])  # with its noise
+            running.put(client, Report._of(task, np.array(own, dtype=group.dtype)))
+        some = slice(6)  # of them are enough to be looked for
+        columns = list(zip(*shares[some], strict=True))
+        secret = [*values[some], *steps[some], *map(int, elements[some])]
+        secret += [share for column in columns[:-1] for share in column]
+        clear = list(columns[-1])
+
+        def found(party, numbers):
+            folder = fleet.home(running, party)
+            there = b"\n".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+            there += fleet.log(party).read_bytes()
+            return [n for n in numbers if any(form in there for form in number_forms(n))]
+
+        def look(*, released):
+            for party in range(task.messages):
+                assert found(party, secret) == []
+                kept = clear if party == 0 and not released else []
+                assert found(party, clear) == kept  # what is searched for would be found
+
+        look(released=False)
+        for party in range(task.messages):
+            fleet.kill(party)
+        look(released=False)
+        fleet.ready()
+        found_ = running.release()
+        assert found_["state"] == "released", found_["release"]
+        assert abs(found_["result"]["estimate"] - sum(values)) <= half_width(task, values)
+        look(released=True)
+    finally:
+        fleet.end()
+
+
+# Many
+
+
+def test_five_shufflers_with_noise(tmp_path):
+    fleet = Fleet(tmp_path, columns=5, users=300, min_honest=200, delta=1e-3, upper=7)
+    try:
+        (running,) = fleet.tasks
+        values = [client % 8 for client in range(250)]
+        total = running.submit(values)
+        found = running.release()
+        assert (found["state"], found["complete"]) == ("released", 250)
+        result = found["result"]
+        assert abs(result["estimate"] - total) <= half_width(running.task, values)
+        assert result["delta"] <= 1e-3
+        assert running.reports() == [250] * 6
+    finally:
+        fleet.end()
+
+
+def test_ten_thousand_clients(tmp_path, quiet):
+    users = 10_000
+    fleet = Fleet(tmp_path, columns=4, users=users, min_honest=9000, delta=1e-6)
+    try:
+        (running,) = fleet.tasks
+        values = [int(client % 3 == 0) for client in range(users)]
+        total = running.submit(values, connections=8, patience=600)
+        assert running.reports() == [users] * 5
+        is_released(running, total, users)
+        assert os.path.getsize(fleet.home(running, 1) / "store.sqlite3") < 1 << 24
+    finally:
+        fleet.end()

@@ -1,0 +1,615 @@
+"""The parties' logic, without a network: exact sums of complete reports, whatever breaks."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from deployment_tasks import small_task
+from deployment_world import World
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ikos.deployment import collection, store, tokens
+from ikos.deployment.analyzer import Stopped
+from ikos.deployment.collection import Outcome
+from ikos.deployment.errors import Refused
+from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.party_files import AnalyzerSeat, PartyConfig
+from ikos.deployment.reports import Report
+from ikos.deployment.shuffler import agreed_digest, split_ids
+from ikos.deployment.task import Task
+
+COLUMNS = small_task().columns
+READ = cache(Task.from_json)  # the numbers of a task take a while to be checked
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+
+
+@pytest.fixture
+def world(tmp_path, quiet):
+    world = World(small_task(), tmp_path)
+    yield world
+    world.stop()
+
+
+def all_of(world, outcome):
+    return dict.fromkeys(range(world.task.messages), outcome)
+
+
+def filled(world, values=(1, 0, 1, 1)):
+    for client, value in enumerate(values):
+        assert world.send(client, world.report(value)) == all_of(world, Outcome.ACCEPTED)
+    return sum(values)
+
+
+def test_a_sum(world):
+    total = filled(world)
+    result = world.analyzer.release()
+    assert result["estimate"] == total
+    assert result["users"] == 4
+    assert result["delta"] <= 0.9
+    assert world.analyzer.state == "released"
+    assert {shuffler.state for shuffler in world.shufflers.values()} == {"sent"}
+    assert {shuffler.reports() for shuffler in world.shufflers.values()} == {4}
+    assert (world.analyzer.reports(), world.analyzer.complete()) == (4, 4)
+
+
+def test_it_is_released_once(world):
+    filled(world)
+    first = world.analyzer.release()
+    calls = world.faults.calls
+    assert world.analyzer.release() == first
+    assert world.faults.calls == calls
+    world.start(0)
+    assert world.analyzer.release() == first
+
+
+def test_no_share_is_left_at_the_analyzer_after_a_release(world):
+    """Its key opens them: neither a clear share's row nor a stored batch stays."""
+    reports = [world.report(value) for value in (1, 0, 1, 1)]
+    for client, report in enumerate(reports):
+        world.send(client, report)
+    assert world.analyzer.release()["estimate"] == 3
+    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
+    assert len(left) > 1000
+    for report in reports:
+        assert not any(part in left for part in (report.id, *report.parts[1:]))
+    with world.analyzer.store.read() as connection:
+        for table in ("report", "batch", "complete"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
+
+
+def test_one_release_at_a_time(world, monkeypatch):
+    total, analyzer = filled(world), world.analyzer
+    real, under_way, clashes, results = analyzer._release, [], [], []
+
+    def slowly(progress):
+        clashes.extend(under_way)
+        under_way.append(1)
+        time.sleep(0.05)
+        try:
+            return real(progress)
+        finally:
+            under_way.pop()
+
+    monkeypatch.setattr(analyzer, "_release", slowly)
+    threads = [
+        threading.Thread(target=lambda: results.append(analyzer.release())) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not clashes
+    assert [result["estimate"] for result in results] == [total] * 3
+
+
+def test_reports_that_are_not_complete_do_not_count(world):
+    total = filled(world)
+    world.send(4, world.report(1), parties=range(COLUMNS))  # all but the last shuffler
+    world.send(5, world.report(1), parties=[3])
+    result = world.analyzer.release()
+    assert (result["estimate"], result["users"]) == (total, 4)
+
+
+def test_too_few_complete_reports(world):
+    filled(world, (1, 1))
+    world.send(2, world.report(1), parties=range(COLUMNS))
+    with pytest.raises(Stopped, match=r"2 reports are complete, and nothing .* fewer than 3"):
+        world.analyzer.release()
+    assert world.analyzer.state == "stopped"
+    with pytest.raises(Stopped, match="2 reports are complete"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+    world.start(0)
+    assert world.analyzer.state == "stopped"
+
+
+def test_dishonest_clients_need_more_reports(tmp_path, quiet):
+    """Six users, three of them honest and two perhaps not: five reports, at every party."""
+    world = World(small_task(corrupt_clients=2), tmp_path)
+    assert world.task.min_reports == 5
+    filled(world)
+    world.analyzer.close()
+    ids = world.shufflers[1].ids()
+    refused("batchRejected", world.shufflers[1].agree, ids)
+    with pytest.raises(Stopped, match=r"4 reports are complete, .* fewer than 5"):
+        world.analyzer.release()
+    world.stop()
+
+
+def test_the_same_report_again(world):
+    report = world.report(1)
+    assert world.send(0, report) == all_of(world, Outcome.ACCEPTED)
+    assert world.send(0, report) == all_of(world, Outcome.AGAIN)
+    for party in range(world.task.messages):
+        world.start(party)
+    assert world.send(0, report) == all_of(world, Outcome.AGAIN)
+    world.analyzer.close()
+    assert world.send(0, report) == all_of(world, Outcome.AGAIN)  # it was accepted
+    assert {world.party(party).collection.count() for party in range(world.task.messages)} == {1}
+
+
+def test_another_report_under_a_token_or_an_id(world):
+    first = world.report(1)
+    world.send(0, first)
+    other = world.report(1)
+    assert world.send(0, other) == all_of(world, Outcome.CONFLICT)
+    stolen = Report(first.id, other.parts)
+    assert world.send(1, stolen) == all_of(world, Outcome.CONFLICT)
+    assert world.send(1, first) == all_of(world, Outcome.CONFLICT)  # a replay under another token
+    mixed = Report(other.id, first.parts)
+    assert world.send(0, mixed) == all_of(world, Outcome.CONFLICT)
+
+
+def test_after_the_end(world):
+    world.analyzer.close()
+    assert world.send(0, world.report(1)) == all_of(world, Outcome.CLOSED)
+    for party in range(world.task.messages):
+        world.start(party)
+    assert world.send(0, world.report(1)) == all_of(world, Outcome.CLOSED)
+
+
+def test_the_clock(world, monkeypatch):
+    times = {"now": world.task.opens - timedelta(seconds=1)}
+    monkeypatch.setattr(collection, "now", lambda: times["now"])
+    report = world.report(1)
+    assert world.send(0, report) == all_of(world, Outcome.EARLY)
+    times["now"] = world.task.opens
+    assert world.send(0, report) == all_of(world, Outcome.ACCEPTED)
+    times["now"] = world.task.closes
+    assert world.send(1, world.report(1)) == all_of(world, Outcome.CLOSED)
+    assert world.shufflers[1].state == "closed"
+    ids = world.shufflers[1].ids()
+    assert ids == report.id
+    times["now"] = datetime(1999, 1, 1, tzinfo=UTC)  # a clock that is set back opens nothing
+    assert world.send(1, world.report(1), [1]) == {1: Outcome.CLOSED}
+    world.start(1)
+    assert world.shufflers[1].state == "closed"
+
+
+# What a shuffler does not do
+
+
+def refused(name, work, *arguments):
+    with pytest.raises(Refused) as caught:
+        b"".join(work(*arguments))
+    assert caught.value.name == name
+
+
+def test_an_open_task_gives_nothing_away(world):
+    filled(world)
+    for shuffler in world.shufflers.values():
+        refused("taskOpen", shuffler.ids)
+        refused("taskOpen", shuffler.agree, b"")
+        refused("notAgreed", shuffler.batch)
+        refused("taskOpen", shuffler.forget)
+
+
+def closed(world):
+    filled(world)
+    world.analyzer.close()
+    return split_ids(world.shufflers[1].ids())
+
+
+def test_a_batch_must_be_of_enough_reports_that_are_here(world):
+    ids = closed(world)
+    shuffler = world.shufflers[1]
+    for some in (ids[:2], [], ids + ids, ids[::-1], [ids[0], *ids[:3]]):
+        refused("batchRejected", shuffler.agree, b"".join(some))
+    stranger = sorted([*ids[:3], bytes(16)])
+    refused("batchRejected", shuffler.agree, b"".join(stranger))
+    refused("batchRejected", shuffler.agree, b"".join(ids)[:-1])
+    assert shuffler.agreement() is None
+    assert shuffler.agree(b"".join(ids)) == agreed_digest(world.task.id, b"".join(ids))
+
+
+def test_a_second_batch_is_refused(world):
+    """Two sums that differ in one report would tell that report."""
+    ids = closed(world)
+    shuffler = world.shufflers[1]
+    shuffler.agree(b"".join(ids))
+    shuffler.agree(b"".join(ids))
+    refused("batchRejected", shuffler.agree, b"".join(ids[:3]))
+    world.start(1)
+    refused("batchRejected", world.shufflers[1].agree, b"".join(ids[:3]))
+
+
+def test_shufflers_that_were_asked_for_different_batches_release_none(world):
+    ids = closed(world)
+    for party, shuffler in world.shufflers.items():
+        shuffler.agree(b"".join(ids if party > 1 else ids[:3]))
+    for shuffler in world.shufflers.values():
+        refused("notAgreed", shuffler.batch)
+
+
+def test_what_shufflers_compare_names_the_task():
+    """SHA-256 of a label, the task's 32 bytes and the ids, written out here."""
+    ids = bytes(range(32))
+    text = b"ikos-parties 1 batch" + bytes(32) + ids
+    assert agreed_digest(bytes(32), ids) == hashlib.sha256(text).hexdigest()
+    assert agreed_digest(b"\1" * 32, ids) != agreed_digest(bytes(32), ids)
+
+
+def test_a_shuffler_waits_for_all_others(world):
+    ids = closed(world)
+    for party in range(1, COLUMNS):
+        world.shufflers[party].agree(b"".join(ids))
+    for party in range(1, COLUMNS):
+        refused("notAgreed", world.shufflers[party].batch)
+    world.shufflers[COLUMNS].agree(b"".join(ids))
+    assert b"".join(world.shufflers[1].batch())
+    world.faults.plan((0, False))
+    refused("peerUnreachable", world.shufflers[1].batch)
+
+
+def test_the_order_of_a_batch_says_nothing(world):
+    """It is that of the envelopes' bytes, whoever sent them in whatever order."""
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    data = b"".join(world.shufflers[2].batch())
+    size = len(data) // 4
+    sealed = [data[i : i + size] for i in range(0, len(data), size)]
+    assert sealed == sorted(sealed)
+    assert not any(number in data for number in ids)
+
+
+def test_a_batch_that_was_deleted_is_gone(world):
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    data = b"".join(world.shufflers[1].batch())
+    world.shufflers[1].forget()
+    world.shufflers[1].forget()
+    for _ in range(2):
+        shuffler = world.shufflers[1]
+        refused("batchGone", shuffler.batch)
+        refused("batchGone", shuffler.ids)
+        assert shuffler.state == "sent"
+        world.start(1)
+    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").iterdir())
+    size = len(data) // 4
+    assert not any(data[i : i + size] in left for i in range(0, len(data), size))
+    assert not any(number in left for number in ids)
+
+
+# What stops a release for good
+
+
+def test_envelopes_that_do_not_open(world):
+    filled(world)
+    report = world.report(1)
+    parts = list(report.parts)
+    parts[2] = bytes(len(parts[2]))
+    world.send(4, Report(report.id, tuple(parts)))
+    with pytest.raises(Stopped, match="of the envelopes of shuffler 2 1 do not open"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+
+
+def test_an_envelope_twice(world):
+    """A client that copies another's envelope, or a shuffler that sends one for another."""
+    first, second = world.report(1), world.report(1)
+    world.send(0, first)
+    world.send(1, Report(second.id, (second.parts[0], first.parts[1], *second.parts[2:])))
+    filled_more = [world.send(client, world.report(0)) for client in (2, 3)]
+    assert filled_more
+    with pytest.raises(Stopped, match="are there twice"):
+        world.analyzer.release()
+
+
+def test_a_batch_of_another_length(world, monkeypatch):
+    """It may have been cut on the way: it is asked for again."""
+    total = filled(world)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.shufflers[3], "batch", lambda: iter([b"short"]))
+        with pytest.raises(OSError, match="shuffler 3 released 5 bytes instead of"):
+            world.analyzer.release()
+    assert world.analyzer.release()["estimate"] == total
+
+
+def test_nothing_is_kept_of_a_task_that_stopped(world):
+    """At no party, even if a shuffler did not answer at first."""
+    reports = [world.report(1) for _ in range(2)]
+    for client, report in enumerate(reports):
+        world.send(client, report)
+    release = world.analyzer.release
+    world.faults.plan((2 * COLUMNS, False))  # the first that is told to delete
+    for left in (1, 0):
+        with pytest.raises(Stopped, match="2 reports are complete"):
+            release()
+        states = [shuffler.state for shuffler in world.shufflers.values()]
+        assert states.count("deleted") == COLUMNS - left
+    kept = b"".join(path.read_bytes() for path in world.folder.glob("[as]*/store*"))
+    assert len(kept) > 1000
+    for report in reports:
+        assert not any(part in kept for part in (report.id, *report.parts[1:]))
+
+
+def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
+    """The log beside a store cannot be cut short while somebody reads it."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    shuffler = world.shufflers[1]
+    with shuffler.store.read() as reader:
+        reader.execute("BEGIN")
+        sealed = [part for (part,) in reader.execute("SELECT part FROM report")]
+        refused("storeBusy", shuffler.forget)
+        assert shuffler.state == "sent"
+    shuffler.forget()
+    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").glob("store*"))
+    assert len(sealed) == 4
+    assert not any(part in left for part in sealed)
+
+
+def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
+    """Somebody reads the analyzer's store while the sum is noted; the same order ends the rest."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    total, analyzer = filled(world), world.analyzer
+    with analyzer.store.read() as reader:
+        reader.execute("BEGIN")
+        ids = [number for (number,) in reader.execute("SELECT id FROM report")]
+        with pytest.raises(OSError, match="somebody reads the store"):
+            analyzer.release()
+        assert (analyzer.state, analyzer.over) == ("released", False)
+        with pytest.raises(OSError, match="somebody reads the store"):
+            analyzer.release()
+    assert analyzer.release()["estimate"] == total
+    assert analyzer.over
+    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
+    assert len(ids) == 4
+    assert not any(number in left for number in ids)
+
+
+def test_a_store_that_cannot_be_read_for_now_is_tried_again(world, monkeypatch):
+    """Descriptors are short for a moment: an OSError, as for a shuffler that does not answer."""
+    total, connect = filled(world), store.sqlite3.connect
+
+    def none_left(*arguments, **options):
+        raise store.sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(store.sqlite3, "connect", none_left)
+    with pytest.raises(OSError, match="cannot be read: unable to open"):
+        world.analyzer.release()
+    monkeypatch.setattr(store.sqlite3, "connect", connect)
+    assert world.analyzer.release()["estimate"] == total
+
+
+def test_a_store_that_is_there_is_opened_without_writing(world):
+    """So that a result can be read where the disk is full."""
+    total, path = filled(world), world.analyzer.store.path
+    assert world.analyzer.release()["estimate"] == total
+    world.stop()
+    before = path.read_bytes()
+    again = store.Store(world.analyzer.seat, "CREATE TABLE other (id);")
+    with again.read() as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    again.close()
+    assert "other" not in tables
+    assert path.read_bytes() == before
+
+
+def test_a_store_is_durable_and_leaves_no_traces(world, tmp_path, monkeypatch):
+    """Synced at each commit, zeros over what is deleted, sorted in memory, its owner's alone."""
+    connect = store.sqlite3.connect
+
+    def by_default(*arguments, **options):  # as SQLite is built elsewhere
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA secure_delete=OFF")
+        return connection
+
+    monkeypatch.setattr(store.sqlite3, "connect", by_default)
+    seat = replace(world.analyzer.seat, folder=tmp_path)
+    made = store.Store(seat, "CREATE TABLE one (id);")
+
+    def kept(connection):
+        names = ("journal_mode", "synchronous", "secure_delete", "temp_store")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    assert made.write(lambda writing: kept(writing.connection)).result() == ["wal", 2, 1, 2]
+    with made.read() as connection:
+        assert kept(connection) == ["wal", 2, 1, 2]
+    for path in tmp_path.glob("store*"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    made.close()
+
+
+def test_a_folder_with_a_part_of_another_task_is_no_seat(world):
+    """With another key no envelope would open, and all shares be deleted for good."""
+    analyzer, shuffler = world.folder / "analyzer", world.folder / "shuffler-1"
+    key, seat = analyzer / "private-key", shuffler / "seat.json"
+    right = key.read_bytes()
+    key.write_text(tokens.to_text(PrivateKey.generate().raw))
+    with pytest.raises(ValueError, match="must be that of the task"):
+        AnalyzerSeat.read(analyzer)
+    key.write_bytes(right)
+    assert AnalyzerSeat.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
+    values = json.loads(seat.read_text())
+    seat.write_text(json.dumps({**values, "task": small_task(users=7).name}))
+    with pytest.raises(ValueError, match="must be a party's folder for its task"):
+        PartyConfig.read(shuffler)
+    seat.write_text(json.dumps(values))
+    assert PartyConfig.read(shuffler).party == 1
+
+
+# Whatever breaks, the sum is exact
+
+
+@pytest.mark.slow
+def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
+    """At every call of a release in turn, before it and after it was done, and a restart."""
+    task = small_task(users=20, min_honest=17, columns=4)
+    base = World(task, tmp_path)
+    total = filled(base, [1, 0] * 9)
+    base.stop()
+    for number in itertools.count():
+        broke = False
+        for after in (False, True):
+            world = World(task, tmp_path / "again", base)
+            world.faults.plan((number, after))
+            try:
+                result = world.analyzer.release()
+            except OSError:
+                world.start(number % task.messages)
+                result = world.analyzer.release()
+                broke = True
+            assert (result["estimate"], result["users"]) == (total, 18)
+            world.stop()
+            shutil.rmtree(tmp_path / "again")
+        if not broke:
+            break
+    assert number == 5 * 4 + 4 * 3  # closing, ids, batches told, sent, forgotten; and each peer
+
+
+GONE = ("sent", "deleted", "released", "stopped")  # what a party says when it has no reports
+
+
+class Parties(RuleBasedStateMachine):
+    """Clients, faults, restarts and releases in any order, against a model of a few lines."""
+
+    @initialize()
+    def begin(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.world = World(small_task(), self.folder)
+        self.values, self.reports, self.at = {}, {}, {}
+        self.closed, self.result = set(), None
+
+    def teardown(self):
+        if hasattr(self, "world"):
+            self.world.stop()
+            shutil.rmtree(self.folder)
+
+    parties = st.sets(st.integers(0, COLUMNS), min_size=1)
+
+    @rule(client=st.integers(0, 5), value=st.integers(0, 1), parties=parties)
+    def send(self, client, value, parties):
+        """A client sends its report to some parties, and perhaps the rest later."""
+        if client not in self.reports:
+            self.reports[client] = self.world.report(value)
+            self.values[client] = value
+        self._send(client, parties)
+
+    @precondition(lambda self: self.reports)
+    @rule(choice=st.integers(0, 5))
+    def send_the_rest(self, choice):
+        client = sorted(self.reports)[choice % len(self.reports)]
+        self._send(client, range(COLUMNS + 1))
+
+    def _send(self, client, parties):
+        outcomes = self.world.send(client, self.reports[client], parties)
+        for party, outcome in outcomes.items():
+            there = client in self.at.get(party, ())
+            gone = self.world.party(party).state in GONE
+            if party in self.closed:
+                assert outcome is (Outcome.AGAIN if there and not gone else Outcome.CLOSED)
+            else:
+                assert outcome is (Outcome.AGAIN if there else Outcome.ACCEPTED)
+                self.at.setdefault(party, set()).add(client)
+
+    @precondition(lambda self: self.reports)
+    @rule(client=st.integers(0, 5), party=st.integers(0, COLUMNS))
+    def send_another(self, client, party):
+        """Another report under a token that was spent."""
+        if client in self.at.get(party, ()):
+            (outcome,) = self.world.send(client, self.world.report(1), [party]).values()
+            gone = self.world.party(party).state in GONE
+            assert outcome is (Outcome.CLOSED if gone else Outcome.CONFLICT)
+
+    @rule(party=st.integers(0, COLUMNS))
+    def restart(self, party):
+        self.world.start(party)
+
+    @rule(party=st.integers(1, COLUMNS))
+    def close_one(self, party):
+        self.world.shufflers[party].collection.close()
+        self.closed.add(party)
+
+    @rule(faults=st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=3))
+    def release(self, faults):
+        self.world.faults.plan(*faults)
+        self.closed.add(0)
+        complete = set.intersection(*(self.at.get(p, set()) for p in range(COLUMNS + 1)))
+        few = len(complete) < self.world.task.min_honest
+        try:
+            result = self.world.analyzer.release()
+        except OSError:
+            self._who_is_closed()
+        except Stopped:
+            assert few
+            self.closed.update(range(COLUMNS + 1))
+        else:
+            self.closed.update(range(COLUMNS + 1))
+            assert not few
+            assert result["users"] == len(complete)
+            assert result["estimate"] == sum(self.values[client] for client in complete)
+            assert self.result in (None, result)
+            self.result = result
+        self.world.faults.plan()
+
+    def _who_is_closed(self):
+        for party in range(COLUMNS + 1):
+            if self.world.party(party).collection.closed:
+                self.closed.add(party)
+
+    @invariant()
+    def nothing_acknowledged_is_lost(self):
+        if not hasattr(self, "world"):
+            return
+        for party, clients in self.at.items():
+            assert self.world.party(party).reports() == len(clients)
+
+
+Parties.TestCase.settings = settings(
+    max_examples=30,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quiet")
+class TestParties(Parties.TestCase):
+    pass

@@ -1,0 +1,237 @@
+"""What is on a disk may be damaged, or not be there: an exact sum, or an error by its own name."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from deployment_tasks import small_task
+from deployment_world import World, flip
+
+from ikos.deployment import tokens
+from ikos.deployment.collection import Outcome
+from ikos.deployment.store import Store, StoreError
+from ikos.deployment.task import Task
+
+USERS = 40
+READ = cache(Task.from_json)
+STAGES = ("closed", "killed", "running", "fetched")
+VALUES = (1, 0, 1, 1) * 8
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+
+
+@pytest.fixture
+def world(tmp_path, quiet):
+    world = World(small_task(USERS, 20, 4), tmp_path)
+    yield world
+    world.stop()
+
+
+def filled(world):
+    """Let clients report; the last two reach some parties only."""
+    reports = [world.report(value) for value in VALUES]
+    for client, report in enumerate(reports):
+        assert set(world.send(client, report).values()) == {Outcome.ACCEPTED}
+    world.send(USERS - 2, world.report(1), parties=[0, 1, 2])
+    world.send(USERS - 1, world.report(1), parties=[3, 4])
+    return reports
+
+
+def token(world, client, party):
+    return tokens.digest(tokens.for_party(world.secrets[client], world.task, party))
+
+
+def files(folder, party):
+    """Return the files of a party's database that have anything, but for what is shared memory."""
+    home = folder / (f"shuffler-{party}" if party else "analyzer")
+    found = sorted(home.glob("store.sqlite3*"))
+    return [path for path in found if not path.name.endswith("-shm") and path.stat().st_size]
+
+
+def row_of(world, party, report, client):
+    """Return where a report's row begins in the database: its id, its token, its part."""
+    world.party(party).store.shrink()
+    path = world.party(party).store.path
+    return path, path.read_bytes().index(report.id + token(world, client, party))
+
+
+@pytest.mark.parametrize("place", [0, 16, 48, 49], ids=["id", "token", "share", "digest"])
+def test_a_damaged_clear_share_stops_the_release(world, place):
+    """Every column of it; and nothing is deleted, so that a disk can be mended."""
+    assert world.task.share_bytes == 1
+    reports = filled(world)
+    path, begin = row_of(world, 0, reports[7], 7)
+    flip(path, begin + place)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="row") as caught:
+            world.analyzer.release()
+        assert caught.value.name == "storeDamaged"
+    flip(path, begin + place)
+    assert world.analyzer.release()["estimate"] == sum(VALUES)
+
+
+@pytest.mark.parametrize("table", ["report", "complete", "batch"])
+def test_a_row_is_checked_whenever_it_is_read(world, monkeypatch, table):
+    """After the sets were compared, too; the row that is damaged is named."""
+    filled(world)
+    usual = world.analyzer._sum
+    monkeypatch.setattr(world.analyzer, "_sum", lambda ids: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.analyzer.release()
+    monkeypatch.setattr(world.analyzer, "_sum", usual)
+    with closing(sqlite3.connect(world.analyzer.store.path)) as connection, connection:
+        value = bytes(16) if table != "batch" else b"x"
+        name = {"report": "part", "complete": "id", "batch": "envelopes"}[table]
+        key = "party" if table == "batch" else "id"
+        first = f"SELECT min({key}) FROM {table}"
+        connection.execute(f"UPDATE {table} SET {name} = ? WHERE {key} = ({first})", (value,))
+    with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
+        world.analyzer.release()
+
+
+@pytest.mark.parametrize("party", [0, 3])
+def test_a_row_that_is_gone_stops_the_release(world, party):
+    filled(world)
+    with closing(sqlite3.connect(world.party(party).store.path)) as connection, connection:
+        connection.execute("DELETE FROM report WHERE id = (SELECT max(id) FROM report)")
+    with pytest.raises(OSError, match="rows of table 'report'"):
+        world.analyzer.release()
+
+
+def test_an_index_that_misses_a_token_stops_the_release(world):
+    """Under it, a client's second report would have been accepted."""
+    filled(world)
+    world.analyzer.store.shrink()
+    path = world.analyzer.store.path
+    mine = token(world, 5, 0)
+    flip(path, path.read_bytes().replace(mine, bytes(32), 1).index(mine))
+    with pytest.raises(StoreError, match="index"):
+        world.analyzer.release()
+
+
+@pytest.mark.parametrize("party", [0, 2])
+@pytest.mark.parametrize("harm", ["damaged", "lost"])
+def test_a_log_that_ends_early_is_found(world, tmp_path, party, harm):
+    """SQLite goes on as if what comes after had never been written."""
+    filled(world)
+    copied = tmp_path / "copied"
+    shutil.copytree(world.folder, copied)
+    (_, count, log) = files(copied, party)
+    assert (count.name, log.name) == ("store.sqlite3-count", "store.sqlite3-wal")
+    if harm == "lost":
+        log.unlink()
+    else:
+        flip(log, log.stat().st_size // 2)
+    with pytest.raises(ValueError, match=r"damaged: of \d+ changes"):
+        World(world.task, tmp_path / "again", SimpleNamespace(folder=copied))
+
+
+def test_a_result_that_was_damaged_is_not_told(world):
+    filled(world)
+    world.analyzer.release()
+    world.analyzer.end()
+    path = world.analyzer.store.path
+    flip(path, path.read_bytes().index(b'"estimate": ') + len(b'"estimate": '))
+    with pytest.raises(ValueError, match="of table 'fact'"):
+        world.start(0)
+
+
+def test_what_a_digest_binds(world, tmp_path):
+    """The task, the party, the table, each column and its kind."""
+    seat = replace(world.analyzer.seat, task=small_task(users=7), folder=tmp_path)
+    others = [Store(seat, ""), world.shufflers[1].store, world.shufflers[2].store]
+    digest = world.analyzer.store.digest
+    rows = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), ("ab", b"c"), (b"ab", "c"), (1,), ("1",)]
+    found = {digest(table, row) for table in ("report", "fact") for row in rows}
+    found |= {other.digest("report", rows[0]) for other in others}
+    others[0].close()
+    assert len(found) == 2 * len(rows) + 3
+
+
+# Anything, anywhere
+
+
+class Stages:
+    """Folders of all parties at some moments, to be damaged."""
+
+    def __init__(self, folder):
+        self.folder, self.trials = folder, 0
+        self.task = small_task(USERS, 20, 4)
+        (folder / "first").mkdir()
+        world = World(self.task, folder / "first")
+        filled(world)
+        self._keep(world, "killed")  # with a log beside each database
+        world.stop()
+        self._keep(world, "closed")
+        shutil.copytree(world.folder, folder / "running")
+        world = World(self.task, folder / "second", world)
+        world.analyzer._sum = lambda ids: (_ for _ in ()).throw(OSError("as if it were killed"))
+        with pytest.raises(OSError, match="killed"):
+            world.analyzer.release()
+        self._keep(world, "fetched")
+        world.stop()
+
+    def _keep(self, world, name):
+        shutil.copytree(world.folder, self.folder / name)
+
+    def released(self, stage, draw):
+        """Damage a byte of a party's files, and release; return whether there was a result."""
+        self.trials += 1
+        folder = self.folder / f"trial-{self.trials}"
+        base = SimpleNamespace(folder=folder / "base")
+        shutil.copytree(self.folder / stage, base.folder)
+        party = draw.randrange(5)
+        world = None
+        try:
+            if stage == "running":
+                world = World(self.task, folder, base)
+                self._damage(world.folder, party, draw)
+            else:
+                self._damage(base.folder, party, draw)
+                world = World(self.task, folder, base)
+            result = world.analyzer.release()
+        except (OSError, ValueError):  # and never Stopped, which deletes all reports
+            return False
+        finally:
+            if world is not None:
+                world.stop()
+            shutil.rmtree(folder)
+        assert (result["estimate"], result["users"]) == (sum(VALUES), len(VALUES))
+        return True
+
+    def _damage(self, folder, party, draw):
+        paths = files(folder, party)
+        sizes = [path.stat().st_size for path in paths]
+        (path,) = draw.choices(paths, sizes)
+        flip(path, draw.randrange(path.stat().st_size), draw.randrange(1, 256))
+
+
+def damaged(folder, trials):
+    stages, draw = Stages(folder), random.Random(1)
+    found = Counter(stages.released(STAGES[k % len(STAGES)], draw) for k in range(trials))
+    assert set(found) == {False, True}, found
+    return found
+
+
+def test_a_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
+    damaged(tmp_path, 12)
+
+
+@pytest.mark.slow
+def test_any_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
+    found = damaged(tmp_path, 500)
+    assert found[False] > 150

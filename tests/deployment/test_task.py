@@ -1,0 +1,297 @@
+"""The description of a task: one text for each, and no task that is not what it says."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from deployment_tasks import KEY, small_task
+
+from ikos import PrivateSum
+from ikos.deployment import Task
+from ikos.deployment.analyzer import result_json
+from ikos.deployment.enveloped_sum import EnvelopedSum
+from ikos.deployment.task import decoded, encoded, moment, on_loopback
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def new(**changed):
+    options = {
+        "shufflers": [f"https://s{j}.example:8443" for j in range(6)],
+        "analyzer": "https://a.example",
+        "public_key": KEY.public_bytes,
+        "opens": NOW,
+        "closes": NOW + timedelta(hours=1),
+    }
+    return Task.new(1000, 1, 1e-3, **{**options, **changed})
+
+
+def test_the_numbers_are_those_of_the_private_sum():
+    task = new()
+    needed = EnvelopedSum(1000, 1, 1e-3)
+    assert (task.precision, task.modulus) == (needed.precision, needed.modulus)
+    assert task.columns == 6 >= needed.messages.total - 1
+    assert task.protocol.guarantee.delta <= 1e-3
+    assert task.protocol.guarantee.epsilon == 1
+    assert task.parameters == task.protocol.parameter_hash
+    assert 2 ** (8 * task.share_bytes) >= task.modulus
+
+
+def test_too_few_shufflers_are_refused_with_the_number_that_is_needed():
+    needed = EnvelopedSum(1000, 1, 1e-3).messages.total - 1
+    with pytest.raises(ValueError, match=f"at least {needed} addresses .* got 1$"):
+        new(shufflers=["https://s.example"])
+
+
+def test_a_task_is_read_as_it_was_written():
+    task = new(lower=-0.1, upper=math.pi, min_honest=900, corrupt_shufflers=1)
+    again = Task.from_json(task.to_json() + "\n")
+    assert again == task
+    assert again.id == task.id
+    assert again.to_json() == task.to_json()
+    assert decoded("name", task.name, 32) == task.id
+    assert len(task.name) == 43
+
+
+def test_no_two_tasks_are_the_same():
+    assert new().id != new().id
+
+
+CHANGES = {
+    "users": 1001, "min_honest": 999, "epsilon": "2", "delta": "1/100", "lower": (-1.0).hex(),
+    "upper": (2.0).hex(), "integers": True, "corrupt_clients": 7, "corrupt_shufflers": 1,
+    "precision": 3,
+    "modulus": str(2**40), "messages": 8, "analyzer": "https://b.example",
+    "public_key": encoded(bytes(range(1, 33))), "opens": "2029-12-31T23:00:00Z",
+    "closes": "2030-01-01T02:00:00Z", "nonce": encoded(bytes(16)),
+    "shufflers": [f"https://t{j}.example" for j in range(6)], "parameters": "0" * 64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_every_part_is_in_the_hash_or_refused(part):
+    """Where a changed part still makes a task, it is another one."""
+    task = new(min_honest=900)
+    values = json.loads(task.to_json())
+    assert set(values) == set(CHANGES) | {"version"}
+    values[part] = CHANGES[part]
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    try:
+        other = Task.from_json(text)
+    except ValueError:
+        # whatever the protocol computes is bound by the parameters
+        assert part not in {
+            "analyzer", "public_key", "opens", "closes", "nonce", "shufflers", "corrupt_clients",
+        }  # fmt: skip
+    else:
+        assert other.id != task.id
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", "null", "1e999", '{"version":"ikos-parties-2"}', "\x00", "{" * 10_000,
+        '{"version":"ikos-parties-1"}', "x" * (1 << 17), "[" * 60_000,
+    ],
+)  # fmt: skip
+def test_other_texts_are_no_tasks(text):
+    with pytest.raises(ValueError, match="task"):
+        Task.from_json(text)
+
+
+@pytest.mark.parametrize("given", [small_task().to_json().encode(), 3, None, ["a"]])
+def test_what_is_no_text_is_no_task(given):
+    with pytest.raises(TypeError, match=f"text must be a string, got {type(given).__name__}"):
+        Task.from_json(given)
+
+
+WRONG = [
+    ("users", "6"), ("users", 6.0), ("users", True), ("users", 0), ("users", None),
+    ("epsilon", 1), ("epsilon", "1/0"), ("epsilon", "nan"), ("epsilon", "1e999999999"),
+    ("delta", "1e-999999999"), ("epsilon", "1_0"), ("epsilon", "9" * 60_000), ("epsilon", "1.0"),
+    ("precision", None), ("precision", True), ("messages", None), ("min_honest", None),
+    ("delta", "-1"), ("delta", "2"),
+    ("lower", 0), ("lower", "inf"), ("lower", "0x1p+9999"), ("upper", "nan"), ("integers", 1),
+    ("corrupt_clients", -1), ("corrupt_clients", 1), ("corrupt_clients", True),
+    ("corrupt_clients", "0"),
+    ("precision", 1 << 60), ("modulus", 4096), ("modulus", "1"), ("messages", 1),
+    ("messages", 10**9), ("shufflers", "https://s.example"), ("shufflers", []),
+    ("shufflers", ["https://a.example"] * 5), ("shufflers", [1, 2, 3, 4, 5]),
+    ("analyzer", 1), ("analyzer", "http://a.example"), ("analyzer", "https://u:p@a.example"),
+    ("analyzer", "https://a.example/x"), ("analyzer", "https://a.example?x"),
+    ("analyzer", "https://"), ("analyzer", "https://a.example:99999"), ("analyzer", "ftp://a"),
+    ("analyzer", "https://s1.example:8443"), ("public_key", "A"), ("public_key", None),
+    ("nonce", encoded(bytes(15))), ("opens", "2030-01-01"), ("opens", 5),
+    ("closes", "2030-01-01T00:00:00Z"), ("closes", "1999-01-01T00:00:00Z"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "value"), WRONG)
+def test_wrong_parts_are_refused_in_one_line(part, value):
+    values = json.loads(new().to_json())
+    values[part] = value
+    with pytest.raises(ValueError, match=r"[aeiou]") as caught:
+        Task.from_json(json.dumps(values, sort_keys=True, separators=(",", ":")))
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_another_form_of_the_same_task_is_refused():
+    """There is one text, hence one hash, for each task."""
+    text = new().to_json()
+    with pytest.raises(ValueError, match="another form"):
+        Task.from_json(json.dumps(json.loads(text), indent=1))
+    with pytest.raises(ValueError, match=r"its parts|another form"):
+        Task.from_json(text.replace('"users":1000', '"users":1000,"users":1000'))
+
+
+def test_a_task_that_proves_too_little_is_refused():
+    task = small_task()
+    with pytest.raises(ValueError, match="messages must be enough for delta"):
+        small_task(delta=Fraction(1, 10**9))
+    fewer = {"messages": 3, "shufflers": task.shufflers[:2]}
+    with pytest.raises(ValueError, match=r"messages|parameters"):
+        small_task(**fewer)
+
+
+def test_a_library_that_computes_other_parameters_refuses(monkeypatch):
+    text = small_task().to_json()
+    monkeypatch.setattr(EnvelopedSum, "parameter_hash", "0" * 64)
+    with pytest.raises(ValueError, match="the same version"):
+        Task.from_json(text)
+
+
+def test_addresses_of_parties():
+    task = small_task()
+    assert task.address(0) == task.analyzer
+    assert [task.address(j) for j in range(1, 9)] == list(task.shufflers)
+    for wrong in (-1, 9):
+        with pytest.raises(ValueError, match=f"party must be at .* got {wrong}"):
+            task.address(wrong)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("https://a.example:0", "have a port from 1 to 65535"),
+        ("https://a.example:65536", "a port from 1 to 65535"),
+        ("https://a.example:-1", "a port from 1 to 65535"),
+        ("https://a.example:x", "a port from 1 to 65535"),
+        ("https://a.example:", "an address such as"),
+        ("https://a b:1", "a host of letters"),
+        ("https://a..b:1", "a host of letters"),
+        ("https://.a:1", "a host of letters"),
+        ("https://-a:1", "a host of letters"),
+        ("https://a-.b:1", "a host of letters"),
+        ("https://a!b:1", "a host of letters"),
+        ("https://ä.example:1", "a host of letters"),
+        ("https://256.1.1.1:1", "a host of letters"),
+        ("https://127.1:1", "a host of letters"),
+        ("https://[fe80::1%25eth0]:1", "a host of letters"),
+        (f"https://{'a' * 64}.b:1", "a host of letters"),
+        (f"https://{'a.' * 127}b:1", "a host of letters"),
+        ("HTTPS://a.example:1", "begin with https:// in small letters"),
+        ("HTTP://localhost:1", "begin with http:// in small letters"),
+        ("http://a.example:1", r"begin with https:// \(http:// on this machine alone\)"),
+    ],
+)
+def test_addresses_that_cannot_be(address, reason):
+    with pytest.raises(ValueError, match=f"^analyzer must .*{reason}") as caught:
+        new(analyzer=address)
+    assert "got 'http" in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://a.example", "https://A.Example:65535", "https://a_b-c.example:1/",
+        "https://192.0.2.7:8443", "https://[2001:db8::7]:8443", "http://[::1]:1", "https://host:1",
+        "https://xn--bcher-kva.example",
+    ],
+)  # fmt: skip
+def test_addresses_that_can_be(address):
+    assert new(analyzer=address).analyzer == address.removesuffix("/")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://localhost:22104", "http://127.0.0.1:22104"),
+        ("http://localhost:22104", "https://[::1]:22104"),
+        ("https://a.example", "https://A.example:443"),
+        ("https://a.example:8443", "https://a.example:08443"),
+        ("https://[2001:db8::7]:1", "https://[2001:db8:0::7]:1"),
+    ],
+)
+def test_two_parties_at_one_place(one, other):
+    spare = [f"https://s{j}.example" for j in range(4)]
+    with pytest.raises(ValueError, match=r"got one place for analyzer and shufflers\[4\]: '"):
+        new(analyzer=one, shufflers=[*spare, other])
+    with pytest.raises(ValueError, match=r"got one place for shufflers\[0\] and shufflers\[4\]"):
+        new(shufflers=[one, *spare[:3], other], analyzer="https://b.example")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback(host):
+    assert on_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.0.1", "localhost.example", "::", "", "127"])
+def test_what_is_not_loopback(host):
+    assert not on_loopback(host)
+
+
+def test_times():
+    zone = timezone(timedelta(hours=2))
+    assert moment("opens", datetime(2030, 1, 1, 2, 0, 0, 7, zone)) == NOW
+    assert moment("opens", "2030-01-01T00:00:00Z") == NOW
+    with pytest.raises(ValueError, match="time zone"):
+        moment("opens", datetime(2030, 1, 1))
+    with pytest.raises(TypeError, match="opens must be a datetime"):
+        moment("opens", 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "A", "AAA=", "AAAA", "AB", "A*", "AA\n", "AA==", None, 3, "é"]
+)
+def test_base64url_has_one_form(text):
+    """One byte: AA is 0; AB would have a bit beside it."""
+    with pytest.raises(ValueError, match="must be 1 bytes in base64url") as caught:
+        decoded("it", text, 1)
+    assert "got" not in str(caught.value)
+    assert decoded("it", "AA", 1) == b"\0"
+
+
+def test_the_guarantee_rests_on_encryption_besides():
+    """In the description, and in whatever is released, as in any other list of what it needs."""
+    task = new()
+    plain = PrivateSum(1000, 1, 1e-3, messages=7).guarantee
+    *others, last = task.protocol.guarantee.conditions
+    assert others == list(plain.conditions)
+    assert last.startswith("the encryption of the envelopes holds (HPKE with X25519, ")
+    assert last in task.explain()
+    run = task.protocol.run([0.5] * 1000)
+    assert last in result_json(run)["conditions"]
+    assert last in result_json(run)["text"]
+
+
+def test_explanation_names_what_was_chosen():
+    task = new()
+    said = task.explain()
+    for part in (task.name, "at most 1,000", "6 to a shuffler", str(task.modulus), "2030-01-01"):
+        assert part in said
+
+
+@pytest.mark.slow
+def test_explanation_says_to_what_values_are_rounded():
+    assert "values      numbers from 0 to 1, rounded to 250 steps\n" in new(precision=250).explain()
+    assert "values      numbers from 0 to 1, rounded to 1 step\n" in new(precision=1).explain()
+    assert "values      integers from 0 to 1\n" in new(integers=True).explain()
+    assert "values      integers from -3 to 9\n" in new(integers=True, lower=-3, upper=9).explain()

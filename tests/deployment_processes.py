@@ -1,0 +1,370 @@
+"""Parties as processes of their own on loopback, which end by SIGKILL where a test says so.
+
+Run as a program this is one party, or one client: see `main`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+
+PATIENCE = 180.0
+"""Seconds that anything may take here; machines of tests are busy."""
+
+
+# In the process of a party
+
+
+def die_where_told(orders: Path) -> None:
+    """End this process where a file says: ``Class.method`` and ``before``, ``after``, ``within``.
+
+    The file is deleted first, so that a party that is started again goes on.
+    """
+    from ikos.deployment import analyzer, client, collection, remote, shuffler, store
+
+    counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
+
+    def die(point: str) -> None:
+        with counting:
+            die_if_told(point)
+
+    def die_if_told(point: str) -> None:
+        try:
+            told = orders.read_text()
+        except FileNotFoundError:
+            return
+        name, _, times = told.partition(" ")
+        if name == point:
+            if int(times) > 1:
+                orders.write_text(f"{name} {int(times) - 1}")
+                return
+            orders.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wrapped(owner, name):
+        usual = getattr(owner, name)
+        label = f"{owner.__name__.rpartition('.')[2]}.{name}"
+
+        def work(*arguments, **options):
+            die(f"{label}:before")
+            found = usual(*arguments, **options)
+            if hasattr(found, "add_done_callback"):  # on disk, and nobody has been told
+                found.add_done_callback(lambda _: die(f"{label}:after"))
+            else:
+                die(f"{label}:after")
+            return found
+
+        setattr(owner, name, work)
+
+    for owner, names in (
+        (collection.Collection, ("accept", "close", "note")),
+        (shuffler.Shuffler, ("ids", "agree", "batch", "forget")),
+        (store.Store, ("shrink",)),
+        (analyzer.Analyzer, ("close", "_agree", "_fetch", "_sum", "_conclude")),
+        (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
+        (client, ("send_part",)),
+    ):
+        for name in names:
+            wrapped(owner, name)
+
+    shuffler._CHUNK = 3
+    envelopes = shuffler.Shuffler._envelopes
+
+    def pieces(self):
+        for piece in envelopes(self):
+            yield piece
+            die("Shuffler._envelopes:within")
+
+    shuffler.Shuffler._envelopes = pieces
+
+
+def end_with(parent: int) -> None:
+    """End this process when the one that started it has ended, however that came."""
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(arguments: list[str]) -> None:
+    """Run a party or a client, for as long as the process PARENT runs.
+
+    PARENT ``shuffler`` ORDERS CERTIFICATE CA FOLDER..., or ``analyzer``, with - for no file;
+    PARENT ``client`` ORDERS FOLDER NUMBER STORE VALUE.
+    """
+    from ikos.deployment.client import Client
+    from ikos.deployment.party_files import read_secrets, read_task
+    from ikos.deployment.serve import Listening, serve_analyzer, serve_shuffler
+
+    parent, role, orders, *rest = arguments
+    end_with(int(parent))
+    die_where_told(Path(orders))
+    if role == "client":
+        folder, number, store, value = rest
+        secret = read_secrets(Path(folder, "clients"))[int(number)]
+        client = Client(read_task(Path(folder)), secret, store=store)
+        print(client.submit(float(value), patience=PATIENCE).again)
+        return
+    certificate, ca, *folders = (None if one == "-" else Path(one) for one in rest)
+    listening = Listening(
+        certificate=certificate,
+        private_key=certificate and certificate.with_suffix(".key"),
+        ca=ca,
+    )
+    serve = serve_analyzer if role == "analyzer" else serve_shuffler
+    serve([folder for folder in folders if folder is not None], listening)
+
+
+# In the process of a test
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody listens at now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def until(check, what: str, seconds: float = PATIENCE):
+    """Return what a check returns once it is true; fail after so many seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        found = check()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {seconds:g} seconds: {what}"
+        time.sleep(0.05)
+
+
+class Fleet:
+    """An analyzer and shufflers in processes, for some tasks at once.
+
+    Parameters
+    ----------
+    folder : Path
+        For everything.
+    tasks : int
+        How many; all parties serve all of them.
+    columns : int
+        Shufflers.
+    certificate, ca : Path, optional
+        TLS.
+    options : object
+        Of `Task.new`.
+    """
+
+    def __init__(
+        self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None, **options
+    ):
+        from deployment_tasks import KEY
+
+        from ikos.deployment.party_files import AnalyzerSeat, Operator, read_secrets, write_seats
+        from ikos.deployment.task import Task
+
+        self.folder, self.columns = folder, columns
+        self.certificate, self.ca = certificate, ca
+        self.processes: dict[int, subprocess.Popen] = {}
+        self.deaths = 0
+        self._lock = threading.Lock()
+        ports = free_ports(columns + 1)
+        scheme = "http://127.0.0.1" if certificate is None else "https://localhost"
+        now = datetime.now(UTC).replace(microsecond=0)
+        numbers = {"users": 40, "min_honest": 20, "epsilon": 1, "delta": 0.9, "integers": True}
+        self.tasks = []
+        for number in range(tasks):
+            task = Task.new(
+                shufflers=[f"{scheme}:{port}" for port in ports[1:]],
+                analyzer=f"{scheme}:{ports[0]}",
+                public_key=KEY.public_bytes,
+                opens=now - timedelta(hours=1),
+                closes=now + timedelta(days=1),
+                **{**numbers, **options},
+            )
+            home = folder / f"task-{number}"
+            write_seats(task, KEY, home)
+            self.tasks.append(
+                Running(
+                    self, task, home, read_secrets(home / "clients"),
+                    Operator.read(home / "operator").control,
+                    AnalyzerSeat.read(home / "analyzer").controls,
+                )
+            )  # fmt: skip
+        self._fresh = iter(self.tasks)
+        from ikos.deployment.remote import connect
+
+        self.http = connect(ca)
+        try:
+            for party in range(columns + 1):
+                self.start(party)
+            self.ready()
+        except BaseException:
+            self.end()
+            raise
+
+    def fresh(self) -> Running:
+        """Return a task that no test has had."""
+        return next(self._fresh)
+
+    def home(self, task: Running, party: int) -> Path:
+        return task.home / (f"shuffler-{party}" if party else "analyzer")
+
+    def log(self, party: int) -> Path:
+        return self.folder / f"log-{party}"
+
+    def orders(self, party: int) -> Path:
+        return self.folder / f"orders-{party}"
+
+    def start(self, party: int) -> None:
+        with self.log(party).open("ab") as log:
+            self.processes[party] = run(
+                "shuffler" if party else "analyzer",
+                self.orders(party), self.certificate or "-", self.ca or "-",
+                *(self.home(task, party) for task in self.tasks),
+                stderr=log,
+            )  # fmt: skip
+
+    def address(self, party: int) -> str:
+        return self.tasks[0].task.address(party)
+
+    def answers(self, party: int) -> bool:
+        assert self.processes[party].poll() is None, self.log(party).read_text()
+        try:
+            return self.http.get(f"{self.address(party)}/health", timeout=5).text == "ok\n"
+        except httpx.HTTPError:
+            return False
+
+    def ready(self) -> None:
+        """Start what does not run, and wait until all answer."""
+        for party, process in list(self.processes.items()):
+            if process.poll() is not None:
+                self.start(party)
+        for party in self.processes:
+            until(lambda p=party: self.answers(p), f"party {party} answers")
+
+    def kill(self, party: int, number: int = signal.SIGKILL) -> int:
+        """End a party, and return its status."""
+        process = self.processes[party]
+        process.send_signal(number)
+        return process.wait(PATIENCE)
+
+    def limit_files(self, party: int, size: int) -> None:
+        """Let a party write no file longer than this, as where the disk is full."""
+        most = resource.RLIM_INFINITY
+        resource.prlimit(self.processes[party].pid, resource.RLIMIT_FSIZE, (size, most))
+
+    @contextlib.contextmanager
+    def watched(self):
+        """Start parties again that end, as an init system does."""
+        over = threading.Event()
+
+        def watch():
+            while not over.wait(0.05):
+                for party, process in list(self.processes.items()):
+                    if process.poll() is not None and not over.is_set():
+                        self.deaths += 1
+                        self.start(party)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+        for process in self.processes.values():
+            process.wait(PATIENCE)
+        self.http.close()
+
+
+def run(*arguments: object, **options: object) -> subprocess.Popen:
+    """Start this module as a program."""
+    return subprocess.Popen(
+        [sys.executable, __file__, str(os.getpid()), *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        **options,
+    )
+
+
+class Running:
+    """One task of a fleet."""
+
+    def __init__(self, fleet, task, home, secrets, operator, controls):
+        self.fleet, self.task, self.home = fleet, task, home
+        self.secrets, self.operator, self.controls = secrets, operator, controls
+
+    def ask(self, party, method, path="", control=None, **options):
+        """Ask a party until it answers."""
+        from ikos.deployment import tokens
+
+        headers = dict(options.pop("headers", {}))
+        if control is not None:
+            headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
+        address = f"{self.task.address(party)}/tasks/{self.task.name}{path}"
+
+        def answer():
+            try:
+                return self.fleet.http.request(method, address, headers=headers, **options)
+            except httpx.HTTPError:
+                return None
+
+        # an answer may be a problem, and problems are not true
+        return until(lambda: (found := answer()) is not None and (found,), f"{method} {path}")[0]
+
+    def submit(self, values, first: int = 0, **options) -> int:
+        """Let clients report, from this process, and return the sum of their values."""
+        from ikos.deployment.client import submit_many
+
+        secrets = self.secrets[first : first + len(values)]
+        options = {"patience": PATIENCE, "ca": self.fleet.ca, "connections": 4, **options}
+        assert submit_many(self.task, secrets, values, **options) == len(values)
+        return sum(values)
+
+    def put(self, client, report, parties=None) -> None:
+        """Send a report, or some of its parts."""
+        from ikos.deployment.client import put_part
+
+        for party in range(self.task.messages) if parties is None else parties:
+            assert put_part(self.fleet.http, self.task, self.secrets[client], report, party)
+
+    def release(self):
+        """Release as an operator does who asks until it is done; return the analyzer's status."""
+
+        def done():
+            found = self.ask(0, "GET").json()
+            if found["state"] in ("released", "stopped") and not found["release"]["running"]:
+                return found
+            if not found["release"]["running"]:
+                self.ask(0, "POST", "/release", self.operator)
+            return None
+
+        return until(done, "a release")
+
+    def reports(self):
+        """Return how many reports each party has acknowledged."""
+        return [self.ask(party, "GET").json()["reports"] for party in range(self.task.messages)]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

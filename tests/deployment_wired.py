@@ -1,0 +1,113 @@
+"""The servers of all parties of a task in this process, with requests that use no network."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ikos.deployment import analyzer_service, client, remote, shuffler_service
+from ikos.deployment.party_files import AnalyzerSeat, PartyConfig, read_task
+
+
+class Wires(httpx.BaseTransport):
+    """Takes each request to the application of its address; to those that are cut, to nobody."""
+
+    def __init__(self, stack):
+        self.loop = asyncio.new_event_loop()
+        stack.callback(self.loop.close)
+        thread = threading.Thread(target=self.loop.run_forever)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(self.loop.call_soon_threadsafe, self.loop.stop)
+        self.ends = {}
+        self.cut = set()
+        self.requests = []
+
+    def handle_request(self, request):
+        address = f"{request.url.scheme}://{request.url.host}:{request.url.port}"
+        self.requests.append((request.method, address))
+        if address in self.cut or address not in self.ends:
+            refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+            raise httpx.ConnectError("nobody listens", request=request) from refused
+        answer = self._answer(self.ends[address], request)
+        return asyncio.run_coroutine_threadsafe(answer, self.loop).result(60)
+
+    @staticmethod
+    async def _answer(application, request):
+        async with httpx.ASGITransport(application) as transport:
+            response = await transport.handle_async_request(request)
+            content = await response.aread()
+        return httpx.Response(
+            response.status_code, headers=response.headers, stream=httpx.ByteStream(content)
+        )
+
+
+class Wired:
+    """All parties of the task whose folders are in ``folder``."""
+
+    def __init__(self, folder: Path, stack: ExitStack):
+        self.folder = folder
+        self.task = task = read_task(folder)
+        self.wires = Wires(stack)
+        self.http = stack.enter_context(httpx.Client(transport=self.wires))
+        self.office = analyzer_service.Office(AnalyzerSeat.read(folder / "analyzer"), self.http)
+        stack.callback(self.office.end)
+        self._plug(0, analyzer_service.application({task.name: self.office}, rate=1e6))
+        for party in range(1, task.columns + 1):
+            desk = shuffler_service.shuffler(
+                PartyConfig.read(folder / f"shuffler-{party}"), self.http
+            )
+            stack.callback(desk.close)
+            self._plug(party, shuffler_service.application({task.name: desk}, rate=1e6))
+
+    def _plug(self, party, application):
+        self.wires.ends[self.task.address(party)] = application
+
+    def connect(self, ca=None):
+        """Return a client, as `ikos.deployment.remote.connect` does."""
+        assert ca is None
+        return httpx.Client(transport=self.wires)
+
+
+@pytest.fixture
+def wired(monkeypatch):
+    """Let the parties of some folder run, and everybody reach them."""
+    with ExitStack() as stack:
+
+        def wired(folder: Path) -> Wired:
+            made = Wired(folder, stack)
+            for module in (remote, client):
+                monkeypatch.setattr(module, "connect", made.connect)
+            return made
+
+        yield wired
+
+
+def addresses(columns=5, first=9001):
+    """Return the options for so many shufflers and the analyzer on this machine."""
+    shufflers = [f"http://127.0.0.1:{first + j}" for j in range(columns)]
+    options = [word for address in shufflers for word in ("--shuffler", address)]
+    return (*options, "--analyzer", f"http://127.0.0.1:{first - 1}")
+
+
+SMALL = (
+    "--users", "60", "--min-honest", "66.6%", "--epsilon", "8", "--delta", "0.5",
+    "--lower", "0", "--upper", "3", "--integers",
+)  # fmt: skip
+"""A task that five shufflers are enough for; it protects little, and that is said."""
+
+LITTLE = "delta = 0.5 is not below 1/users"
+
+
+@pytest.fixture
+def small(run, tmp_path):
+    """The folder of a small task."""
+    folder = tmp_path / "visits"
+    run("task", "new", *SMALL, *addresses(), "--output", folder, warning=LITTLE)
+    return folder

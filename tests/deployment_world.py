@@ -1,0 +1,142 @@
+"""All parties of a task in one process, with faults where they are asked for."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from pathlib import Path
+
+from deployment_tasks import KEY
+
+from ikos.deployment import tokens
+from ikos.deployment.analyzer import Analyzer
+from ikos.deployment.errors import Refused
+from ikos.deployment.party_files import AnalyzerSeat, PartyConfig, write_seats
+from ikos.deployment.reports import Report
+from ikos.deployment.shuffler import Shuffler
+
+
+def flip(path, place, bits=1):
+    """Change a byte where it is, as a disk does."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ bits]))
+
+
+class LostError(OSError):
+    """A connection that broke."""
+
+
+class Faults:
+    """Breaks the connection at some of the calls, before or after what they do."""
+
+    def __init__(self):
+        self.planned = []
+        self.calls = 0
+        self._lock = threading.Lock()  # shufflers are asked at once
+
+    def plan(self, *pairs):
+        """Break call number k (from now on) before (False) or after (True) it was done."""
+        self.planned = [(self.calls + number, after) for number, after in pairs]
+
+    def around(self, work, *arguments):
+        with self._lock:
+            here, self.calls = self.calls, self.calls + 1
+        if (here, False) in self.planned:
+            raise LostError("the connection broke")
+        try:
+            found = work(*arguments)
+        except Refused as refused:
+            raise LostError(str(refused)) from None
+        if (here, True) in self.planned:
+            raise LostError("the connection broke")
+        return found
+
+
+class Direct:
+    """A shuffler, as the analyzer speaks to it, without a network."""
+
+    def __init__(self, world, party):
+        self.world, self.party = world, party
+
+    def _shuffler(self):
+        return self.world.shufflers[self.party]
+
+    def close(self):
+        self.world.faults.around(self._shuffler().collection.close)
+
+    def ids(self):
+        return self.world.faults.around(self._shuffler().ids)
+
+    def agree(self, ids):
+        self.world.faults.around(self._shuffler().agree, ids)
+
+    def batch(self, limit):
+        found = self.world.faults.around(lambda: b"".join(self._shuffler().batch()))
+        assert len(found) <= limit
+        return found
+
+    def forget(self):
+        self.world.faults.around(self._shuffler().forget)
+
+
+class World:
+    """Everybody."""
+
+    def __init__(self, task, folder: Path, base=None):
+        self.task = task
+        self.folder = folder / "task"
+        if base is not None:
+            shutil.copytree(base.folder, self.folder)
+        else:
+            write_seats(task, KEY, self.folder)
+        text = (self.folder / "clients" / "tokens.txt").read_text()
+        self.secrets = [tokens.from_text(line) for line in text.split()]
+        self.faults = Faults()
+        self.shufflers, self.analyzer = {}, None
+        try:
+            for party in (*range(1, task.columns + 1), 0):
+                self.start(party)
+        except BaseException:
+            self.stop()
+            raise
+
+    def party(self, number):
+        return self.analyzer if number == 0 else self.shufflers[number]
+
+    def start(self, number):
+        """Start a party from its folder; where it runs already, as after a kill."""
+        if number == 0:
+            columns = [Direct(self, party) for party in range(1, self.task.columns + 1)]
+            self.analyzer = Analyzer(AnalyzerSeat.read(self.folder / "analyzer"), columns)
+        else:
+            seat = PartyConfig.read(self.folder / f"shuffler-{number}")
+            self.shufflers[number] = Shuffler(
+                seat, lambda other: self.faults.around(self.shufflers[other].agreement)
+            )
+
+    def stop(self):
+        """End all parties that were started."""
+        if self.analyzer is not None:
+            self.analyzer.end()
+        for shuffler in self.shufflers.values():
+            shuffler.close()
+
+    def send(self, client, report, parties=None):
+        """Send a report, or some of its parts; return the outcomes by party."""
+        parties = list(range(self.task.messages)) if parties is None else list(parties)
+        random.Random(client).shuffle(parties)
+        return {
+            party: self.party(party).collection.accept(
+                report.id,
+                tokens.digest(tokens.for_party(self.secrets[client], self.task, party)),
+                report.parts[party],
+            ).result()
+            for party in parties
+        }  # fmt: skip
+
+    def report(self, value):
+        return Report.make(self.task, value)

@@ -1,0 +1,308 @@
+"""The importance sampler: its law exactly, its estimates against the exact law, its limits."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from fractions import Fraction
+from itertools import product
+from multiprocessing import get_context
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from exact.share_graph import SETTINGS
+from gmpy2 import mpfr, mpq
+from numpy.typing import NDArray
+from statistical import FALSE_ALARM, outcome_p_value, p_value_bound
+
+from ikos.counts.share_graph import ShareGraph
+from ikos.graphs import (
+    Interrupted,
+    PlantedTally,
+    enclosed_law,
+    exact_component_law,
+    importance_sampling,
+    rare_components,
+)
+from ikos.graphs.importance_sampling import _plan, _Sizes
+from ikos.testing import DeterministicRandom
+
+CERTAIN = 1 - FALSE_ALARM
+
+
+def weights(n: int, graph: ShareGraph) -> list[mpq]:
+    """Return f_0..f_n as rationals."""
+    values = [mpq(1)]
+    for k in range(1, n + 1):
+        values.append(values[-1] * graph.growth_exactly(k))
+    return values
+
+
+def compositions(n: int, parts: int) -> list[tuple[int, ...]]:
+    return [s for s in product(range(1, n), repeat=parts) if sum(s) == n]
+
+
+def size_law(n: int, graph: ShareGraph, parts: int) -> dict[tuple[int, ...], Fraction]:
+    """Return the law of the ordered sizes, by its definition."""
+    f = weights(n, graph)
+    law = {s: math.prod((f[size] for size in s), start=mpq(1)) for s in compositions(n, parts)}
+    total = sum(law.values(), mpq(0))
+    return {s: Fraction(*map(int, (p / total).as_integer_ratio())) for s, p in law.items()}
+
+
+def stirling(k: int, c: int) -> int:
+    """Return S(k, c) by its recursion."""
+    if k == c:
+        return 1
+    return 0 if c == 0 or c > k else c * stirling(k - 1, c) + stirling(k - 1, c - 1)
+
+
+def model(graph: ShareGraph) -> dict[str, Any]:
+    return {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
+
+
+CASES = [
+    (n, ShareGraph(hiding if clear else hiding + 1, shuffler, clear), parts)
+    for shuffler, clear in SETTINGS
+    for n, hiding, parts in ((2, 2, 2), (3, 2, 2), (5, 2, 2), (8, 3, 2), (5, 2, 3), (6, 2, 4))
+]
+
+
+@pytest.mark.parametrize(("n", "graph", "parts"), CASES)
+def test_expected_divisions(n: int, graph: ShareGraph, parts: int) -> None:
+    """Q_c / c! as a rational, by all compositions, is enclosed and nearly met."""
+    f = weights(n, graph)
+    exact = sum(
+        (math.prod((f[size] for size in s), start=mpq(1)) for s in compositions(n, parts)), mpq(0)
+    ) / (f[n] * math.factorial(parts))
+    found = _plan(n, graph, parts).expected
+    assert found.low <= exact <= found.high
+    assert found.high - found.low <= exact * mpfr(2) ** -180
+
+
+def test_expected_divisions_of_many_users_include_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the sum stops early: against all of it, with a stop that comes far too early."""
+    graph = ShareGraph(3, "parallel", True)
+    f = weights(40, graph)
+    exact = sum((f[s] * f[40 - s] for s in range(1, 40)), mpq(0)) / f[40] / 2
+    monkeypatch.setattr(importance_sampling, "_GRID", 0)
+    found = importance_sampling._Plan(40, graph, 2).expected
+    assert found.low < exact < found.high
+    assert found.high - found.low > exact * mpfr(2) ** -40
+
+
+@pytest.mark.parametrize(("n", "graph", "parts"), CASES)
+def test_estimator_is_unbiased_by_the_identity(n: int, graph: ShareGraph, parts: int) -> None:
+    """sum_k S(k, c) P[C = k] = Q_c / c!: the drawn law adds up to one."""
+    law = exact_component_law(n, graph.m, **model(graph))
+    total = sum(stirling(k, parts) * p for k, p in enumerate(law, 1))
+    found = _plan(n, graph, parts).expected
+    assert found.low <= mpq(total) <= found.high
+
+
+@pytest.mark.parametrize(("n", "graph", "parts"), CASES)
+def test_sizes_follow_their_law(n: int, graph: ShareGraph, parts: int) -> None:
+    """As sets: two parts are drawn smaller one first."""
+    sizes = _plan(n, graph, parts).sizes(20_000, DeterministicRandom(41))
+    assert (sizes.sum(axis=1) == n).all()
+    law: Counter[tuple[int, ...]] = Counter()
+    for ordered, chance in size_law(n, graph, parts).items():
+        law[tuple(sorted(ordered))] += chance  # type: ignore[assignment]
+    drawn = [tuple(sorted(row)) for row in sizes.tolist()]
+    assert outcome_p_value(drawn, law) > FALSE_ALARM
+
+
+def planted_p_value(tally: PlantedTally) -> float:
+    """Test the drawn components against S(k, c) P[C = k] / (Q_c / c!)."""
+    law = exact_component_law(tally.n, tally.graph.m, **model(tally.graph))
+    chances = [stirling(k, tally.parts) * p for k, p in enumerate(law, 1)]
+    total = sum(chances)
+    counts = [tally.counts.get(k, 0) for k in range(1, tally.n + 1)]
+    return p_value_bound(counts, [float(p / total) for p in chances])
+
+
+@pytest.mark.parametrize(("n", "graph", "parts"), CASES)
+def test_drawn_graphs_follow_the_tilted_law(n: int, graph: ShareGraph, parts: int) -> None:
+    tally = rare_components(
+        n, graph.m, 20_000, at_least=parts, rng=DeterministicRandom(42), **model(graph)
+    )
+    assert tally.trials == sum(tally.counts.values()) == 20_000
+    assert planted_p_value(tally) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_a_wrong_law_of_the_sizes_is_found(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    """Sizes that are uniform, and graphs that are not split, fail the same test."""
+    wrong = importance_sampling._Plan
+
+    def uniform(self: Any, trials: int, rng: DeterministicRandom) -> NDArray[np.int64]:
+        cuts = np.array(compositions(self.n, self.parts))
+        return cuts[rng.below(np.full(trials, len(cuts)))]
+
+    monkeypatch.setattr(wrong, "sizes", uniform)
+    tally = rare_components(8, 2, 20_000, at_least=parts, rng=DeterministicRandom(43))
+    assert planted_p_value(tally) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+@pytest.mark.parametrize(("n", "hiding", "parts"), [(6, 2, 2), (20, 3, 2), (20, 3, 4), (300, 9, 2)])
+def test_intervals_contain_the_exact_probabilities(
+    shuffler: str, clear: bool, n: int, hiding: int, parts: int
+) -> None:
+    """Down to 1e-25; each interval errs with probability 1e-9."""
+    m = hiding if clear else hiding + 1
+    setting: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    tally = rare_components(n, m, 5000, at_least=parts, rng=DeterministicRandom(44), **setting)
+    law = enclosed_law(n, m, min(n, 12), **setting)
+    tail = float(gmpy2.fsum([entry.high for entry in law[parts - 1 :]]))
+    low, high = tally.interval(CERTAIN)
+    assert low <= tail <= high
+    assert abs(tally.estimate - tail) <= 8 * tally.standard_error + 0.01 * tail
+    for k in range(parts, min(n, parts + 3) + 1):
+        low, high = tally.probability(k, CERTAIN)
+        assert low <= float(law[k - 1]) <= high * (1 + 1e-12)
+
+
+def test_interval_is_narrow_where_the_event_is_rare() -> None:
+    """A thousand graphs give P[C >= 2] = 5e-23 within a per cent."""
+    tally = rare_components(300, 10, 1000, rng=DeterministicRandom(45))
+    low, high = tally.interval()
+    exact = float(enclosed_law(300, 10, 2)[1])
+    assert exact < 1e-22
+    assert low <= exact <= high <= 1.01 * low
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "m"), [(10**4, 4), (10**5, 3)])
+def test_estimate_beyond_the_exact_law(n: int, m: int) -> None:
+    """P[C >= 2] is n^(1-m) but for a relative n^(1-m): 1e-12 and 1e-10."""
+    tally = rare_components(n, m, 60, rng=DeterministicRandom(46))
+    assert tally.estimate == pytest.approx(n ** (1 - m), rel=1e-3)
+    low, high = tally.interval(CERTAIN)
+    assert low <= n ** (1 - m) <= high
+
+
+@pytest.mark.slow
+def test_a_million_users() -> None:
+    tally = rare_components(10**6, 4, 20, rng=DeterministicRandom(47))
+    assert tally.estimate == pytest.approx(1e-18, rel=1e-5)
+
+
+def test_estimate_and_error_by_hand() -> None:
+    """Three graphs of 2, 2 and 3 components: (1 + 1 + 1/3)/3 of the expected divisions."""
+    expected = _plan(6, ShareGraph(3, "parallel", True), 2).expected
+    tally = PlantedTally(6, ShareGraph(3, "parallel", True), 2, 3, {2: 2, 3: 1}, expected)
+    scale = float(expected.high)
+    assert tally.estimate == pytest.approx(scale * 7 / 9)
+    variance = (2 * (1 - 7 / 9) ** 2 + (1 / 3 - 7 / 9) ** 2) / 3
+    assert tally.standard_error == pytest.approx(scale * math.sqrt(variance / 2))
+    assert tally.divisions(3) == 3
+    assert tally.divisions(4) == 7
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_stirling_numbers(parts: int) -> None:
+    tally = PlantedTally(
+        20, ShareGraph(3, "parallel", True), parts, 1, {parts: 1},
+        _plan(20, ShareGraph(3, "parallel", True), 2).expected,
+    )  # fmt: skip
+    assert [tally.divisions(k) for k in range(1, 13)] == [stirling(k, parts) for k in range(1, 13)]
+
+
+# Drawing sizes digit by digit
+
+
+class Scripted(DeterministicRandom):
+    """A source whose words and integers are given."""
+
+    def __init__(self, words: list[int], integers: list[int]) -> None:
+        super().__init__(0)
+        self.words, self.integers = words, integers
+
+    def fill(self, out: NDArray[Any]) -> None:
+        out[:] = np.array(self.words[: out.size], dtype=out.dtype)
+
+    def integer(self, bound: int) -> int:
+        return self.integers.pop(0) % bound
+
+
+def test_sizes_are_drawn_to_the_last_digit() -> None:
+    """Where the first 64 digits are those of a step, the next 128 decide."""
+    half, rest = 1 << 63, 1 << 127
+    law = _Sizes(1, [(half << 128) + rest, (half << 128) + rest + 5, (half + 7) << 128])
+    words = [0, half - 1, half, half, half, half, half + 1, half + 7, half + 8, (1 << 64) - 1]
+    extra = [rest - 1, rest, rest + 4, rest + 5, 0]
+    drawn = law.draw(len(words), Scripted(words, extra))
+    assert drawn.tolist() == [1, 1, 1, 2, 2, 3, 3, 4, 4, 4]
+
+
+def test_a_law_of_one_size_draws_it() -> None:
+    assert _Sizes(1, []).draw(3, DeterministicRandom(1)).tolist() == [1, 1, 1]
+
+
+# Executors, interruption, arguments
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(executor: Any = None) -> PlantedTally:
+        return rare_components(
+            600, 3, 3000, at_least=3, rng=DeterministicRandom(48), executor=executor
+        )
+
+    alone = run()
+    assert run() == alone
+    with ThreadPoolExecutor(3) as threads:
+        assert run(threads) == alone
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        assert run(processes) == alone
+    assert pickle.loads(pickle.dumps(alone)).counts == alone.counts
+
+
+def test_interruption_keeps_what_was_done() -> None:
+    """What is kept is what fewer trials give."""
+
+    def stop(done: int, trials: int) -> None:
+        assert trials == 100_000
+        if done >= 20_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        rare_components(20, 3, 100_000, rng=DeterministicRandom(49), progress=stop)
+    partial = caught.value.partial
+    assert partial.trials == caught.value.done
+    assert 20_000 <= partial.trials < 100_000
+    assert partial == rare_components(20, 3, partial.trials, rng=DeterministicRandom(49))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((1, 3, 10), {}, "n must be at least 2, got 1"),
+        ((10, 0, 10), {}, "m must be at least 1, got 0"),
+        ((10, 1, 10), {}, "m must be at least 2 for rare events, got 1"),
+        ((10, 2, 10), {"clear_share": False}, "m must be at least 3 for rare events, got 2"),
+        ((10, 3, 0), {}, "trials must be at least 1, got 0"),
+        ((10, 3, 10), {"at_least": 1}, "at_least must be at least 2, got 1"),
+        ((10, 3, 10), {"at_least": 11}, "at_least must be at most 10, got 11"),
+        ((3000, 3, 10), {"at_least": 3}, "at_least must be 2 for more than 2048 users, got 3"),
+        ((10, 3, 10), {"shuffler": "none"}, "shuffler must be one of"),
+    ],
+)
+def test_refusals(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rare_components(*arguments, **options)
+
+
+def test_probability_refuses_what_was_not_planted() -> None:
+    tally = rare_components(10, 3, 10, at_least=3, rng=DeterministicRandom(50))
+    with pytest.raises(ValueError, match="k must be at least 3, got 2"):
+        tally.probability(2)
+    with pytest.raises(ValueError, match="k must be at most 10, got 11"):
+        tally.probability(11)

@@ -1,0 +1,642 @@
+"""A sum in pieces: the same messages, the same law and the same sum, however it is cut."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import nullcontext
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.enumeration import Ideal, exact_law, view_law
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ikos import SecureSum, sharing
+from ikos.concurrency import Interrupted, pool
+from ikos.modular import Zq
+from ikos.randomness import RandomSource, SecureRandom
+from ikos.sharing import Sharing
+from ikos.summation import engine
+from ikos.summation.engine import Partition, Plan, SharingScheme, mixed_sum, planned
+from ikos.testing import DeterministicRandom
+
+SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
+GROUPS = {
+    "2": 2, "97": 97, "2^20": 2**20, "2^32": 2**32, "2^37": 2**37, "2^61-1": 2**61 - 1,
+    "2^64": 2**64, "2^70+3": 2**70 + 3,
+}  # fmt: skip
+each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+each_group = pytest.mark.parametrize("q", GROUPS.values(), ids=GROUPS.keys())
+
+
+class Recorder:
+    """An analyzer that keeps what it receives."""
+
+    def __init__(self, group: Zq) -> None:
+        self.group = group
+        self.pieces: dict[tuple[int, int], NDArray[Any]] = {}
+
+    def __call__(self, piece: Partition, messages: NDArray[Any]) -> int:
+        assert (piece.shuffler, piece.part) not in self.pieces
+        low, high = piece.ends(self.group.q)
+        values = messages.tolist()
+        assert all(low <= value <= high for value in values)
+        assert values == sorted(values)
+        self.pieces[piece.shuffler, piece.part] = messages.copy()  # the memory is used again
+        return self.group.sum(messages)
+
+    def columns(self) -> list[list[int]]:
+        """Return each shuffler's output."""
+        joined: dict[int, list[int]] = {}
+        for (shuffler, _), messages in sorted(self.pieces.items(), key=lambda item: item[0]):
+            joined.setdefault(shuffler, []).extend(messages.tolist())
+        return [joined[shuffler] for shuffler in sorted(joined)]
+
+
+# The same messages
+
+
+def slowly(elements: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
+    """Yield elements so many at a time, after others had time to go on without them."""
+    for start in range(0, elements.size, size):
+        time.sleep(0.001)
+        yield elements[start : start + size]
+
+
+@each_group
+@each_setting
+@pytest.mark.parametrize("cut", [1 << 18, pytest.param(7, marks=pytest.mark.slow)])
+def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
+    monkeypatch: pytest.MonkeyPatch, q: int, shuffler: str, clear: bool, cut: int
+) -> None:
+    """For every number of threads, every longest piece, and blocks of users of any size.
+
+    And whether elements are there at the beginning, or come while others are at work.
+    """
+    monkeypatch.setattr(sharing, "USERS", cut)
+    for n, messages in product((1, 40), (1, 2, 5)):
+        if messages == 1 and clear and shuffler == "single":
+            continue
+        protocol = SecureSum(n, q, messages=messages, shuffler=shuffler, clear_share=clear)
+        x = [(i * i * 7919 + q - 1) % q for i in range(n)]
+        view = protocol.shuffle(protocol.share(x, DeterministicRandom(1)))
+        for threads, longest, size in product((1, 2, 3), (10, 90, 10**9), (0, 30)):
+            recorder, rng = Recorder(protocol.group), DeterministicRandom(1)
+            rng.streams()  # those of the clients
+            elements = protocol.checked(x)
+            encoded = slowly(elements, size) if size else None
+            if size:
+                elements = elements[::-1].copy()  # any memory
+            total = mixed_sum(
+                elements,
+                protocol.setting,
+                rng,
+                encoded=encoded,
+                threads=threads,
+                receive=recorder,
+                longest=longest,
+            )
+            assert total == sum(x) % q
+            assert recorder.columns() == [column.tolist() for column in view.columns if column.size]
+            if clear:
+                assert view.clear is not None
+                assert elements.tolist() == view.clear.tolist()
+
+
+class Replayed(Ideal):
+    """A source whose family answers a source that is asked again with what it answered before."""
+
+    def family(self) -> Callable[[int], RandomSource]:
+        drawn: dict[int, list[int]] = {}
+        return lambda number: Again(self, drawn.setdefault(number, []))
+
+
+class Again(Ideal):
+    """One member of a family: what was drawn from it before, and then more."""
+
+    def __init__(self, script: Ideal, drawn: list[int]) -> None:
+        super().__init__([], Fraction(0))
+        self.script, self.drawn, self.place = script, drawn, 0
+
+    def choose(self, count: int) -> int:
+        if self.place == len(self.drawn):
+            self.drawn.append(self.script.choose(count))
+        self.place += 1
+        return self.drawn[self.place - 1]
+
+
+@pytest.mark.parametrize(("q", "n", "messages"), [(2, 2, 3), (3, 2, 2), (2, 3, 2), (4, 1, 3)])
+@each_setting
+@pytest.mark.parametrize("longest", [1, 10**9])
+def test_the_law_of_the_view_is_exactly_that_of_the_definition(
+    monkeypatch: pytest.MonkeyPatch,
+    q: int,
+    n: int,
+    messages: int,
+    shuffler: str,
+    clear: bool,
+    longest: int,
+) -> None:
+    """Every outcome of the randomness, users in blocks of one, whole columns and ranges."""
+    monkeypatch.setattr(sharing, "USERS", 1)
+    setting = SharingScheme(Zq(q), messages, clear, shuffler == "single")
+
+    def experiment(x: tuple[int, ...], rng: RandomSource) -> Hashable:
+        recorder = Recorder(setting.group)
+        elements = setting.group.elements(x)
+        assert mixed_sum(elements, setting, rng, threads=1, receive=recorder, longest=longest) == (
+            sum(x) % q
+        )
+        columns = tuple(tuple(column) for column in recorder.columns())
+        return columns, tuple(elements.tolist()) if clear else None
+
+    for x in product(range(q), repeat=n):
+        law, unfinished = exact_law(lambda rng, x=x: experiment(x, rng), Replayed)
+        assert unfinished == 0
+        assert law == view_law(x, q, messages - clear, shuffler, clear)
+
+
+@each_setting
+@pytest.mark.parametrize("threads", [1, 3])
+def test_nobody_adds_up_to_nothing(shuffler: str, clear: bool, threads: int) -> None:
+    for messages in (1, 2, 3):
+        setting = SharingScheme(Zq(97), messages, clear, shuffler == "single")
+        nobody = np.empty(0, dtype=np.uint32)
+        assert mixed_sum(nobody, setting, DeterministicRandom(1), threads=threads) == 0
+
+
+# The plan
+
+plans = st.builds(
+    lambda shuffled, clear, single, users, cuts, threads, longest: (
+        SharingScheme(Zq(97), shuffled + clear, clear, single),
+        planned(
+            SharingScheme(Zq(97), shuffled + clear, clear, single),
+            users,
+            cuts=cuts,
+            threads=threads,
+            longest=longest,
+        ),
+        (users, cuts, longest),
+    ),
+    st.integers(1, 30),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 1000),
+    st.integers(1, 5),
+    st.integers(1, 40),
+    st.sampled_from([50, 1000, 10**6]),
+)
+
+
+@given(plans)
+def test_every_row_is_taken_off_the_last_one_exactly_once(case: Any) -> None:
+    setting, plan, (_, cuts, _) = case
+    taken = Counter(plan.peeled)
+    for piece in plan.whole:
+        assert piece.peel
+        taken.update((row, cut) for row in piece.rows for cut in range(cuts))
+    others = range(setting.messages - 1)
+    if not setting.clear and setting.single and plan.whole:
+        assert [piece.rows for piece in plan.whole] == [range(setting.messages)]
+        others = range(setting.messages)  # the last row is there, and is not drawn
+    assert taken == Counter((row, cut) for row in others for cut in range(cuts))
+    assert not any(piece.peel for piece in plan.later)
+
+
+@given(plans)
+def test_every_shuffler_releases_every_value_exactly_once(case: Any) -> None:
+    setting, plan, (users, _, longest) = case
+    pieces: dict[int, list[Partition]] = {}
+    for piece in (*plan.whole, *plan.later):
+        pieces.setdefault(piece.shuffler, []).append(piece)
+    rows = []
+    for parts in pieces.values():
+        assert [piece.part for piece in parts] == list(range(parts[0].parts))
+        assert len({(piece.rows, piece.parts) for piece in parts}) == 1
+        assert parts[0].parts * longest >= len(parts[0].rows) * users or parts[0].parts == 97
+        assert all(low <= high for low, high in (piece.ends(97) for piece in parts))
+        rows += list(parts[0].rows)
+    assert sorted(rows) == list(range(setting.shuffled))
+    assert len(pieces) == (1 if setting.single else setting.shuffled)
+
+
+@given(plans)
+def test_the_last_row_is_released_when_all_others_were_taken_off_it(case: Any) -> None:
+    setting, plan, _ = case
+    if setting.clear:
+        return
+    alone = setting.single and len(plan.whole) == 1
+    for piece in plan.whole:
+        assert alone or setting.messages - 1 not in piece.rows
+
+
+@given(st.integers(2, 2**70), st.integers(1, 50))
+def test_ranges_cut_the_group(q: int, parts: int) -> None:
+    ends = [Partition(0, range(1), part, parts, False).ends(q) for part in range(parts)]
+    assert ends[0][0] == 0
+    assert ends[-1][1] == q - 1
+    for (_, high), (low, _) in pairwise(ends):
+        assert low == high + 1
+    if parts <= q:
+        assert max(high - low for low, high in ends) <= q // parts
+
+
+@pytest.mark.parametrize("threads", range(1, 9))
+def test_no_thread_is_idle_for_long(threads: int) -> None:
+    """Of twice as many steps as rows, no thread needs more than its share and one more."""
+    setting = SharingScheme(Zq(97), 8, True, False)
+    plan = planned(setting, 10**6, cuts=4, threads=threads, longest=10**9)
+    rounds = -(-len(plan.whole) // threads)
+    load = rounds + -(-len(plan.later) // threads) * max(
+        (1 / p.parts for p in plan.later), default=0
+    )
+    assert load <= -(-7 // threads)
+
+
+# What cannot be seen in a sum
+
+
+def check_no_two_messages_share_randomness(
+    kind: type[Sharing], rng: RandomSource | None = None
+) -> None:
+    """Rows and blocks of users all differ; equal by chance with probability below 2^-48."""
+    group, x = Zq(2**64), np.zeros(64, dtype=np.uint64)
+    shares = kind(x, group, 4, rng or DeterministicRandom(2))
+    seen: list[int] = []
+    for row in range(3):
+        for block, part in enumerate(shares.blocks):
+            out = np.empty(part.stop - part.start, dtype=np.uint64)
+            shares.draw(row, block, out, peel=True)
+            seen += out.tolist()
+    assert len(set(seen)) == len(seen) == 3 * 64
+
+
+class OneSourceForAllBlocks(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(row << 64).uniform_into(out, self.group)
+
+
+class OneSourceForAllRows(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(block).uniform_into(out, self.group)
+
+
+class NumbersThatCollide(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family(row + block).uniform_into(out, self.group)
+
+
+class RowsThatRunIntoEachOther(Sharing):
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        self._family((row << 4) + block).uniform_into(out, self.group)
+
+
+@pytest.mark.parametrize("rng", [DeterministicRandom(2), SecureRandom()])
+@pytest.mark.parametrize("users", [1, 16])
+def test_no_two_messages_share_randomness(
+    monkeypatch: pytest.MonkeyPatch, users: int, rng: RandomSource
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", users)
+    check_no_two_messages_share_randomness(Sharing, rng)
+
+
+def test_rows_of_many_blocks_that_run_into_each_other_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", 1)
+    with pytest.raises(AssertionError):
+        check_no_two_messages_share_randomness(RowsThatRunIntoEachOther)
+
+
+@pytest.mark.parametrize("mutant", [OneSourceForAllBlocks, OneSourceForAllRows, NumbersThatCollide])
+def test_messages_that_share_randomness_are_caught(
+    monkeypatch: pytest.MonkeyPatch, mutant: type[Sharing]
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", 16)
+    with pytest.raises(AssertionError):
+        check_no_two_messages_share_randomness(mutant)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_last_row_that_is_not_reduced_is_caught(
+    monkeypatch: pytest.MonkeyPatch, setting: tuple[str, bool]
+) -> None:
+    """2^20 in words of 32 bits: a row is reduced by chance with probability 2^-1200."""
+    shuffler, clear = setting
+    protocol = SecureSum(100, 2**20, messages=3, shuffler=shuffler, clear_share=clear)
+
+    def unreduced() -> int:
+        shares = protocol.share(range(100), DeterministicRandom(2))
+        return int(np.count_nonzero(shares >= 2**20))
+
+    def piece_outside() -> int:
+        recorder = Recorder(protocol.group)
+        x = np.arange(100, dtype=np.uint32)
+        mixed_sum(x, protocol.setting, DeterministicRandom(2), threads=2, receive=recorder)
+        return 0
+
+    assert unreduced() == piece_outside() == 0
+    monkeypatch.setattr(Sharing, "finish", lambda self, block: None)
+    assert unreduced() > 50
+    if not clear:  # else the last row is not in what the shufflers release
+        with pytest.raises(AssertionError):
+            piece_outside()
+
+
+def test_two_sums_share_no_randomness() -> None:
+    """Secure sources: shares of the same users twice, equal with probability 2^-6400."""
+    recorders = [Recorder(Zq(2**64)) for _ in range(2)]
+    setting, rng = SharingScheme(Zq(2**64), 2, True, False), SecureRandom()
+    for recorder in recorders:
+        mixed_sum(np.zeros(100, dtype=np.uint64), setting, rng, receive=recorder)
+    assert not set(recorders[0].columns()[0]) & set(recorders[1].columns()[0])
+
+
+# Threads
+
+
+class Unlocked(Sharing):
+    """Lets all threads change the last row at once."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._locks = [nullcontext()] * len(self._locks)  # type: ignore[list-item]
+
+
+class UnlockedPut(Sharing):
+    """Lets a thread put elements to the last row that another changes."""
+
+    def put(self, first: int, elements: NDArray[Any]) -> None:
+        self._begin(first // sharing.USERS)
+        self.group.put_on(self.last[first : first + elements.size], elements)
+
+
+def check_users_are_changed_by_one_thread_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Sharing]
+) -> None:
+    """Changes take long, so that threads that do not wait meet: six rows, three threads."""
+    monkeypatch.setattr(engine, "Sharing", kind)
+    monkeypatch.setattr(sharing, "USERS", 50)  # blocks: two, where threads might mix up locks
+    under_way: list[NDArray[Any]] = []
+    clashes: list[int] = []
+
+    def slow(right: Callable[..., None]) -> Callable[..., None]:
+        def slowly(group: Zq, a: NDArray[Any], b: NDArray[Any]) -> None:
+            # of two threads that meet, the second sees the first
+            clashes.extend(a.ctypes.data for other in list(under_way) if np.shares_memory(a, other))
+            under_way.append(a)
+            time.sleep(0.01)
+            right(group, a, b)
+            under_way[:] = [other for other in under_way if other is not a]
+
+        return slowly
+
+    for name in ("take_off", "put_on"):
+        monkeypatch.setattr(Zq, name, slow(getattr(Zq, name)))
+    setting, x = SharingScheme(Zq(2**64), 7, True, False), np.arange(100, dtype=np.uint64)
+    encoded = (x[start : start + 10] for start in range(0, 100, 10))
+    rng, memory = DeterministicRandom(8), np.empty_like(x)
+    assert mixed_sum(memory, setting, rng, encoded=encoded, threads=3) == 4950
+    assert not clashes
+
+
+def test_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Sharing)
+
+
+@pytest.mark.parametrize("mutant", [Unlocked, UnlockedPut])
+def test_threads_that_do_not_wait_for_each_other_are_caught(
+    monkeypatch: pytest.MonkeyPatch, mutant: type[Sharing]
+) -> None:
+    with pytest.raises(AssertionError):
+        check_users_are_changed_by_one_thread_at_a_time(monkeypatch, mutant)
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_ranges_leave_the_last_row_in_its_order(shuffler: str) -> None:
+    """Several threads read it at once."""
+    protocol = SecureSum(1000, 97, messages=3, shuffler=shuffler, clear_share=False)
+    shares = protocol.share([1] * 1000, DeterministicRandom(9))
+    elements, rng = protocol.checked([1] * 1000), DeterministicRandom(9)
+    rng.streams()  # those of the clients
+    assert mixed_sum(elements, protocol.setting, rng, threads=2) == 1000 % 97
+    assert (elements == shares[-1]).all()
+
+
+# Mistakes that a wrong engine would make: the sum must show them
+
+
+def forgets_a_block(plan: Plan) -> Plan:
+    return Plan(plan.whole, plan.peeled[1:], plan.later)
+
+
+def takes_a_block_twice(plan: Plan) -> Plan:
+    return Plan(plan.whole, (*plan.peeled, plan.peeled[0]), plan.later)
+
+
+def forgets_a_range(plan: Plan) -> Plan:
+    return Plan(plan.whole, plan.peeled, plan.later[:-1])
+
+
+def releases_a_column_twice(plan: Plan) -> Plan:
+    return Plan(plan.whole, plan.peeled, (*plan.later, plan.later[0]))
+
+
+@pytest.mark.parametrize(
+    "mutant", [forgets_a_block, takes_a_block_twice, forgets_a_range, releases_a_column_twice]
+)
+def test_a_wrong_plan_gives_a_wrong_sum(
+    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Plan], Plan]
+) -> None:
+    """Wrong by a uniform share: right by chance with probability about 2^-61."""
+    setting, x = SharingScheme(Zq(2**61 - 1), 6, True, False), np.arange(1000, dtype=np.uint64)
+    right = planned
+
+    def run() -> int:
+        return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=4)
+
+    assert run() == 499_500
+    monkeypatch.setattr(engine, "planned", lambda *a, **k: mutant(right(*a, **k)))
+    assert run() != 499_500
+
+
+# Errors and interruptions
+
+
+def of_zeros(users: int, setting: SharingScheme, **options: Any) -> int:
+    zeros = np.zeros(users, dtype=setting.group.dtype)
+    return mixed_sum(zeros, setting, DeterministicRandom(4), **options)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("given", "said"), [(5, "got 5"), (11, "got more"), (0, "got 0")])
+def test_elements_of_fewer_or_more_users_are_refused(threads: int, given: int, said: str) -> None:
+    setting = SharingScheme(Zq(97), 4, True, False)
+    with pytest.raises(ValueError, match=f"encoded must hold 10 elements, {said}"):
+        of_zeros(10, setting, threads=threads, encoded=iter([np.ones(given, dtype=np.uint32)]))
+
+
+def test_no_more_elements_are_encoded_when_a_thread_has_failed() -> None:
+    """Of a thousand blocks of users, a millisecond each."""
+    taken = 0
+
+    def encoded() -> Iterator[NDArray[Any]]:
+        nonlocal taken
+        for number in range(1000):
+            taken = number
+            time.sleep(0.001)
+            yield np.zeros(1, dtype=np.uint64)
+
+    def fail(piece: Partition, messages: NDArray[Any]) -> int:
+        raise ZeroDivisionError
+
+    setting = SharingScheme(Zq(2**64), 7, True, False)
+    with pytest.raises(ZeroDivisionError):
+        of_zeros(1000, setting, threads=2, encoded=encoded(), receive=fail)
+    assert taken < 900
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_elements_that_fail_end_the_sum(threads: int, error: type[BaseException]) -> None:
+    def failing() -> Iterator[NDArray[Any]]:
+        yield np.zeros(500, dtype=np.uint64)
+        raise error
+
+    before, setting = threading.active_count(), SharingScheme(Zq(2**64), 7, True, False)
+    with pytest.raises(Interrupted if error is KeyboardInterrupt else error):
+        of_zeros(1000, setting, threads=threads, encoded=failing())
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -> None:
+    before = threading.active_count()
+
+    def interrupt(done: int, whole: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    setting = SharingScheme(Zq(2**64), 7, True, False)
+    with pytest.raises(Interrupted, match=r"interrupted after 2 of 6 pieces") as caught:
+        of_zeros(1000, setting, threads=threads, progress=interrupt)
+    assert caught.value.partial is None
+    assert (caught.value.done, caught.value.trials) == (2, 6)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_stop_at_the_next_block_of_users(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """And not at the end of their columns, of 500 blocks that take a millisecond each."""
+    monkeypatch.setattr(sharing, "USERS", 2)
+    drawn, stopped_at, draw = Counter[str](), [0], Sharing.draw
+
+    def slowly(self: Sharing, *arguments: Any, **options: Any) -> None:
+        drawn["blocks"] += 1
+        time.sleep(0.001)
+        draw(self, *arguments, **options)
+
+    def interrupt(done: int, whole: int) -> None:
+        stopped_at[0] = drawn["blocks"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sharing, "draw", slowly)
+    setting = SharingScheme(Zq(2**64), 9, True, False)
+    with pytest.raises(Interrupted):
+        of_zeros(1000, setting, threads=threads, progress=interrupt)
+    assert drawn["blocks"] - stopped_at[0] < 400
+
+
+def test_all_threads_together_hold_a_bounded_number_of_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "AT_ONCE", 1000)
+    setting, longest = SharingScheme(Zq(2**64), 5, True, False), []
+
+    def receive(piece: Partition, messages: NDArray[Any]) -> int:
+        longest.append(messages.size)
+        return 0
+
+    for threads in (1, 4):
+        longest.clear()
+        of_zeros(2000, setting, threads=threads, receive=receive)
+        assert sum(longest) == 4 * 2000
+        # expected to be half of it: this many more have probability below 2^-90
+        assert threads * max(longest) < 2 * 1000
+
+
+def test_an_interruption_while_clear_shares_are_added_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(group: Zq, a: NDArray[Any]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Zq, "sum", interrupt)
+    with pytest.raises(Interrupted, match=r"interrupted after 6 of 6 pieces"):
+        of_zeros(10, SharingScheme(Zq(2**64), 7, True, False), receive=lambda piece, messages: 0)
+
+
+def test_a_thread_whose_start_is_interrupted_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An executor does not know of such a thread, which lives on after it."""
+    before, start = threading.active_count(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    def begin() -> None:
+        with pool(2) as executor:
+            assert executor is not None
+            executor.submit(time.sleep, 0.3)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_analyzer_that_fails_ends_the_sum(threads: int) -> None:
+    def fail(piece: Partition, messages: NDArray[Any]) -> int:
+        if piece.shuffler == 1:
+            raise ZeroDivisionError
+        return 0
+
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        of_zeros(1000, SharingScheme(Zq(2**64), 5, True, False), threads=threads, receive=fail)
+    assert threading.active_count() == before
+
+
+def test_progress_counts_every_piece() -> None:
+    seen: list[tuple[int, int]] = []
+    setting = SharingScheme(Zq(100), 6, False, False)
+    of_zeros(10, setting, threads=2, progress=lambda *told: seen.append(told))
+    whole = seen[0][1]
+    assert seen == [(done, whole) for done in range(1, whole + 1)]
+
+
+@pytest.mark.parametrize(
+    ("threads", "error", "said"),
+    [
+        (0, ValueError, "threads must be at least 1, got 0"),
+        (2000, ValueError, "threads must be at most 1024"),
+        (True, TypeError, "threads must be an integer"),
+        (1.5, TypeError, "threads must be an integer"),
+    ],
+)
+def test_bad_threads_are_refused(threads: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        SecureSum(3, 97).run([1, 2, 3], threads=threads)

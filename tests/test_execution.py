@@ -1,0 +1,400 @@
+"""Values from lists, arrays, memory maps and iterators: one and the same sum."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ikos import PrivateSum, SecureSum
+from ikos.concurrency import Interrupted
+from ikos.randomness import RandomSource
+from ikos.summation import execution
+from ikos.summation.execution import Encoder, collect
+from ikos.tables import open_column
+from ikos.testing import DeterministicRandom
+
+N = 1000
+PRIVATE = PrivateSum(N, 1, 1e-6, lower=-2, upper=3)
+VALUES = np.random.default_rng(0).uniform(-2, 3, N)
+
+
+def cut(x: Any, sizes: list[int]) -> Iterator[Any]:
+    """Yield x in pieces of the sizes, and then the rest."""
+    start = 0
+    for size in sizes:
+        yield x[start : start + size]
+        start += size
+    yield x[start:]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make users come in blocks of 64."""
+    monkeypatch.setattr(execution, "USERS", 64)
+
+
+# The same, however they come
+
+
+@pytest.mark.slow
+@given(st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 2, 3]))
+def test_a_sum_does_not_depend_on_how_values_are_cut(sizes: list[int], threads: int) -> None:
+    usual = execution.USERS
+    execution.USERS = 64
+    try:
+        expected = PRIVATE.run(VALUES, DeterministicRandom(1), threads=1)
+        assert PRIVATE.run(cut(VALUES, sizes), DeterministicRandom(1), threads=threads) == expected
+        assert PRIVATE.run(VALUES, DeterministicRandom(1), threads=threads) == expected
+    finally:
+        execution.USERS = usual
+
+
+@pytest.mark.usefixtures("small")
+def test_the_three_steps_are_the_same_as_the_run() -> None:
+    rng = DeterministicRandom(2)
+    by_steps = PRIVATE.analyze(PRIVATE.shuffle(PRIVATE.randomize(VALUES, rng)))
+    assert by_steps.estimate == PRIVATE.run(VALUES, DeterministicRandom(2)).estimate
+    blocks = PRIVATE.randomize(cut(VALUES, [1, 500, 2]), DeterministicRandom(2))
+    assert (blocks == PRIVATE.randomize(VALUES, DeterministicRandom(2))).all()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.uint64, object])
+def test_a_memory_map_a_list_and_an_iterator_have_the_same_sum(tmp_path: Path, dtype: Any) -> None:
+    protocol = SecureSum(N, 2**61 - 1, messages=5)
+    x = (np.arange(N) % 251).astype(dtype)
+    expected = sum(x.tolist())
+    assert protocol.run(x) == protocol.run(x.tolist()) == expected
+    assert protocol.run(tuple(x.tolist())) == protocol.run(iter([x])) == expected
+    assert protocol.run(cut(x.tolist(), [3, 0, 700])) == expected
+    assert protocol.run(part for part in (x[:500:-1], x[:501])) == expected
+    if dtype is not object:
+        np.save(tmp_path / "x.npy", x)
+        mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+        assert isinstance(mapped, np.memmap)
+        assert protocol.run(mapped) == expected
+
+
+def test_blocks_of_different_types_keep_every_digit() -> None:
+    """Joined first, int64 and uint64 would be rounded to doubles."""
+    protocol = SecureSum(4, 2**64, messages=3)
+    large = np.array([2**64 - 1, 2**63 + 1], dtype=np.uint64)
+    small = np.array([5, 7], dtype=np.int64)
+    assert protocol.run(iter([small, large])) == (2**63 + 12) % 2**64
+    wide = SecureSum(3, 2**100, messages=3)
+    assert wide.run(iter([[2**99], small])) == 2**99 + 12
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [10, 64, 250])
+def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
+    threads: int, size: int
+) -> None:
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        memory = np.empty(size)
+        for start in range(0, N, size):
+            some = memory[: min(size, N - start)]
+            some[:] = VALUES[start : start + size]
+            yield some
+        memory[:] = -2
+
+    expected = PRIVATE.run(VALUES, DeterministicRandom(5))
+    assert PRIVATE.run(blocks(), DeterministicRandom(5), threads=threads) == expected
+
+
+class Changing:
+    """Clients whose values are made bad in the caller's memory as soon as they were looked at."""
+
+    def __init__(self, clients: Any, memory: NDArray[Any], bad: Any) -> None:
+        self.clients, self.memory, self.bad = clients, memory, bad
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.clients, name)
+
+    def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
+        values: NDArray[Any] = self.clients.checked(x, first)
+        self.memory[:] = self.bad
+        return values
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("bad", [np.nan, 1e9, -3.0])
+@pytest.mark.parametrize("by_blocks", [False, True])
+def test_what_was_looked_at_is_what_is_used(bad: float, by_blocks: bool) -> None:
+    """Whoever writes to a shared memory map in the middle must not get beyond the bounds."""
+    memory = VALUES[:64].copy()
+    protocol = PrivateSum(64, 1, 1e-6, lower=-2, upper=3)
+    x = iter([memory]) if by_blocks else memory
+    changing: Any = Changing(protocol, memory, bad)
+    expected = collect(protocol, VALUES[:64], DeterministicRandom(1))
+    assert (collect(changing, x, DeterministicRandom(1)) == expected).all()
+
+
+def test_values_are_left_as_they_were() -> None:
+    x = np.arange(N, dtype=np.uint64)
+    protocol = SecureSum(N, 2**64, messages=4)
+    before = x.copy()
+    x.setflags(write=False)
+    assert protocol.run(x) == protocol.run(iter([x])) == before.sum()
+    assert (x == before).all()
+
+
+# Randomness
+
+
+def check_blocks_draw_apart(gather: Callable[..., NDArray[Any]]) -> None:
+    """Two blocks of the same values, rounded at random; alike with probability 2^-64."""
+    protocol = PrivateSum(128, 1, 1e-6, precision=1)
+    elements = gather(protocol, np.full(128, 0.5), DeterministicRandom(3))
+    assert (elements[:64] != elements[64:]).any()
+
+
+def with_one_stream(clients: Encoder, x: Any, rng: RandomSource) -> NDArray[Any]:
+    class Same(DeterministicRandom):
+        def streams(self) -> Callable[[int], RandomSource]:
+            right = super().streams()
+            return lambda number: right(0)
+
+    return collect(clients, x, Same(3))
+
+
+@pytest.mark.usefixtures("small")
+def test_blocks_of_users_draw_apart() -> None:
+    check_blocks_draw_apart(collect)
+
+
+@pytest.mark.usefixtures("small")
+def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_blocks_draw_apart(with_one_stream)
+
+
+# Refusals
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("place", [0, 63, 64, 500, 999])
+@pytest.mark.parametrize(
+    "form", [lambda x: x, list, lambda x: cut(x, [300, 1, 64]), lambda x: iter([list(x)])]
+)
+def test_a_bad_value_is_named_wherever_it_is(
+    place: int, form: Callable[[NDArray[Any]], Any]
+) -> None:
+    bad = VALUES.copy()
+    bad[place] = 3.5
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in \[-2, 3\]$"):
+        PRIVATE.run(form(bad))
+    bad[place] = np.nan
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in"):
+        PRIVATE.run(form(bad))
+    whole = np.arange(N)
+    whole[place] = 2**20
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be in \[0, q\)"):
+        SecureSum(N, 2**20, messages=3).run(form(whole))
+    halves = np.zeros(N)
+    halves[place] = 0.5
+    with pytest.raises(ValueError, match=rf"x\[{place}\] must be an integer"):
+        PrivateSum(N, 1, 1e-6, upper=3, integers=True).run(form(halves))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("size", [0, 1, 63, 999, 1001, 1064])
+def test_too_few_and_too_many_users_are_refused(size: int) -> None:
+    x = np.zeros(size)
+    for form in (x, x.tolist(), cut(x, [10, 30]), iter([x])):
+        with pytest.raises(ValueError, match=rf"1000 users' values, got {size}"):
+            PRIVATE.run(form)
+        if isinstance(form, Iterator):
+            continue
+        with pytest.raises(ValueError, match=rf"1000 users' values, got {size}"):
+            SecureSum(N, 97, messages=3).run(x.astype(int))
+    with pytest.raises(ValueError, match="got 0"):
+        PRIVATE.run(iter([]))
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        (lambda: iter([["a"] * N]), TypeError, r"x\[0\] must be a float, .* got str"),
+        (lambda: iter([np.zeros((N, 1))]), ValueError, "x must be one-dimensional"),
+        (lambda: iter([1, 2, 3]), TypeError, r"\(arrays\) of values, got one that yields int$"),
+        (lambda: (v for v in VALUES), TypeError, "x must be an iterator of blocks .* yields"),
+        (lambda: iter(["ab"]), TypeError, "got one that yields str"),
+        (lambda: iter([None]), TypeError, "got one that yields NoneType"),
+        (lambda: iter([np.array(1.0)]), TypeError, "got one that yields ndarray"),
+        (lambda: iter([(v for v in VALUES)]), TypeError, "got one that yields generator"),
+        (lambda: np.zeros((N, 1)), ValueError, r"x must be one-dimensional, got shape \(1000, 1\)"),
+        (lambda: 5, ValueError, "x must be one-dimensional"),
+        (lambda: np.ma.masked_less(VALUES, 0), ValueError, "x must not hold masked values"),
+        (lambda: iter([np.ma.masked_less(VALUES, 0)]), ValueError, "must not hold masked values"),
+    ],
+)
+def test_what_is_no_column_is_refused(x: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        PRIVATE.run(x())
+
+
+def test_a_dask_collection_is_not_gathered_here() -> None:
+    array = pytest.importorskip("dask.array", reason="Dask is not installed")
+    with pytest.raises(TypeError, match="say where to work on it with cluster="):
+        PRIVATE.run(array.from_array(VALUES, chunks=100))
+
+
+def test_threads_are_not_for_a_cluster() -> None:
+    with pytest.raises(ValueError, match="threads must be None with cluster=, got 2"):
+        PRIVATE.run(VALUES, threads=2, cluster=object())  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_iterator_comes_out_as_it_is() -> None:
+    def broken() -> Iterator[NDArray[np.float64]]:
+        yield VALUES[:300]
+        raise OSError("the disk is gone")
+
+    for threads in (1, 2):
+        with pytest.raises(OSError, match="the disk is gone"):
+            PRIVATE.run(broken(), threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interruption_while_values_are_read_releases_nothing(threads: int) -> None:
+    def stopped() -> Iterator[NDArray[np.float64]]:
+        yield VALUES[:300]
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="interrupted while values were read"):
+        PRIVATE.run(stopped(), threads=threads)
+
+
+# Memory
+
+
+def test_an_iterator_is_read_as_it_is_needed() -> None:
+    """A million values made a few at a time: their elements and one column, and little else."""
+    n, step = 1 << 20, 1 << 14
+    protocol = SecureSum(n, 2**32, messages=8)
+    tracemalloc.start()
+    made = (np.arange(start, start + step) for start in range(0, n, step))
+    assert protocol.run(made, threads=1) == n * (n - 1) // 2 % 2**32
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3.5 * 4 * n  # of four bytes each: parts and whole, or whole and a column
+
+
+@pytest.mark.parametrize("cuts", [1, 2])
+def test_long_blocks_of_an_iterator_are_held_twice_at_most(cuts: int) -> None:
+    n = 1 << 20
+    values = np.arange(n, dtype=np.uint64)
+    protocol = SecureSum(n, 2**64, messages=3)
+    tracemalloc.start()
+    assert protocol.run(iter(np.split(values, cuts)), threads=1) == n * (n - 1) // 2
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.8 * 8 * n  # a column, another, and what is drawn of 2^18 users each
+
+
+def test_an_iterator_without_end_is_refused() -> None:
+    """As soon as there are too many users."""
+    read = []
+
+    def endless() -> Iterator[NDArray[np.int64]]:
+        while True:
+            read.append(1)
+            yield np.zeros(400, dtype=np.int64)
+
+    with pytest.raises(ValueError, match="x must hold 1000 users' values, got 1200"):
+        SecureSum(1000, 2**64, messages=3).run(endless())
+    assert len(read) == 3
+
+
+# Ctrl-C
+
+
+def interrupted_and_swallowed() -> Iterator[NDArray[np.float64]]:
+    """Yield values, with a Ctrl-C that code of others takes no notice of."""
+    with contextlib.suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+    yield np.zeros(1000)
+
+
+@pytest.fixture
+def plain_interrupts() -> Iterator[None]:
+    """As a program has them in a terminal: a shell lets background processes ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("plain_interrupts")
+def test_a_swallowed_interrupt_is_raised_again() -> None:
+    with pytest.raises(Interrupted, match=r"while values were read|before anything was released"):
+        PrivateSum(1000, 1, 1e-6).run(interrupted_and_swallowed())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert PrivateSum(1000, 1, 1e-6).run(np.zeros(1000)).users == 1000  # it is over
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("plain_interrupts")
+def test_a_handler_of_the_program_stays() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    PrivateSum(1000, 1, 1e-6).run(interrupted_and_swallowed())
+    assert heard == [1]
+
+
+def test_arguments_that_are_none() -> None:
+    protocol, x = SecureSum(3, 8, messages=2), [1, 2, 3]
+    with pytest.raises(TypeError, match=r"cluster must be an ikos\.cluster\.Cluster, got 2"):
+        protocol.run(x, cluster=2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="progress must be callable, got 1"):
+        protocol.run(x, progress=1)  # type: ignore[arg-type]
+
+
+def test_a_column_of_a_table_is_read_block_by_block(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
+    protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4, integers=True)
+    assert protocol.run(open_column(tmp_path / "a.csv", "age")).users == 3
+
+
+@pytest.mark.parametrize(
+    ("bad", "integers", "said"),
+    [
+        ("9", False, "which must be in [0, 4]"),
+        ("2.5", True, "which must be an integer with integers=True"),
+    ],
+)
+def test_a_bad_row_of_a_table_is_named_with_its_file(
+    tmp_path: Path, bad: str, integers: bool, said: str
+) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
+    (tmp_path / "b.csv").write_text(f"age\n1\n{bad}\n3\n")
+    protocol = PrivateSum(6, 1, 0.5, lower=0, upper=4, integers=integers)
+    column = open_column(tmp_path, "age")
+    where = f"{str(tmp_path / 'b.csv')!r}: row 2 (line 3) has a value in column 'age', "
+    for steps in (protocol.run, protocol.randomize):
+        with pytest.raises(
+            ValueError,
+            match=re.escape(where + said),
+        ):
+            steps(column)
+
+
+def test_too_few_rows_of_a_table_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age\n1\n2\n3\n")
+    with pytest.raises(ValueError, match="x must hold n = 4 users' values, got 3"):
+        PrivateSum(4, 1, 0.5, lower=0, upper=4).run(open_column(tmp_path / "a.csv", "age"))
