@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, quote
@@ -245,16 +246,12 @@ def _whole(name: str, secret: object) -> None:
 
 def _allowed(task: Task, value: object) -> float:
     """Return a value that the task allows; what it refuses is named as its caller knows it."""
+    one = np.empty(1, dtype=object)
+    one[0] = value
     try:
-        found = number("value", value)
-    except (TypeError, ValueError) as error:  # which quote what parameters are
-        kind = type(value).__name__
-        raise type(error)(f"value must be a finite number, got {kind}") from None
-    if not task.lower <= found <= task.upper:
-        raise ValueError(f"value must be in [{task.lower:g}, {task.upper:g}]")
-    if task.integers and found.denominator != 1:
-        raise ValueError("value must be an integer in this task")
-    return float(found)
+        return float(task.protocol.checked(one)[0])
+    except (TypeError, ValueError) as error:  # which do not quote it
+        raise type(error)(str(error).replace("x[0]", "value", 1)) from None
 
 
 def _agreed(

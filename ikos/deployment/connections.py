@@ -42,7 +42,7 @@ Waiting = dict[object, Callable[[], object]]
 
 
 class _Strict(h11.Connection):
-    """Refuses heads that another server might read in another way.
+    """Refuses heads that another server might read in another way, and all Transfer-Encoding.
 
     Where a proxy finds the end of a request elsewhere, what follows is taken for somebody else's.
     """
@@ -55,10 +55,9 @@ class _Strict(h11.Connection):
             if _ODD_LINES.search(data, 0, len(data) if end < 0 else end):
                 raise h11.RemoteProtocolError("a line that is folded, or ends in LF alone")
         event = super().next_event()
-        if isinstance(event, h11.Request):
-            names = {name for name, _ in event.headers}
-            if {b"content-length", b"transfer-encoding"} <= names:
-                raise h11.RemoteProtocolError("Content-Length with Transfer-Encoding")
+        names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else ()
+        if b"transfer-encoding" in names:  # chunks and trailers have such lines of their own
+            raise h11.RemoteProtocolError("Transfer-Encoding instead of Content-Length")
         return event
 
 
@@ -137,6 +136,8 @@ class Hurried(H11Protocol):
         ours = not getattr(self.cycle, "response_complete", True)
         if ours and not self.flow.write_paused:
             self._rest()
+            if self.cycle.more_body:  # the service limits the time of that
+                self._waiting[self] = self.transport.abort
         elif self._deadline is None:
             seconds = WAIT_SECONDS + self.transport.get_write_buffer_size() / SLOWEST
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
@@ -146,7 +147,7 @@ class Hurried(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-            self._waiting.pop(self, None)
+        self._waiting.pop(self, None)
 
 
 class Door:

@@ -151,8 +151,8 @@ class _Ending:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        framed = (b"content-length", b"transfer-encoding")
-        left = any(name in framed and value != b"0" for name, value in scope.get("headers", ()))
+        headers = scope.get("headers", ())
+        left = any(name == b"content-length" and value != b"0" for name, value in headers)
 
         async def received() -> Message:
             nonlocal left

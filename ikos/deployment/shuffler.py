@@ -19,7 +19,7 @@ from ikos.deployment.errors import Refused
 from ikos.deployment.parallel import at_once
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ID_BYTES
-from ikos.deployment.store import Store, Writing
+from ikos.deployment.store import Store, StoreError, Writing
 
 __all__ = ["Shuffler", "agreed_digest", "split_ids"]
 
@@ -179,12 +179,23 @@ class Shuffler:
         return self._envelopes()
 
     def _envelopes(self) -> Iterator[bytes]:
+        """Yield envelopes, each checked again; fewer than agreed, and an error, if one is not."""
+        left = self.complete()
+
+        def intact(*row: bytes) -> bool:
+            return self.store.digest("report", row[:-1]) == row[-1]
+
         with self.store.read() as connection:
+            connection.create_function("intact", 4, intact)
             rows = connection.execute(
-                "SELECT part FROM report JOIN complete USING (id) ORDER BY part"
+                "SELECT part FROM report JOIN complete USING (id)"
+                " WHERE intact(id, token, part, report.digest) ORDER BY part"
             )
             while some := rows.fetchmany(_CHUNK):
+                left -= len(some)
                 yield b"".join(part for (part,) in some)
+            if left:
+                raise StoreError("storeDamaged", f"the store is damaged: {left} envelopes are gone")
 
     def forget(self) -> None:
         """Delete all envelopes and ids, for good: the batch is stored, or nobody will ask for one.

@@ -55,6 +55,7 @@ PROBLEMS = {
 
 _READING = "the store cannot be read"
 _WRITING = "the store cannot be written to"
+_COUNTING = "the count of changes cannot be written"
 _NONE = (0, 0)  # rows, and the sum of their digests
 
 _T = TypeVar("_T")
@@ -83,14 +84,16 @@ def _damaged(words: str) -> StoreError:
 
 
 def _added(tally: tuple[int, int], digest: bytes) -> tuple[int, int]:
-    """Return the tally of one row more. It is a sum: a row that is there twice does not cancel."""
+    """Return the tally of one row more."""
     count, total = tally
     return count + 1, (total + int.from_bytes(digest, "big")) % (1 << 256)
 
 
 def _named(what: str, error: sqlite3.Error) -> StoreError:
     """Return an error of SQLite by its own name."""
-    code = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    code = getattr(error, "sqlite_errorname", None)
+    if code is None:  # Python's own error, which may quote what was read
+        return StoreError("storeFailed", f"{what}: {type(error).__name__}")
     name = PROBLEMS.get(code.split("_")[1], "storeFailed")
     return StoreError(name, f"{what}: {error} ({code})")
 
@@ -193,7 +196,8 @@ class Store:
                 layout = connection.execute("PRAGMA user_version").fetchone()[0]
                 if layout not in (0, LAYOUT):
                     raise ValueError(f"{str(path)!r} was written by another version of ikos")
-                if layout == 0 and not beside.exists():
+                if layout == 0 and not (beside.exists() and beside.stat().st_size):
+                    beside.unlink(missing_ok=True)  # empty if writing it failed before
                     write_new(beside, self._line(0))
                 counted = self._counted(beside.read_bytes())
                 if layout == 0:  # else nothing is written: what is there can be read on a full disk
@@ -221,6 +225,8 @@ class Store:
     def _opened(self) -> sqlite3.Connection:
         # a connection may be handed from thread to thread, but is used by one at a time
         connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+        # bytes that damage made text are read, and found by their digest: an error would quote them
+        connection.text_factory = lambda data: data.decode(errors="replace")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute("PRAGMA temp_store=MEMORY")  # what is sorted leaves no other trace
@@ -256,12 +262,13 @@ class Store:
 
     def _tally(self, connection: sqlite3.Connection) -> tuple[int, dict[str, tuple[int, int]]]:
         """Return the count of changes and the tallies of tables that a connection sees."""
+        least = self._kept.changes  # read first: the writer may go on while this looks
         row: tuple[Any, ...] = connection.execute("SELECT * FROM tally").fetchone() or (b"",)
         if self.digest("tally", row[:-1]) != row[-1]:
             raise _damaged("the tally of its rows is not what was written")
         changes, tallies = json.loads(row[1])
-        if changes < self._kept.changes:
-            raise _damaged(f"of {self._kept.changes} changes it has {changes}")
+        if changes < least:
+            raise _damaged(f"of {least} changes it has {changes}")
         return changes, {table: (count, total) for table, (count, total) in tallies.items()}
 
     def _line(self, changes: int) -> bytes:
@@ -404,6 +411,8 @@ class Store:
         kept = self._kept
         try:
             connection.execute("BEGIN IMMEDIATE")
+            if self._tally(connection)[0] != kept.changes:
+                raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
             for work, result in waiting:
                 connection.execute("SAVEPOINT one")
                 writing = Writing(self, connection, kept)
@@ -419,12 +428,12 @@ class Store:
             if kept.changes != self._kept.changes:
                 self._write_tally(connection, kept)
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StoreError) as error:
             # Nothing of this transaction is there, and nobody was told that it is.
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            reason = _named(_WRITING, error)
+            reason = error if isinstance(error, StoreError) else _named(_WRITING, error)
             self._note(_WRITING, reason)
             for _, result in waiting:
                 result.set_exception(reason)
@@ -432,9 +441,12 @@ class Store:
         if kept.changes != self._kept.changes:
             self._kept = kept
             self._note(_WRITING, None)
-            with suppress(OSError):  # what it counts is on disk: a smaller count is true as well
+            try:  # what it counts is on disk: a smaller count is true as well
                 self._count.seek(0)
                 self._count.write(self._line(kept.changes))
+                self._note(_COUNTING, None)
+            except OSError as error:
+                self._note(_COUNTING, StoreError("storeFailed", f"{_COUNTING}: {error.strerror}"))
         for result, value in done:
             result.set_result(value)
         for result, reason_ in failed:

@@ -124,7 +124,7 @@ class Row(ComparisonRow[ProtocolSpec, SumProtocol]):
 
     Attributes
     ----------
-    contender : Contender
+    contender : ProtocolSpec
         Which.
     protocol : SumProtocol or None
         As it was made.
@@ -296,7 +296,7 @@ def comparison(
     min_honest : int, optional
         How many users are honest and present at least; ``n`` by default.
     protocols : sequence of str, optional
-        Only those of these keys; all of ``CONTENDERS`` by default.
+        Only those of these keys; all of ``PROTOCOLS`` by default.
     progress : callable, optional
         Called with how many are made and of how many: the search for the parameters of several
         messages takes seconds.

@@ -62,9 +62,9 @@ def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tup
 
     Examples
     --------
-    >>> uncovered("ghazi2020", 2**31)
+    >>> unproved_conditions("ghazi2020", 2**31)
     ('NOT for this group: not proved for a composite modulus',)
-    >>> uncovered("exact", 2**31)
+    >>> unproved_conditions("second_moment", 2**31)
     ()
     """
     missing = unproved(analysis, q, dimension)

@@ -85,7 +85,7 @@ class VectorRow(ComparisonRow[VectorProtocolSpec, VectorProtocol]):
 
     Attributes
     ----------
-    contender : VectorContender
+    contender : VectorProtocolSpec
         Which.
     protocol : VectorProtocol or None
         As it was made.
@@ -255,7 +255,7 @@ def vector_comparison(
     min_honest : int, optional
         How many users are honest and present at least; ``n`` by default.
     protocols : sequence of str, optional
-        Only those of these keys; by default all of ``VECTOR_CONTENDERS`` that are for the domain.
+        Only those of these keys; by default all of ``VECTOR_PROTOCOLS`` that are for the domain.
     progress : callable, optional
         Called with how many are made and of how many.
 

@@ -389,7 +389,7 @@ class TestMistakes:
 INTERRUPTED = """
 import os, signal, sys
 from ikos.cli import main, secure_sum
-from ikos.summation import everybody
+from ikos.summation import execution
 from ikos.tables import csv
 
 def now():
@@ -404,10 +404,10 @@ if where == "reading":
         return real(self, block)
     csv._Csv.convert = convert
 elif where == "adding":
-    real = everybody.mixed_sum
+    real = execution.mixed_sum
     def mixed_sum(*args, progress=None, **options):
         return real(*args, progress=lambda done, _: now() if done == 2 else None, **options)
-    everybody.mixed_sum = mixed_sum
+    execution.mixed_sum = mixed_sum
 else:
     real = secure_sum.print_text
     def print_text(lines):

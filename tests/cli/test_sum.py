@@ -562,9 +562,9 @@ def test_the_truth_is_correctly_rounded_however_it_is_cut(blocks):
 
 INTERRUPTED = """
 import os, signal, sys
-from ikos import work
+from ikos import concurrency
 from ikos.cli import main, output, sum
-from ikos.summation import everybody, private_sum
+from ikos.summation import execution, private_sum
 from ikos.tables import csv
 
 def now(*_):
@@ -585,10 +585,10 @@ elif where == "encoding":
         return real(self, values, rng)
     private_sum.PrivateSum.encoded = encoded
 elif where == "adding":
-    real = everybody.mixed_sum
+    real = execution.mixed_sum
     def mixed_sum(*args, progress=None, **options):
         return real(*args, progress=lambda done, _: now() if done == 2 else None, **options)
-    everybody.mixed_sum = mixed_sum
+    execution.mixed_sum = mixed_sum
 else:
     real = sum.print_text
     def print_text(lines):

@@ -25,6 +25,7 @@ import httpx
 import numpy as np
 from deployment_tasks import KEY, small_task
 
+from ikos import PrivateSum
 from ikos.deployment import client as module
 from ikos.deployment import report_store, tokens
 from ikos.deployment.client import Client, Rejected, Unsent, send_part, submit_many
@@ -155,9 +156,9 @@ def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
 @pytest.mark.parametrize(
     ("place", "kept"),
     [
-        ("kept.write_new", False),
-        ("kept.os.link", False),
-        ("kept.os.open", True),
+        ("report_store.write_new", False),
+        ("report_store.os.link", False),
+        ("report_store.os.open", True),
         ("client._send", True),
     ],
 )
@@ -423,7 +424,7 @@ def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
 
 
 @pytest.mark.parametrize(
-    "value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1], True, 10**400]
+    "value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1], Fraction(1, 3), 10**400]
 )
 def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
     store = tmp_path / "reports"
@@ -433,12 +434,17 @@ def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("value", [0.25, Fraction(1, 3), np.float32(0.5), np.int64(1), 1])
+@pytest.mark.parametrize("value", [0.25, Fraction(1), np.float32(0.5), np.int64(1), 1])
 def test_a_value_that_is_allowed(value):
     """In the type that the protocol reads."""
-    found = module._allowed(SimpleNamespace(lower=0.0, upper=1.0, integers=False), value)
+    found = module._allowed(SimpleNamespace(protocol=PrivateSum(30, 1, 0.1)), value)
     assert found == float(value)
     assert type(found) is float
+
+
+def test_a_value_is_not_rounded():
+    with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
+        module._allowed(SimpleNamespace(protocol=PrivateSum(30, 1, 0.1)), Fraction(1, 3))
 
 
 def test_arguments(tmp_path, parties):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import tracemalloc
@@ -28,6 +29,8 @@ BODY = b"x" * 10_000
 async def application(scope, receive, send):
     if scope["path"] == "/slow":
         await asyncio.sleep(0.6)
+    while scope["path"] == "/body" and (await receive()).get("more_body"):
+        pass
     body = {"/long": BODY, "/endless": BODY * 1000}.get(scope["path"], b"ok")
     length = str(len(body)).encode()
     await send(
@@ -230,18 +233,20 @@ def test_requests_with_two_ends(sent, pipelined):
 
 
 @pytest.mark.parametrize(
-    "wrong", [b"2;x\nab\r\n0\r\n\r\n", b"2\r\nabX\r0\r\n\r\n", b"+2\r\nab\r\n0\r\n\r\n"]
+    "sent", [CHUNKS, b"0\r\n\n", b"0\r\nX: y\r\n z\r\n\r\n", b"2;a\rb\r\nab\r\n0\r\n\r\n"]
 )
-def test_chunks_that_are_none(wrong):
-    """The request may have been answered by then; what follows is no other."""
+def test_chunks_are_refused(sent):
+    """Bare line ends, folded trailers and extensions in them are other ways to find the end."""
 
     async def check():
         async with opened() as connection:
             reader, writer = await connection()
-            writer.write(PUT + b"Transfer-Encoding: chunked\r\n\r\n" + wrong + REQUEST)
+            writer.write(PUT + b"Transfer-Encoding: chunked\r\n\r\n" + sent + REQUEST)
             return await ends(reader)
 
-    assert asyncio.run(check()).count(b"HTTP/1.1 ") <= 1
+    (answer,) = asyncio.run(check()).split(b"HTTP/1.1 ")[1:]
+    assert answer[:3] == b"400"
+    assert b"connection: close" in answer.lower()
 
 
 def test_requests_with_one_end():
@@ -252,7 +257,7 @@ def test_requests_with_one_end():
             for sent in (request[:30], request[30:-1], request[-1:]):
                 writer.write(sent)
                 await asyncio.sleep(0.02)
-            writer.write(PUT + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS + PUT + b"\r\n")
+            writer.write(PUT + b"Content-Length: 0\r\n\r\n" + PUT + b"\r\n")
             return [await reader.readuntil(b"ok") for _ in range(3)]
 
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
@@ -275,6 +280,63 @@ def test_whoever_waits_makes_room():
             return [*served, await busy.readuntil(b"ok")]
 
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
+
+
+def test_a_body_that_does_not_come_makes_room():
+    """One that has come does not, and may be answered later than its head's deadline."""
+
+    async def check():
+        async with opened(most=2) as connection:
+            body, writer = await connection()
+            writer.write(b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx")
+            await until(lambda: connection.state.tasks)
+            busy, _ = await connection(b"/slow")
+            await until(lambda: len(connection.state.tasks) == 2)
+            reader, _ = await connection(b"/")
+            served = await asyncio.wait_for(reader.readuntil(b"ok"), 5)
+            return served, await busy.readuntil(b"ok"), await ends(body)
+
+    served, busy, body = asyncio.run(check())
+    assert served.startswith(b"HTTP/1.1 200")
+    assert busy.startswith(b"HTTP/1.1 200")
+    assert body == b""
+
+
+def test_a_body_may_take_longer_than_a_head(hurried):
+    """The service says how long."""
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            writer.write(b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx")
+            await asyncio.sleep(0.6)
+            writer.write(b"x")
+            return await reader.readuntil(b"ok")
+
+    assert asyncio.run(check()).startswith(b"HTTP/1.1 200")
+
+
+def test_who_waits_makes_room_where_descriptors_are_short(monkeypatch):
+    usual, failed = socket.socket.accept, []
+
+    def accept(listener):
+        if not failed:
+            failed.append(True)
+            raise OSError(errno.EMFILE, "Too many open files")
+        return usual(listener)
+
+    async def check():
+        async with opened() as connection:
+            silent, _ = await connection()
+            await until(lambda: connection.state.connections)
+            monkeypatch.setattr(socket.socket, "accept", accept)
+            served = await (await connection(b"/"))[0].readuntil(b"ok")
+            return served, await ends(silent, 5)
+
+    served, silent = asyncio.run(check())
+    assert served.startswith(b"HTTP/1.1 200")
+    assert silent == b""
+    assert failed
 
 
 @pytest.mark.parametrize(("spare", "said"), [(1, b"HTTP/1.1 503"), (0, b"")])

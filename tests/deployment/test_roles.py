@@ -408,7 +408,9 @@ def test_a_store_that_cannot_be_read_for_now_is_tried_again(world, monkeypatch):
     total, connect = filled(world), store.sqlite3.connect
 
     def none_left(*arguments, **options):
-        raise store.sqlite3.OperationalError("unable to open database file")
+        error = store.sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorname = "SQLITE_CANTOPEN"
+        raise error
 
     monkeypatch.setattr(store.sqlite3, "connect", none_left)
     with pytest.raises(OSError, match="cannot be read: unable to open"):

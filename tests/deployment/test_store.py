@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import sqlite3
+import threading
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -20,7 +22,7 @@ from deployment_world import World, flip
 
 from ikos.deployment import tokens
 from ikos.deployment.collection import Outcome
-from ikos.deployment.store import Store, StoreError
+from ikos.deployment.store import Store, StoreError, Writing
 from ikos.deployment.task import Task
 
 USERS = 40
@@ -160,6 +162,154 @@ def test_what_a_digest_binds(world, tmp_path):
     found |= {other.digest("report", rows[0]) for other in others}
     others[0].close()
     assert len(found) == 2 * len(rows) + 3
+
+
+# What a store says of itself
+
+
+def test_damage_that_makes_bytes_a_text_tells_nothing_of_them(world):
+    """SQLite's driver quotes a text that it cannot read."""
+    filled(world)
+    with closing(sqlite3.connect(world.analyzer.store.path)) as connection, connection:
+        connection.execute("UPDATE report SET part = CAST(X'534543524554FF' AS TEXT)")
+    with pytest.raises(StoreError, match="row 1 of table 'report'") as caught:
+        world.analyzer.release()
+    assert caught.value.name == "storeDamaged"
+    assert "SECRET" not in f"{caught.value} {world.analyzer.store.check()}"
+
+
+def test_an_error_of_the_driver_is_not_quoted(world):
+    store = world.analyzer.store
+
+    def read():
+        with store.read() as connection:
+            connection.text_factory = str
+            connection.execute("SELECT CAST(X'534543524554FF' AS TEXT)").fetchone()
+
+    with pytest.raises(StoreError, match="cannot be read: OperationalError") as caught:
+        read()
+    assert "SECRET" not in str(caught.value)
+
+
+def test_a_store_that_is_read_while_it_is_written_is_whole(world, monkeypatch):
+    store, usual = world.analyzer.store, world.analyzer.store.digest
+
+    def late(table, row):
+        """Write what the reader does not see any more, before it compares what it has seen."""
+        if table == "tally" and threading.current_thread() is threading.main_thread():
+            store.write(Writing.touch).result()
+        return usual(table, row)
+
+    monkeypatch.setattr(store, "digest", late)
+    assert list(store.rows("report")) == []
+    assert store.check() is None
+
+
+def test_a_first_start_that_was_ended_does_no_harm(world, tmp_path):
+    """By a full disk, say, when the count was there and empty."""
+    seat = replace(world.analyzer.seat, folder=tmp_path)
+    (tmp_path / "store.sqlite3-count").touch()
+    for _ in range(2):
+        store = Store(seat, "")
+        store.write(Writing.touch).result()
+        store.close()
+    (tmp_path / "store.sqlite3-count").write_bytes(b"")  # and of a store that has changes
+    with pytest.raises(ValueError, match="count of changes"):
+        Store(seat, "")
+
+
+def test_a_count_that_cannot_be_written_is_said(world, monkeypatch, caplog):
+    store = world.analyzer.store
+
+    def full(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    usual = store._count
+    monkeypatch.setattr(store, "_count", SimpleNamespace(seek=full))
+    store.write(Writing.touch).result()  # is there all the same
+    found = store.check()
+    assert (found.name, "Input/output error" in str(found)) == ("storeFailed", True)
+    assert "the count of changes cannot be written" in caplog.text
+    monkeypatch.setattr(store, "_count", usual)
+    store.write(Writing.touch).result()
+    assert store.check() is None
+
+
+def test_two_stores_of_one_folder(world, tmp_path):
+    """The second to write is refused, before it writes a tally without the other's rows."""
+    seat = replace(world.analyzer.seat, folder=tmp_path)
+    one, other = Store(seat, ""), Store(seat, "")
+    one.write(lambda writing: writing.note("a", "1")).result()
+    with pytest.raises(StoreError, match="another program"):
+        other.write(lambda writing: writing.note("b", "1")).result()
+    one.write(lambda writing: writing.note("c", "1")).result()
+    assert dict(one.rows("fact")) == {"a": "1", "c": "1"}
+    one.close()
+    other.close()
+
+
+def test_the_count_is_of_what_is_on_disk(world):
+    """It is written after the changes: one that is ahead would refuse a store that is whole."""
+    store = world.analyzer.store
+    count = store.path.with_name("store.sqlite3-count")
+    before = count.read_bytes()
+
+    def refuse(action, what, *_):
+        commits = (action, what) == (sqlite3.SQLITE_TRANSACTION, "COMMIT")
+        return sqlite3.SQLITE_DENY if commits else sqlite3.SQLITE_OK
+
+    store._writer.set_authorizer(refuse)
+    with pytest.raises(StoreError):
+        store.write(Writing.touch).result()
+    assert count.read_bytes() == before
+    store._writer.set_authorizer(None)
+    store.write(Writing.touch).result()
+    assert count.read_bytes() > before
+
+
+def test_a_row_of_another_time_is_found(world):
+    """As many rows as were written, each whole: the sum of digests is another."""
+    reports = filled(world)
+    store, mine = world.analyzer.store, token(world, 0, 0)
+    part = bytes([reports[0].parts[0][0] ^ 1])
+    digest = store.digest("report", (reports[0].id, mine, part))
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(
+            "UPDATE report SET part = ?, digest = ? WHERE token = ?", (part, digest, mine)
+        )
+    with pytest.raises(StoreError, match="rows of table 'report'"):
+        world.analyzer.release()
+
+
+def agreed(world):
+    """Return a shuffler from which the batch can be fetched."""
+    ids = b"".join(sorted(report.id for report in filled(world)))
+    for shuffler in world.shufflers.values():
+        shuffler.collection.close()
+        shuffler.agree(ids)
+    return world.shufflers[2]
+
+
+@pytest.mark.parametrize("table", ["report", "complete"])
+def test_a_damaged_row_is_found_before_anything_is_sent(world, table):
+    shuffler = agreed(world)
+    with closing(sqlite3.connect(shuffler.store.path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET digest = X'00'")
+    with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
+        shuffler.batch()
+
+
+def test_damage_after_rows_were_checked_is_not_sent(world):
+    """The analyzer would stop for good at such an envelope, and everything would be deleted."""
+    shuffler = agreed(world)
+    batch = shuffler.batch()
+    with closing(sqlite3.connect(shuffler.store.path)) as connection, connection:
+        first = "SELECT min(id) FROM report"
+        connection.execute(f"UPDATE report SET part = zeroblob(49) WHERE id = ({first})")
+    found = []
+    with pytest.raises(StoreError, match="damaged"):
+        found.extend(batch)
+    assert bytes(49) not in b"".join(found)
 
 
 # Anything, anywhere

@@ -297,7 +297,7 @@ def test_a_protocol_of_ones_own_is_measured() -> None:
         (None, "NoneType None"),
         ("private-sum", "str 'private-sum'"),
         (PrivateSum, "type <class 'ikos.*PrivateSum'>"),
-        (PROTOCOLS[0], "Contender Contender"),
+        (PROTOCOLS[0], "ProtocolSpec ProtocolSpec"),
         (PrivateVectorSum(100, Box(2), 1, 1e-6), "PrivateVectorSum "),
     ],
 )
