@@ -145,7 +145,7 @@ def test_what_is_not_zero_or_empty_elsewhere(run, fails, monkeypatch):
     found = graphs.check_components(5, 1, 1000, rng=DeterministicRandom(1))
     assert found.fit < 1
     assert (result["fit"], result["alone"]) == (found.fit, found.tally.alone)
-    monkeypatch.setattr(graphs.parts, "upper_bound", lambda *_: mpfr(1e-30))
+    monkeypatch.setattr(graphs.partition_bound, "upper_bound", lambda *_: mpfr(1e-30))
     status, out, err = fails("graphs", *BEYOND, "--json")
     assert status == 1
     assert err == "ikos graphs: error: the check failed: the samples contradict a bound\n"
