@@ -162,7 +162,9 @@ def test_figures_are_the_programs(
     assert made.exit_code == 0, made.output
     for name in FIGURES[program]:
         shown = imread(ROOT / "docs" / "figures" / f"{name}.png")
-        same = np.array_equal(shown, imread(tmp_path / f"{name}.png"))
+        drawn = imread(tmp_path / f"{name}.png")
+        # processors differ in last digits, and so a few pixels by a shade
+        same = shown.shape == drawn.shape and np.abs(shown - drawn).max() < 2 / 255
         assert same, f"make figures, and copy {name}.png"
 
 
