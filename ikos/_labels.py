@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, quote, reject_masked
 
-__all__ = ["checked_labels", "places_among"]
-
 
 def checked_labels(name: str, given: object) -> tuple[Hashable, ...]:
     """Return categories; sets have no order, and text is not many of them."""

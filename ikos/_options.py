@@ -8,8 +8,6 @@ from typing import TypedDict
 
 from ikos._validation import quote
 
-__all__ = ["MeanOptions", "SumOptions", "VectorSumOptions", "check_passed_on"]
-
 
 class SumOptions(TypedDict, total=False):
     """Those of `ikos.PrivateSum` that go with everything."""

@@ -19,26 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "array",
-    "check_participation",
-    "choice",
-    "flag",
-    "floating",
-    "integer",
-    "number",
-    "printable",
-    "quote",
-    "rational",
-    "real",
-    "reject_masked",
-    "round_down",
-    "round_up",
-    "validate_users",
-    "vector",
-    "whole_number",
-]
-
 _T = TypeVar("_T")
 
 

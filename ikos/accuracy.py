@@ -20,15 +20,6 @@ from numpy.typing import NDArray
 
 from ikos._validation import round_down, round_up
 
-__all__ = [
-    "Noise",
-    "NoiseLaw",
-    "default_modulus",
-    "default_precision",
-    "smallest_modulus",
-    "standard_error",
-]
-
 ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
 WRAP_SHARE = 1e-3

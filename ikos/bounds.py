@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, real, vector
 
-__all__ = ["MAX_BOUND", "MAX_INTEGER", "Bounds", "whole"]
+__all__ = ["Bounds"]
 
 MAX_BOUND = 1e100
 

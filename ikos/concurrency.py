@@ -15,16 +15,7 @@ from typing import Any, TypeVar
 
 from ikos._validation import integer, quote
 
-__all__ = [
-    "Interrupted",
-    "Progress",
-    "check_interrupt",
-    "cores",
-    "interrupts_kept",
-    "pool",
-    "spread",
-    "threads_for",
-]
+__all__ = ["Interrupted"]
 
 Progress = Callable[[int, int], None]
 """Called with what is done and the whole, as work goes on."""

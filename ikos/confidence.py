@@ -19,8 +19,6 @@ from scipy.special import betainc, betaincc
 from ikos._validation import integer, number, quote
 from ikos.results import Interval
 
-__all__ = ["clopper_pearson", "mean_interval", "p_value_bound", "tail_bound"]
-
 _CONFIDENCE = Fraction(19, 20)
 
 

@@ -15,8 +15,6 @@ from ikos.bounds import Bounds
 from ikos.modular import BLOCK, blocks
 from ikos.randomness import RandomSource
 
-__all__ = ["MAX_PRECISION", "decode", "encode"]
-
 MAX_PRECISION = 1 << 52
 _ALL = 53  # random bits that decide a rounding, in all
 _FIRST = 16  # of them, that are drawn at once: all that it takes, but for one value in 2^16

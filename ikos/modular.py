@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, quote, reject_masked, whole_number
 
-__all__ = ["BLOCK", "Zq", "blocks"]
-
 BLOCK = 1 << 15
 """Elements that are worked on at a time: 256 KiB of uint64, which stays in a core's cache."""
 

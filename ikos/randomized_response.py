@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
-__all__ = ["GRID", "debias", "grid_down", "grid_up", "respond", "response_variance"]
-
 GRID = 1 << 53
 """Probabilities are multiples of 1 / GRID: doubles, and exact."""
 

@@ -13,27 +13,7 @@ from ikos._validation import number, round_down, round_up
 from ikos.accuracy import NoiseLaw, standard_error
 from ikos.randomness import RandomSource, SecureRandom
 
-__all__ = [
-    "NOT",
-    "ONE_REPORT",
-    "Cost",
-    "Estimate",
-    "Guarantee",
-    "Interval",
-    "Printed",
-    "SumResult",
-    "at_least",
-    "at_most",
-    "budget_warnings",
-    "figures",
-    "footer",
-    "hundredths",
-    "percent",
-    "present",
-    "shown",
-    "trust_warnings",
-    "unmet",
-]
+__all__ = ["Cost", "Estimate", "Interval", "at_least", "at_most"]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
 """A condition of every guarantee."""

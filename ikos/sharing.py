@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource
 
-__all__ = ["USERS", "Sharing", "split"]
-
 USERS = 1 << 18
 """Users whose shares of one row come from one source."""
 

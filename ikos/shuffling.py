@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ikos._validation import reject_masked
 from ikos.randomness import RandomSource
 
-__all__ = ["ORDERS", "View", "release", "shuffle"]
-
 ORDERS = ("sorted", "permuted")
 
 

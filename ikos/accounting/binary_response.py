@@ -60,14 +60,6 @@ from ikos._validation import integer, number, quote, round_down
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
 
-__all__ = [
-    "MAX_BITS",
-    "binary_response_delta",
-    "binary_response_epsilon",
-    "binary_response_gamma",
-    "local_gamma",
-]
-
 MAX_BITS = 1 << 39
 """Most bits of all users together."""
 

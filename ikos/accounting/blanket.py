@@ -61,14 +61,7 @@ from scipy.stats import binom
 
 from ikos._validation import integer, number
 
-__all__ = [
-    "MAX_TERMS",
-    "MAX_USERS",
-    "SLACK",
-    "ResponseBlanket",
-    "TooManyTermsError",
-    "blanket_divergence",
-]
+__all__ = ["ResponseBlanket", "blanket_divergence"]
 
 MAX_USERS = 10**9
 """Most users."""

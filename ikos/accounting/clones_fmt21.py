@@ -27,8 +27,6 @@ from scipy.stats import binom
 from ikos._validation import integer, number
 from ikos.accounting.blanket import MAX_USERS, SLACK
 
-__all__ = ["clones_delta", "clones_local_epsilon"]
-
 _FIRST_TAIL = 1e-22
 _MAX_LOCAL = 60.0
 

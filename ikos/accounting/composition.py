@@ -26,13 +26,7 @@ from numpy.typing import NDArray
 from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 
-__all__ = [
-    "LossLattice",
-    "advanced_composition",
-    "basic_composition",
-    "blanket_losses",
-    "composed_divergence",
-]
+__all__ = ["LossLattice", "blanket_losses"]
 
 _NEGLIGIBLE = 1e-5
 """The part of delta that losses beyond the lattice may make up."""

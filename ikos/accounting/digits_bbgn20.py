@@ -38,13 +38,7 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.randomized_response import grid_up, response_variance
 
-__all__ = [
-    "COMPOSITIONS",
-    "DigitParameters",
-    "optimized_digits",
-    "paper_digits",
-    "published_precisions",
-]
+__all__ = ["published_precisions"]
 
 COMPOSITIONS = ("numerical", "advanced", "basic")
 """Of the messages' guarantees, from the tightest to the simplest."""

@@ -60,18 +60,7 @@ from ikos.accounting.flooding_shifts import (
 )
 from ikos.results import at_least
 
-__all__ = [
-    "MAX_STEPS",
-    "Flood",
-    "Flooding",
-    "atom",
-    "certified_flooding",
-    "decomposition",
-    "flooding_delta",
-    "paper_flooding",
-    "paper_weights",
-    "rate_down",
-]
+__all__ = ["certified_flooding", "flooding_delta", "paper_flooding"]
 
 MAX_STEPS = 1 << 16
 """Largest p."""

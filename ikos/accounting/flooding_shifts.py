@@ -40,7 +40,7 @@ from scipy.special import logsumexp
 
 from ikos._validation import integer, number
 
-__all__ = ["ShiftMoments", "negative_binomial_divergence", "shift_moments"]
+__all__ = ["negative_binomial_divergence"]
 
 _SLACK = 1e-8
 """Relative enlargement of every probability, and of every divergence."""

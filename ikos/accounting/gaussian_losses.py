@@ -11,8 +11,6 @@ from functools import lru_cache
 from scipy import optimize
 from scipy.stats import norm
 
-__all__ = ["gaussian_gamma", "gaussian_mu"]
-
 
 @lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:

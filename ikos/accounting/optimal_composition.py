@@ -24,7 +24,7 @@ from scipy.stats import binom
 from ikos._validation import integer, number, quote, round_down, round_up
 from ikos.results import at_most
 
-__all__ = ["MAX_COPIES", "MAX_LOCAL", "optimal_delta", "optimal_local_epsilon"]
+__all__ = ["optimal_delta", "optimal_local_epsilon"]
 
 MAX_COPIES = 1 << 22
 """Most copies."""

@@ -18,15 +18,6 @@ from ikos.accounting.blanket import (
 )
 from ikos.randomized_response import GRID
 
-__all__ = [
-    "ACCOUNTANTS",
-    "THEOREMS",
-    "response_accountant",
-    "response_delta",
-    "response_epsilon",
-    "response_gamma",
-]
-
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
 NEGLIGIBLE = 1e-100

@@ -6,8 +6,6 @@ from fractions import Fraction
 
 import click
 
-__all__ = ["usual_delta"]
-
 
 def usual_delta(delta: Fraction | None, users: int) -> Fraction:
     """Return delta, by default what Table 3 of BBGN20 takes."""

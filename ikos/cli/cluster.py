@@ -11,8 +11,6 @@ import click
 if TYPE_CHECKING:
     from ikos.cluster import Cluster
 
-__all__ = ["connected"]
-
 
 @contextmanager
 def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | None]:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from ikos.protocols import Row
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos compare --users 10^4 --epsilon 1 --delta 1e-8

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from ikos.protocols import Measurement
     from ikos.protocols.compared import ComparisonRow
 
-__all__ = ["CONFIDENCE", "Asked", "Data", "Line", "as_json", "as_text", "counted", "no_protocol"]
-
 CONFIDENCE = 0.95
 """Of the intervals of measured errors."""
 

@@ -24,8 +24,6 @@ from ikos.cli.vector_domains import described, domain_of, domain_options
 if TYPE_CHECKING:
     from ikos.vectors import Domain, VectorRow
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos compare-vectors --users 10^4 --epsilon 1 \\

@@ -18,24 +18,6 @@ from ikos.cli.types import Decimal
 if TYPE_CHECKING:
     from ikos import MessageCount
 
-__all__ = [
-    "ASSUMES",
-    "RESERVE",
-    "SEES_ALL",
-    "Row",
-    "asked_settings",
-    "assumptions",
-    "best",
-    "check_collusion",
-    "each_enough",
-    "listing_options",
-    "others_honest",
-    "reason",
-    "reserve_option",
-    "uncovered",
-    "users_asked",
-]
-
 RESERVE = Fraction(1, 100)
 """Unless given otherwise."""
 

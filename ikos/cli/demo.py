@@ -16,8 +16,6 @@ from ikos.cli.errors import Command
 from ikos.cli.options import JSON, option
 from ikos.cli.output import bold, power_text, print_json, print_text
 
-__all__ = ["command"]
-
 COLUMN = "vote"
 EPSILON = "1"
 DELTA = "1e-6"  # below 1 / 944^2

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from ikos.deployment.task import Task
 
-__all__ = ["command"]
-
 NAME = "python -m ikos.cli.demo_deployment"
 CLIENTS = 2000
 SHUFFLERS = 5

@@ -14,21 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ikos.cli import end_at_once
-from ikos.cli.output import Quiet, print_text
-
-__all__ = [
-    "Command",
-    "Group",
-    "Interrupted",
-    "Quiet",
-    "clipped",
-    "in_options",
-    "leave_interrupts",
-    "one_line",
-    "problem",
-    "unbroken",
-    "unwritten",
-]
+from ikos.cli.output import print_text
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""

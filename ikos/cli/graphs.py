@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ikos.cli.graphs_report import Asked
     from ikos.graphs import ComponentCheck
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos graphs --users 100 --messages 3 --trials 100000

@@ -59,8 +59,6 @@ from ikos.results import Interval, at_least, at_most, percent
 if TYPE_CHECKING:
     from ikos.graphs import ComponentCheck, Enclosure
 
-__all__ = ["Asked", "as_json", "as_text", "headline"]
-
 
 @dataclass(frozen=True)
 class Asked:

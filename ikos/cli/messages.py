@@ -32,8 +32,6 @@ from ikos.cli.types import SIGMA, Honest, Whole
 if TYPE_CHECKING:
     from ikos import MessageCount
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos messages --users 10^6 --modulus 2^64 --sigma 80

@@ -64,8 +64,6 @@ from ikos.cli.output import (
     wrapped,
 )
 
-__all__ = ["Asked", "Floor", "Values", "as_json", "as_text"]
-
 
 @dataclass(frozen=True)
 class Values:

@@ -32,8 +32,6 @@ from ikos.cli.vector_domains import described, domain_of, domain_options
 if TYPE_CHECKING:
     from ikos.counts import Layout
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos messages-vectors --users 10^5 --dimension 256 \\

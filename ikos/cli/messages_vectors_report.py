@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from ikos.counts import Layout
     from ikos.vectors import Domain
 
-__all__ = ["Asked", "Floor", "Noise", "Row", "as_json", "as_text"]
-
 SHORT = {"one group": "group", "separate sums": "separate"}
 """Layouts, as the table calls them."""
 

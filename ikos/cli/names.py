@@ -6,8 +6,6 @@ They are written here once more, and a test compares them.
 
 from __future__ import annotations
 
-__all__ = ["ANALYSES", "MAX_WORKERS", "PROTOCOLS", "SHUFFLERS", "VECTOR_PROTOCOLS"]
-
 ANALYSES = ("best", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact")
 """Those of `ikos.counts`, with "best" and its older name."""
 

@@ -27,8 +27,6 @@ from ikos.cli.types import (
     Whole,
 )
 
-__all__ = ["FIGURE", "JSON", "check_bounds", "check_column", "option"]
-
 FIGURE = "Also plot {}, to a file .png, .svg or .pdf. Needs the extra 'plot'."
 JSON = ("--json", "as_json")
 

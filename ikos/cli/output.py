@@ -16,29 +16,6 @@ from typing import Any
 
 import click
 
-__all__ = [
-    "MAX_EXACT",
-    "Quiet",
-    "aligned",
-    "bold",
-    "complain",
-    "discard_output",
-    "figures",
-    "integer_text",
-    "on_terminal",
-    "outwards",
-    "power_text",
-    "print_json",
-    "print_text",
-    "printable",
-    "progress",
-    "remaining",
-    "say",
-    "styled",
-    "warn",
-    "wrapped",
-]
-
 MAX_EXACT = 1 << 53
 """Integers up to here are JSON numbers everywhere; larger ones can be rounded by readers."""
 

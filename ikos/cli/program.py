@@ -14,14 +14,11 @@ from ikos.cli.errors import (
     Command,
     Group,
     Interrupted,
-    Quiet,
     leave_interrupts,
     one_line,
     problem,
 )
-from ikos.cli.output import complain, discard_output, print_text, say
-
-__all__ = ["COMMANDS", "commands", "execute"]
+from ikos.cli.output import Quiet, complain, discard_output, print_text, say
 
 SUMMARIES = {
     "sum": "Release the private sum and mean of a column of TABLE.",

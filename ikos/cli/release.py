@@ -58,18 +58,6 @@ if TYPE_CHECKING:
     from ikos.summation.execution import Engine
     from ikos.tables import Column
 
-__all__ = [
-    "MAX_MESSAGES",
-    "Reading",
-    "Release",
-    "drained",
-    "many",
-    "refusal",
-    "release",
-    "ways",
-    "which",
-]
-
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ikos.cli.secure_sum_report import Report
     from ikos.tables import Column
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos secure-sum people.csv --column age --upper 100

@@ -33,8 +33,6 @@ from ikos.results import trust_warnings
 if TYPE_CHECKING:
     from ikos import SecureSum
 
-__all__ = ["Report"]
-
 
 @dataclass(frozen=True)
 class Report:

@@ -20,8 +20,6 @@ from ikos.cli.types import FILE, FOLDER, Decimal, Whole
 if TYPE_CHECKING:
     from ikos.deployment.serve import Listening
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos serve shuffler visits/shuffler-1

@@ -26,8 +26,6 @@ from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Decimal
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
-__all__ = ["command"]
-
 NUMBER = Decimal(low="-1e100", high="1e100")
 STDIN = "-"
 TOKEN = "token"

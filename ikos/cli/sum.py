@@ -16,8 +16,6 @@ from ikos.cli.options import JSON, check_bounds, check_column, option
 from ikos.cli.output import print_json, print_text, warn
 from ikos.cli.types import TABLE, WHOLE
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples
   ikos sum people.csv --column age \\

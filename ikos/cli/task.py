@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from ikos.deployment.remote import RemoteAnalyzer
     from ikos.deployment.task import Task
 
-__all__ = ["FOLDER", "SECONDS", "ca_option", "command", "result_lines"]
-
 HOURS = Decimal(above="0", high="1000000")
 GROUP = Whole(low=2, high=1 << 4096)
 

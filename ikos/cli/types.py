@@ -25,32 +25,6 @@ if TYPE_CHECKING:
 else:
     Base = click.ParamType  # not subscriptable in older versions
 
-__all__ = [
-    "BOUND",
-    "CONFIDENCE",
-    "CORRUPT",
-    "DELIMITER",
-    "DELTA",
-    "EPSILON",
-    "FILE",
-    "FOLDER",
-    "HONEST",
-    "INTEGER",
-    "MODULUS",
-    "NAME",
-    "PLOT",
-    "SECONDS",
-    "SIGMA",
-    "TABLE",
-    "WHOLE",
-    "Base",
-    "Bound",
-    "Decimal",
-    "Honest",
-    "Name",
-    "Whole",
-]
-
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _DIGITS = re.compile(r"[0-9]+")
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")

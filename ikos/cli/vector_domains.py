@@ -13,8 +13,6 @@ from ikos.cli.types import Bound, Name, Whole
 if TYPE_CHECKING:
     from ikos.vectors import Domain
 
-__all__ = ["described", "domain_of", "domain_options"]
-
 NEEDED = {
     "box": ("dimension",),
     "ball": ("dimension",),

@@ -20,8 +20,6 @@ from ikos.summation.execution import (
     with_location,
 )
 
-__all__ = ["block_tasks"]
-
 SPAN = 4
 """Blocks of `USERS` users in one task at most: as messages of less than 10 MB."""
 

@@ -22,8 +22,6 @@ from ikos.concurrency import Progress, cores
 from ikos.randomness import RandomSource
 from ikos.summation.execution import Encoder
 
-__all__ = ["Cluster"]
-
 START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""
 

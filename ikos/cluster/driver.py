@@ -17,8 +17,6 @@ from ikos.randomness import RandomSource
 from ikos.summation.engine import Partition, SharingScheme
 from ikos.summation.execution import Encoder
 
-__all__ = ["ATTEMPTS", "LONGEST", "add_up"]
-
 LONGEST = 1 << 26
 """Messages of a shuffler's task at most, up to chance: 512 MiB of uint64, held twice."""
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-__all__ = ["ClusterError", "Refused", "connection"]
-
 _KINDS = (ValueError, TypeError, ImportError, OSError, MemoryError, ArithmeticError)
 
 

@@ -6,8 +6,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["MAX_WORKERS", "interrupts_held"]
-
 MAX_WORKERS = 1024
 
 

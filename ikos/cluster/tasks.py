@@ -20,20 +20,6 @@ from ikos.shuffling import release
 from ikos.summation.engine import Partition, SharingScheme
 from ikos.summation.execution import Encoder, checked_blocks
 
-__all__ = [
-    "Block",
-    "Checked",
-    "Desk",
-    "Envelope",
-    "Released",
-    "Seen",
-    "described",
-    "digest",
-    "mixed",
-    "picked",
-    "posted",
-]
-
 NONCE_BYTES = 16
 
 

@@ -9,8 +9,6 @@ import ikos
 from ikos.cluster.errors import ClusterError
 from ikos.cluster.waiting import LIMIT
 
-__all__ = ["check_versions"]
-
 
 def check_versions(client: Any) -> None:
     """Refuse a cluster with a worker that would not do what is meant here.

@@ -12,20 +12,6 @@ from typing import Any, TypeVar
 from ikos.cluster.errors import ClusterError, connection
 from ikos.concurrency import check_interrupt
 
-__all__ = [
-    "ANSWER",
-    "LIMIT",
-    "STEP",
-    "Calls",
-    "Watch",
-    "check_open",
-    "first_done",
-    "lasting",
-    "results",
-    "threads",
-    "workers",
-]
-
 STEP = 2.0
 """Seconds between two looks at a cluster."""
 

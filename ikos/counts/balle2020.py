@@ -15,8 +15,6 @@ import math
 from ikos.counts.rounding import DOWN, UP, float_down, log2, log2_e, rounding
 from ikos.counts.types import Users
 
-__all__ = ["THEOREM", "guess", "level", "refusal"]
-
 THEOREM = "BBGN20, Corollary 6.1"
 
 

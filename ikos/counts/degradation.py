@@ -27,8 +27,6 @@ from ikos.counts.secure import MAX_MESSAGES, checked_trust, proved, setting
 from ikos.counts.types import MessageCount
 from ikos.results import at_least
 
-__all__ = ["Remaining", "private_remaining", "remaining"]
-
 
 def remaining(
     n: int,

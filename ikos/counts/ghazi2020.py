@@ -19,8 +19,6 @@ import gmpy2
 from ikos.counts.rounding import DOWN, UP, float_down, log2, rounding
 from ikos.counts.types import Users
 
-__all__ = ["THEOREM", "covered", "guess", "level", "refusal", "unproved"]
-
 THEOREM = "GMPV20, Theorem 3 (proved for prime q), with the constants stated in BBGN20, Section 1.2"
 
 

@@ -48,16 +48,6 @@ from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.second_moment import LONGEST_RECURSION
 from ikos.counts.share_graph import ShareGraph
 
-__all__ = [
-    "THEOREM",
-    "Divergences",
-    "Noise",
-    "Privacy",
-    "divergences",
-    "least_relative",
-    "privacy",
-]
-
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
 )

@@ -19,8 +19,6 @@ import gmpy2
 from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, rounding
 from ikos.counts.types import Users
 
-__all__ = ["THEOREM", "guess", "level", "refusal"]
-
 THEOREM = "IKOS06; BBGN20, Lemma 5.1 with the constants of Appendix E.1"
 
 

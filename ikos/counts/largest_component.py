@@ -37,8 +37,6 @@ from ikos.counts.recursion import Moments, enclosed
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
-__all__ = ["LargestComponent", "applies", "kappa", "largest_component"]
-
 CUTOFFS = (2, 4, 8, 16, 32, 64)
 _NEGLIGIBLE = mpfr(2) ** -60
 

@@ -23,8 +23,6 @@ from ikos.counts.secure import checked_trust, setting
 from ikos.counts.types import MessageCount
 from ikos.results import at_least
 
-__all__ = ["Modulus", "Parameters", "private_parameters", "wrap_modulus"]
-
 MAX_PRECISION = 1 << 52
 MAX_USERS = 1 << 53
 """Both as for the private sum itself."""

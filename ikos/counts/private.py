@@ -16,16 +16,6 @@ from ikos.counts.secure import MAX_SIGMA, checked_trust, least, proved, setting,
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 
-__all__ = [
-    "checked_budget",
-    "lemma_5_2",
-    "near",
-    "private_message_count",
-    "private_proved",
-    "share_graphs",
-    "ways",
-]
-
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
 MAX_EPSILON = 1e6

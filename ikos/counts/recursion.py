@@ -30,7 +30,7 @@ from ikos._validation import integer, quote
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
-__all__ = ["Moments", "RationalMoments", "enclosed", "rational", "rational_split"]
+__all__ = ["RationalMoments", "rational", "rational_split"]
 
 
 @dataclass(frozen=True)

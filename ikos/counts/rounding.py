@@ -8,18 +8,6 @@ from fractions import Fraction
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-__all__ = [
-    "DOWN",
-    "UP",
-    "exact",
-    "float_down",
-    "float_up",
-    "log2",
-    "log2_e",
-    "rational",
-    "rounding",
-]
-
 PRECISION = 256
 
 DOWN = gmpy2.RoundDown

@@ -24,8 +24,6 @@ from ikos.counts.secure import MAX_SIGMA, checked_trust, setting
 from ikos.counts.types import SHUFFLERS, MessageCount
 from ikos.counts.vectors import COMPOSED, Layout, private_vector_layouts, vector_layouts
 
-__all__ = ["MINIMIZE", "SETTINGS", "Setting", "allowed_settings", "cheapest", "cheapest_private"]
-
 SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 """Shuffler and clear share, in the order in which ties are resolved."""
 

@@ -31,16 +31,6 @@ from ikos.counts.rounding import DOWN, UP, float_down, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Users
 
-__all__ = [
-    "LONGEST_RECURSION",
-    "THEOREM",
-    "Bound",
-    "bound",
-    "guess",
-    "level",
-    "refusal",
-]
-
 THEOREM = "second moment of the share graph; documentation, How many messages"
 
 LONGEST_RECURSION = 1024

@@ -15,17 +15,7 @@ from ikos._validation import choice, flag, integer, number, quote
 from ikos.counts import balle2020, ghazi2020, ishai2006, second_moment
 from ikos.counts.types import SHUFFLERS, MessageCount, Users
 
-__all__ = [
-    "ANALYSES",
-    "checked_analysis",
-    "checked_trust",
-    "least",
-    "message_count",
-    "proved",
-    "security_level",
-    "setting",
-    "smallest",
-]
+__all__ = ["ANALYSES"]
 
 
 class _Analysis(Protocol):

@@ -16,8 +16,6 @@ from ikos.counts.secure import MAX_SIGMA, MAX_USERS, proved, security_level, set
 from ikos.counts.share_graph import ShareGraph
 from ikos.results import at_least
 
-__all__ = ["private_delta", "private_epsilon", "smallest_users"]
-
 _TINY = Fraction(1, 1 << 5000)
 LEAST = 1e-100
 """Searches for an epsilon end here."""

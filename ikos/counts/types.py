@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ikos.results import Printed, at_least, at_most, hundredths
 
-__all__ = ["SHUFFLERS", "MessageCount", "Users"]
+__all__ = ["SHUFFLERS"]
 
 SHUFFLERS = ("parallel", "single")
 """A shuffler for each message of a user, or one for everybody's messages together."""

@@ -43,17 +43,6 @@ from ikos.counts.secure import (
 from ikos.counts.types import MessageCount
 from ikos.results import at_least
 
-__all__ = [
-    "COMPOSED",
-    "ONE_GROUP",
-    "SEPARATE",
-    "Layout",
-    "checked_dimension",
-    "level_of_sums",
-    "private_vector_layouts",
-    "vector_layouts",
-]
-
 ONE_GROUP = "one group"
 SEPARATE = "separate sums"
 COMPOSED = "separate sums, composed"

@@ -26,7 +26,7 @@ from ikos.modular import Zq
 from ikos.results import SumResult
 from ikos.shuffling import View
 
-__all__ = ["Analyzer", "Column", "Stopped", "result_json"]
+__all__ = ["Analyzer", "Stopped", "result_json"]
 
 SCHEMA = (
     collection.SCHEMA

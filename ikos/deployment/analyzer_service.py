@@ -24,8 +24,6 @@ from ikos.deployment.service import Service, command, note, public_status
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.store import StoreError
 
-__all__ = ["Office", "application"]
-
 GLANCE_SECONDS = 2.0
 _ORDERED = "ordered"
 _FRESH = 1.0  # seconds for which a glance at the shufflers is kept

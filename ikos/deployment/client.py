@@ -42,15 +42,7 @@ from ikos.deployment.task import Task, encoded
 from ikos.deployment.timeouts import within
 from ikos.results import at_least
 
-__all__ = [
-    "Client",
-    "Receipt",
-    "Rejected",
-    "Unsent",
-    "put_part",
-    "send_part",
-    "submit_many",
-]
+__all__ = ["Client", "Receipt", "Rejected", "Unsent", "submit_many"]
 
 SETTLE_SECONDS = 0.1
 """From the call to the first message: longer than sampling takes, whose time tells a little."""

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.store import Store, Writing
 
-__all__ = ["SCHEMA", "Collection", "Outcome", "now"]
-
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS report (
     id BLOB PRIMARY KEY, token BLOB NOT NULL UNIQUE, part BLOB NOT NULL, digest BLOB NOT NULL

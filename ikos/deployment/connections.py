@@ -19,8 +19,6 @@ from uvicorn.server import ServerState
 
 from ikos.deployment.timeouts import SLOWEST
 
-__all__ = ["HANDSHAKE_SECONDS", "REQUESTS", "WAIT_SECONDS", "Door", "Hurried"]
-
 HANDSHAKE_SECONDS = 10.0
 """In which the first bytes of TLS must come, and then the rest of its handshake."""
 

@@ -21,8 +21,6 @@ from ikos.results import ONE_REPORT, Guarantee, present
 from ikos.summation.private_sum import PrivateSum
 from ikos.summation.secure_sum import PSEUDORANDOM, collusion
 
-__all__ = ["EnvelopedSum"]
-
 _COMPUTATIONAL = (
     "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
     "all but the analyzer"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 from ikos._validation import integer
 from ikos.deployment.task import KEY_BYTES, Task
 
-__all__ = ["PrivateKey", "clear_part", "read_clear", "seal", "size", "unseal"]
+__all__ = ["PrivateKey", "seal", "unseal"]
 
 LABEL = b"ikos-parties 1 envelope"
 TAG_BYTES = 16

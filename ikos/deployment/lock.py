@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-__all__ = ["alone"]
-
 LOCK = "lock.sqlite3"
 
 

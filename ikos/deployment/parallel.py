@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-__all__ = ["MOST", "at_once"]
-
 MOST = 32
 """Parties that are asked at the same time, unless told."""
 

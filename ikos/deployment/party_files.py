@@ -28,17 +28,7 @@ from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import LONGEST, Task
 
-__all__ = [
-    "AnalyzerSeat",
-    "Operator",
-    "PartyConfig",
-    "owner_alone",
-    "read_secret",
-    "read_secrets",
-    "read_task",
-    "write_new",
-    "write_seats",
-]
+__all__ = ["read_secret", "read_secrets", "read_task", "write_seats"]
 
 TASK = "task.json"
 SEAT = "seat.json"

@@ -15,16 +15,7 @@ from ikos.deployment import tokens
 from ikos.deployment.task import Task
 from ikos.deployment.timeouts import SLOWEST, Punctual, within
 
-__all__ = [
-    "RemoteAnalyzer",
-    "RemoteError",
-    "RemoteShuffler",
-    "Untrusted",
-    "agreement_of",
-    "connect",
-    "failure",
-    "problem_of",
-]
+__all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0

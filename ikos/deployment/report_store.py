@@ -17,8 +17,6 @@ from ikos.deployment.party_files import write_new
 from ikos.deployment.reports import Report
 from ikos.deployment.task import Task
 
-__all__ = ["KeptReports"]
-
 _LABEL = b"ikos-parties 1 kept"
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}

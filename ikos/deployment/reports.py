@@ -17,7 +17,7 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 
-__all__ = ["ID_BYTES", "Report"]
+__all__ = ["Report"]
 
 ID_BYTES = 16
 

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Attempt", "Persistent"]
-
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 

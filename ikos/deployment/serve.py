@@ -31,7 +31,7 @@ from ikos.deployment.remote import connect
 from ikos.deployment.service import log
 from ikos.deployment.task import on_loopback
 
-__all__ = ["Listening", "serve_analyzer", "serve_shuffler"]
+__all__ = ["serve_analyzer", "serve_shuffler"]
 
 RATE = 5000.0
 """Reports a second at most, unless told."""

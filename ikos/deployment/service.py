@@ -35,8 +35,6 @@ from ikos.deployment.store import StoreError
 from ikos.deployment.task import decoded
 from ikos.deployment.timeouts import SLOWEST
 
-__all__ = ["Endpoint", "Meter", "Service", "body_of", "command", "log", "note", "public_status"]
-
 BODY_SECONDS = 10.0
 _OUTCOMES = {
     Outcome.CONFLICT: ("reportRejected", "this report or token was used for something else"),

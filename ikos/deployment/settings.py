@@ -9,8 +9,6 @@ from typing import Any
 
 from ikos._validation import quote
 
-__all__ = ["KEYS", "read_settings"]
-
 LONGEST = 1 << 16
 
 

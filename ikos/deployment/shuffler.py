@@ -21,7 +21,7 @@ from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.store import Store, StoreError, Writing
 
-__all__ = ["Shuffler", "agreed_digest", "split_ids"]
+__all__ = ["Shuffler"]
 
 SCHEMA = (
     collection.SCHEMA

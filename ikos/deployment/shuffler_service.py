@@ -18,8 +18,6 @@ from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.service import Service, body_of, command, note, public_status
 from ikos.deployment.shuffler import Shuffler
 
-__all__ = ["application", "shuffler"]
-
 
 def shuffler(seat: PartyConfig, client: httpx.Client) -> Shuffler:
     """Return a shuffler that asks the others over a connection."""

@@ -20,8 +20,6 @@ from ikos.deployment.task import Task, on_loopback, values_in_words
 from ikos.modular import Zq
 from ikos.results import Interval, at_least
 
-__all__ = ["task_page", "tasks_page"]
-
 _BUSY_SECONDS = 2
 _IDLE_SECONDS = 10
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
 
-__all__ = ["Store", "StoreError", "Writing"]
+__all__ = ["StoreError"]
 
 LAYOUT = 2
 TOGETHER = 512

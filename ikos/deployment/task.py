@@ -23,8 +23,6 @@ from ikos.deployment.enveloped_sum import EnvelopedSum
 from ikos.modular import Zq
 from ikos.results import at_least
 
-__all__ = ["VERSION", "Task", "decoded", "encoded", "moment", "on_loopback", "values_in_words"]
-
 VERSION = "ikos-parties-1"
 NONCE_BYTES = 16
 KEY_BYTES = 32

@@ -16,8 +16,6 @@ from typing import Any
 import httpcore
 import httpx
 
-__all__ = ["SLOWEST", "Punctual", "within"]
-
 SLOWEST = 1 << 14
 """Bytes a second of what is long, and takes its time in proportion."""
 

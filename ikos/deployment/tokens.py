@@ -16,7 +16,7 @@ import numpy as np
 
 from ikos.deployment.task import Task, decoded, encoded
 
-__all__ = ["SECRET_BYTES", "TokenList", "digest", "for_party", "fresh", "from_text", "to_text"]
+__all__ = ["for_party", "fresh"]
 
 SECRET_BYTES = 32
 LABEL = b"ikos-parties 1 token"

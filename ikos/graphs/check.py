@@ -34,7 +34,7 @@ from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
 
-__all__ = ["FALSE_ALARM", "ComponentCheck", "ComponentRow", "check_components"]
+__all__ = ["FALSE_ALARM", "ComponentCheck"]
 
 FALSE_ALARM = 1e-9
 """Samples are said to contradict the exact law where they would so seldom be as far from it."""

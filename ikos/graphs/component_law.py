@@ -32,17 +32,6 @@ from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.models import share_graph
 
-__all__ = [
-    "MAX_LAW_USERS",
-    "MAX_RATIONAL_USERS",
-    "Enclosure",
-    "Moment",
-    "component_moment",
-    "component_pmf",
-    "enclosed_law",
-    "exact_component_law",
-]
-
 MAX_LAW_USERS = 2048
 """Most users for whom the exact law is computed: about two seconds in floating point."""
 

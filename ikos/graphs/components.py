@@ -22,8 +22,6 @@ from ikos._validation import choice, flag
 from ikos.graphs.models import Targets, checked_targets, multigraph
 from ikos.modular import blocks
 
-__all__ = ["BACKENDS", "Components", "component_labels", "count_components", "counted"]
-
 _SLOTS_TOGETHER = 1 << 21
 
 

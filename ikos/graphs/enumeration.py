@@ -32,12 +32,6 @@ from ikos.graphs.components import count_components
 from ikos.modular import blocks
 
 __all__ = [
-    "MAX_CASES",
-    "MAX_MESSAGES",
-    "MAX_PERMUTATIONS",
-    "MAX_TUPLES",
-    "CollisionIdentity",
-    "case_count",
     "check_collision_identity",
     "collision_probability",
     "enumerated_component_law",

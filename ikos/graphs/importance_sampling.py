@@ -50,8 +50,6 @@ from ikos.graphs.sampling import MAX_TRIALS, batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-__all__ = ["PlantedTally", "rare_components"]
-
 MAX_PARTS = 64
 """Most parts that are planted."""
 

@@ -19,8 +19,6 @@ from ikos._validation import integer, quote
 from ikos.counts.rounding import DOWN, PRECISION, UP, float_up, rounding
 from ikos.counts.secure import MAX_BITS, MAX_MESSAGES, MAX_USERS
 
-__all__ = ["component_bound", "covers", "excess_bound", "falling_bounds", "upper_bound"]
-
 LEAST_USERS = 19
 LEAST_MESSAGES = 3
 

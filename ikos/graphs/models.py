@@ -25,8 +25,6 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import SHUFFLERS
 from ikos.randomness import RandomSource, secure
 
-__all__ = ["MAX_SLOTS", "checked_targets", "multigraph", "sample_targets", "share_graph"]
-
 MAX_SLOTS = (1 << 30) - 1
 """Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers.
 

@@ -22,8 +22,6 @@ from ikos.counts.secure import MAX_MESSAGES, MAX_USERS
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import SHUFFLERS
 
-__all__ = ["falling_bounds", "parts_bound", "upper_bound"]
-
 
 def parts_bound(
     n: int, m: int, c: int, *, shuffler: str = "parallel", clear_share: bool = True

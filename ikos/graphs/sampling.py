@@ -28,8 +28,6 @@ from ikos.graphs.models import sample_targets, share_graph
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-__all__ = ["Tally", "batches", "component_counts", "tally_components"]
-
 MAX_TRIALS = 1 << 50
 """Most graphs in one call of `tally_components`."""
 

@@ -14,8 +14,6 @@ from ikos.graphs import lemma_c5, partition_bound
 from ikos.graphs.component_law import MAX_LAW_USERS, laws
 from ikos.graphs.models import share_graph
 
-__all__ = ["BOUNDS", "Slack", "Sweep", "sweep"]
-
 BOUNDS = ("lemma_c5", "parts")
 
 

@@ -9,13 +9,6 @@ from numpy.typing import NDArray
 
 from ikos.randomness import RandomSource
 
-__all__ = [
-    "bernoulli",
-    "bernoulli_exp",
-    "bernoulli_exp_any",
-    "one_bernoulli_exp",
-]
-
 
 def bernoulli(numerators: NDArray[Any], denominator: int, rng: RandomSource) -> NDArray[np.bool_]:
     """Return independent Bernoulli variables of probability ``numerators / denominator``."""

@@ -10,17 +10,6 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, number
 
-__all__ = [
-    "INT64_MAX",
-    "MAX_DRAWS",
-    "Real",
-    "deliver",
-    "how_many",
-    "largest",
-    "plus",
-    "positive",
-]
-
 Real = int | float | Fraction
 
 INT64_MAX = (1 << 63) - 1

@@ -14,10 +14,6 @@ from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, largest, plus, 
 from ikos.noise.laplace import geometric_draws
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "discrete_gaussian",
-]
-
 
 def _gaussian(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
     """Return ``count`` draws with P[k] proportional to exp(-k^2 / (2 variance)).

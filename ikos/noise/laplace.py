@@ -12,13 +12,6 @@ from ikos.noise.bernoulli import bernoulli_exp, one_bernoulli_exp
 from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, plus, positive
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "discrete_laplace",
-    "geometric",
-    "geometric_draws",
-    "one_geometric",
-]
-
 
 def geometric_draws(s: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
     """Return ``count`` draws with P[k] proportional to exp(-s k): int64 where all fit, or object.

@@ -14,13 +14,6 @@ from ikos.noise.laplace import geometric_draws, one_geometric
 from ikos.noise.shares import MAX_SHAPE, first_cycle
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "polya_counts",
-    "polya_jumps",
-    "polya_population",
-    "polya_shares",
-]
-
 _FEW = 8
 """Variables up to which drawing one after the other is faster than drawing all in lockstep."""
 

@@ -14,12 +14,6 @@ from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, plus, positive
 from ikos.noise.laplace import geometric_draws
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "MAX_SHAPE",
-    "first_cycle",
-    "polya",
-]
-
 MAX_SHAPE = 10**6
 """Largest shape of `polya`, whose time grows with it."""
 

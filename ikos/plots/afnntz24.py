@@ -17,8 +17,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["Panel", "RateCurve", "rates_figure", "slope_text"]
-
 
 @dataclass(frozen=True)
 class RateCurve:

@@ -15,15 +15,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = [
-    "GridCurve",
-    "PoisonCurve",
-    "ReconstructionPanel",
-    "poisoning_figure",
-    "reconstruction_figure",
-    "single_message_figure",
-]
-
 
 @dataclass(frozen=True)
 class GridCurve:

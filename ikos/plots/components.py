@@ -23,8 +23,6 @@ except ImportError:
 if TYPE_CHECKING:
     from ikos.graphs import ComponentCheck
 
-__all__ = ["components_figure"]
-
 # hollow markers leave to be seen what lies beneath them
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none"}
 _CURVES: dict[str, dict[str, Any]] = {

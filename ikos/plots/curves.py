@@ -15,8 +15,6 @@ from ikos.counts import ANALYSES, MessageCount, message_count
 from ikos.counts.floor import counting_floor
 from ikos.counts.secure import BEST, checked_analysis
 
-__all__ = ["BOTH_WAYS", "Curve", "attack_estimate", "grid", "private_curves", "secure_curves"]
-
 Setting = tuple[str, bool]
 """A shuffler, and whether there is a clear share."""
 

@@ -12,8 +12,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["limits_figure"]
-
 
 def limits_figure(limits: Mapping[str, Mapping[int, float]], title: str) -> Figure:
     """Draw the machines that each limit asks for against the number of users.

@@ -23,8 +23,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["ErrorCurve", "errors_figure"]
-
 
 @dataclass(frozen=True)
 class ErrorCurve:

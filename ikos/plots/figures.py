@@ -23,18 +23,7 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = [
-    "COLOURS",
-    "Figure",
-    "apart",
-    "break_axis",
-    "draw_messages",
-    "label",
-    "legend_order",
-    "log_messages",
-    "messages_figure",
-    "users_axis",
-]
+__all__ = ["Figure", "messages_figure"]
 
 COLOURS = {
     "second_moment": BLUE,

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SUFFIXES", "destination", "save", "written_whole"]
-
 SUFFIXES = (".png", ".svg", ".pdf")
 """What a figure's file name may end in."""
 

@@ -16,8 +16,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["learning_figure"]
-
 
 def learning_figure(
     by_round: Mapping[str, ArrayLike],

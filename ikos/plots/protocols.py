@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ikos.protocols import Measurement
     from ikos.protocols.compared import ComparisonRow
 
-__all__ = ["protocols_figure"]
-
 _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
 _LINE = 105

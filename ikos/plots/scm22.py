@@ -16,8 +16,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["KINDS", "ErrorLine", "ErrorPanel", "sampled_figure"]
-
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "whole": (
         "whole error: of the estimated mean of all users",

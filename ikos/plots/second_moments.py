@@ -35,8 +35,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["ExcessCurve", "excess_curve", "excess_figure"]
-
 
 @dataclass(frozen=True)
 class ExcessCurve:

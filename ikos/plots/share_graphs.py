@@ -33,12 +33,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = [
-    "MAX_DRAWN_SLOTS",
-    "MAX_DRAWN_USERS",
-    "graph_figure",
-]
-
 MAX_DRAWN_USERS = 100
 MAX_DRAWN_SLOTS = 1000
 """Most users and edges of a graph that is drawn; one that is legible has fewer."""

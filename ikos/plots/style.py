@@ -8,20 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BLACK",
-    "BLUE",
-    "COLOURS",
-    "GREEN",
-    "GREY",
-    "MARKERS",
-    "ORANGE",
-    "PURPLE",
-    "VERMILLION",
-    "plain",
-    "power_of_ten",
-]
-
 # Okabe and Ito, https://jfly.uni-koeln.de/color/
 BLACK = "#000000"
 BLUE = "#0072B2"

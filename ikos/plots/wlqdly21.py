@@ -16,8 +16,6 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-__all__ = ["Line", "Panel", "panels_figure"]
-
 _DASHES: dict[str, tuple[int, tuple[float, ...]]] = {
     "dashed": (0, (4, 1.5)),
     "dotted": (0, (1, 1.5)),

@@ -14,7 +14,7 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, at_least, footer
 from ikos.shuffling import ORDERS, View, shuffle
 
-__all__ = ["MAX_USERS", "Reports"]
+__all__ = ["Reports"]
 
 MAX_USERS = 10**9
 """Most users."""

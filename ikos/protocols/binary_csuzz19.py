@@ -21,8 +21,6 @@ from ikos.protocols.bits import ShuffledBits
 from ikos.protocols.interface import budget
 from ikos.shuffling import View
 
-__all__ = ["BinaryRandomizedResponse"]
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class BinaryRandomizedResponse(ShuffledBits):

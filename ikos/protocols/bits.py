@@ -20,8 +20,6 @@ from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
-__all__ = ["BitProtocol", "ShuffledBits"]
-
 
 class BitProtocol(Baseline):
     """Users send bits, in unary, of which each is a fair coin instead with probability gamma.

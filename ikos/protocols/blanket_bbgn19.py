@@ -18,8 +18,6 @@ from ikos.protocols.digits import DigitProtocol
 from ikos.protocols.interface import budget
 from ikos.randomized_response import grid_up
 
-__all__ = ["PrivacyBlanket"]
-
 MAX_PRECISION = 1 << 20
 
 

@@ -20,8 +20,6 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
-__all__ = ["FINE", "CentralDiscreteLaplace", "CentralLaplace"]
-
 FINE = 1 << 32
 """Steps of an encoding so fine that discrete Laplace noise on it is as good as continuous."""
 

@@ -12,8 +12,6 @@ from ikos._validation import choice, quote
 from ikos.concurrency import Progress
 from ikos.results import Cost, Guarantee, Printed, at_least
 
-__all__ = ["MODELS", "ComparisonRow", "checked_progress", "compare"]
-
 MODELS = ("central", "shuffle", "local")
 """Whom users trust: a curator; shufflers, or some of the other users; nobody."""
 

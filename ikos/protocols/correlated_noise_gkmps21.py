@@ -32,8 +32,6 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, present
 from ikos.shuffling import View, release
 
-__all__ = ["FLOODINGS", "CorrelatedNoise"]
-
 FLOODINGS = ("certified", "paper")
 
 MAX_SIMULATED = 2 * 10**7

@@ -22,8 +22,6 @@ from ikos.results import Guarantee
 from ikos.summation import SecureSum
 from ikos.summation.private_sum import checked_modulus, checked_precision
 
-__all__ = ["DesignatedNoise"]
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class DesignatedNoise(NoiseOverSecureSum):

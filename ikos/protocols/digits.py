@@ -22,8 +22,6 @@ from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
-__all__ = ["DigitProtocol"]
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class DigitProtocol(Baseline):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ikos.accuracy import NoiseLaw, standard_error
 
-__all__ = ["Bounded", "ErrorLaw", "Noisy", "chernoff"]
+__all__ = ["ErrorLaw"]
 
 
 class ErrorLaw(Protocol):

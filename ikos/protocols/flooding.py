@@ -15,8 +15,6 @@ from ikos.noise import geometric, polya, polya_jumps
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 
-__all__ = ["Kind", "counted_column", "counted_view", "padded", "sent_together"]
-
 MAX_ARRAY = 1 << 28
 """Most entries of an array of messages, padded to the most that one user sends."""
 

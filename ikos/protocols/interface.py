@@ -20,8 +20,6 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Estimate, Guarantee, Interval
 from ikos.shuffling import View
 
-__all__ = ["Baseline", "BaselineResult", "SumProtocol", "budget", "checked_epsilon"]
-
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
 

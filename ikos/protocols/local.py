@@ -13,8 +13,6 @@ from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Guarantee
 from ikos.shuffling import View
 
-__all__ = ["LocalProtocol"]
-
 
 class LocalProtocol(Baseline):
     """Each user sends one message, private by itself; the analyzer knows who sent what."""

@@ -22,8 +22,6 @@ from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
 
-__all__ = ["LocalLaplace"]
-
 _INT64_BITS = 64
 
 

@@ -17,8 +17,6 @@ from ikos.protocols.local import LocalProtocol
 from ikos.results import Guarantee
 from ikos.shuffling import View
 
-__all__ = ["LocalRandomizedResponse"]
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class LocalRandomizedResponse(LocalProtocol, BitProtocol):

@@ -19,8 +19,6 @@ from ikos.counts import SHUFFLERS
 from ikos.protocols.digits import DigitProtocol
 from ikos.protocols.interface import budget
 
-__all__ = ["PARAMETERS", "RecursiveSum"]
-
 PARAMETERS = ("optimized", "paper")
 """Whose precisions and split of the budget."""
 

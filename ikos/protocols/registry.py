@@ -22,7 +22,7 @@ from ikos.protocols.base import MAX_USERS
 from ikos.protocols.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.protocols.blanket_bbgn19 import PrivacyBlanket
 from ikos.protocols.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.protocols.compared import MODELS, ComparisonRow, checked_progress, compare
+from ikos.protocols.compared import ComparisonRow, checked_progress, compare
 from ikos.protocols.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.protocols.designated_bbgn20 import DesignatedNoise
 from ikos.protocols.interface import SumProtocol, budget
@@ -35,16 +35,6 @@ from ikos.protocols.unary_csuzz19 import UnaryEncoding
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 from ikos.summation import PrivateSum
-
-__all__ = [
-    "MODELS",
-    "PROTOCOLS",
-    "Measurement",
-    "ProtocolSpec",
-    "Row",
-    "comparison",
-    "measure",
-]
 
 MAX_RUN = 10**8
 """Most messages of one run that is measured."""

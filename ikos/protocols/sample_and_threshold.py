@@ -23,8 +23,6 @@ from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
-__all__ = ["SampleAndThreshold", "Thresholded"]
-
 
 @dataclass(frozen=True)
 class Thresholded:

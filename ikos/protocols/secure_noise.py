@@ -27,8 +27,6 @@ from ikos.shuffling import View
 from ikos.summation import SecureSum
 from ikos.summation.secure_sum import alone, unproved_conditions
 
-__all__ = ["Modular", "NoiseOverSecureSum", "hiding"]
-
 
 def hiding(
     n: int,

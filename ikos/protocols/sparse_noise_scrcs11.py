@@ -33,8 +33,6 @@ from ikos.results import Guarantee, at_least, present
 from ikos.summation import SecureSum
 from ikos.summation.private_sum import checked_modulus, checked_precision
 
-__all__ = ["ACCOUNTANTS", "SparseLaw", "SparseNoise"]
-
 ACCOUNTANTS = ("exact", "published")
 """The divergence of the sum's law, or the probability that nobody adds noise."""
 

@@ -26,8 +26,6 @@ from ikos.protocols.interface import budget
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 
-__all__ = ["UnaryEncoding", "default_messages"]
-
 _AT_ONCE = 1 << 20
 
 

@@ -29,16 +29,6 @@ from ikos.randomness import RandomSource
 from ikos.sharing import Sharing
 from ikos.shuffling import release
 
-__all__ = [
-    "LONGEST",
-    "WORTHWHILE",
-    "Partition",
-    "Receiver",
-    "SharingScheme",
-    "mixed_sum",
-    "planned",
-]
-
 LONGEST = 1 << 27
 """Messages of a piece at most, up to chance: 1 GiB of uint64. Those of one value stay together."""
 

@@ -21,19 +21,6 @@ from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.summation.engine import SharingScheme, mixed_sum
 
-__all__ = [
-    "USERS",
-    "Encoder",
-    "Engine",
-    "Values",
-    "add_up",
-    "checked_blocks",
-    "collect",
-    "encoded_blocks",
-    "iterator_or_array",
-    "with_location",
-]
-
 USERS = 1 << 18
 """Users whose rounding and noise come from one source."""
 

@@ -36,8 +36,6 @@ from ikos.summation.engine import SharingScheme
 from ikos.summation.execution import Engine, Values, add_up, collect
 from ikos.summation.secure_sum import PSEUDORANDOM, SecureSum, digest, unproved_conditions
 
-__all__ = ["PrivateSum", "checked_modulus", "checked_precision"]
-
 MAX_USERS = 1 << 53
 
 

@@ -26,18 +26,6 @@ from ikos.shuffling import ORDERS, View, shuffle
 from ikos.summation.engine import SharingScheme, mixed_sum
 from ikos.summation.execution import Engine, Values, add_up, collect
 
-__all__ = [
-    "FURTHER_SUMS",
-    "PSEUDORANDOM",
-    "SecureGuarantee",
-    "SecureSum",
-    "alone",
-    "collusion",
-    "digest",
-    "summary",
-    "unproved_conditions",
-]
-
 FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"

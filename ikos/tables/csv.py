@@ -20,8 +20,6 @@ from ikos._validation import quote
 from ikos.concurrency import Progress
 from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown, words
 
-__all__ = ["CsvPart", "check_delimiter", "csv_part"]
-
 BLOCK = 1 << 14
 CHUNK = 1 << 18
 _SOUGHT = 1 << 8  # rows, of which a line is sought

@@ -8,8 +8,6 @@ from typing import NoReturn
 
 from ikos.tables.parts import readable, shown
 
-__all__ = ["SUFFIXES", "files_in"]
-
 SUFFIXES = (".parquet", ".pq")
 _VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 """Marks of formats whose folders hold rows that were deleted since."""

@@ -14,8 +14,6 @@ from ikos._validation import quote, whole_number
 from ikos.concurrency import Progress
 from ikos.tables.parts import ROWS, Part, Stamp, position, readable, shown, words
 
-__all__ = ["ParquetPart", "parquet_parts"]
-
 RUN = 1 << 20
 """Rows of a part at least, if the file has them; row groups are not cut."""
 

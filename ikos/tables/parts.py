@@ -19,20 +19,6 @@ from numpy.typing import NDArray
 from ikos._validation import quote
 from ikos.concurrency import Progress
 
-__all__ = [
-    "ROWS",
-    "BadRow",
-    "Look",
-    "Part",
-    "SeenPart",
-    "Stamp",
-    "position",
-    "readable",
-    "shown",
-    "status",
-    "words",
-]
-
 ROWS = 1 << 17
 """Rows of a block, about: 1 MiB of doubles."""
 

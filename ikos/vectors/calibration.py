@@ -42,8 +42,6 @@ from ikos.counts.types import MessageCount
 from ikos.counts.vectors import ONE_GROUP, level_of_sums
 from ikos.results import ONE_REPORT
 
-__all__ = ["MAX_RELEASES", "HiddenNoise", "NoiseCalibration", "reports"]
-
 MAX_RELEASES = 10**6
 """Most sums about the same users."""
 

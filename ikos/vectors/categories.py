@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from ikos._validation import integer, quote
 from ikos.vectors.domains import MAX_DIMENSION, Domain
 
-__all__ = ["Categories"]
-
 
 @dataclass(frozen=True)
 class Categories(Domain):

@@ -23,8 +23,6 @@ from ikos.vectors.domains import Domain
 from ikos.vectors.encoding import Encoding, converge, encoding_of
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 
-__all__ = ["CentralGaussian", "Subgaussian"]
-
 _BLOCK = 1 << 21
 
 

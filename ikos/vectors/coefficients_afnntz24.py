@@ -45,18 +45,6 @@ from ikos.vectors.domains import Ball
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.kashin import KashinFrame
 
-__all__ = [
-    "MAX_MADE",
-    "ROUNDING_SHARE",
-    "CoefficientSums",
-    "SpreadError",
-    "checked_ball",
-    "checked_budget",
-    "checked_releases",
-    "noise_sums",
-    "user_variance",
-]
-
 _BLOCK = 1 << 20
 """Draws of noise that are added up at a time."""
 

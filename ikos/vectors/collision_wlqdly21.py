@@ -31,7 +31,7 @@ from ikos.results import Cost
 from ikos.vectors.domains import SparseTernary
 from ikos.vectors.key_values import KeyValueBaseline, events_of
 
-__all__ = ["SEED_BITS", "Collision", "hash_values", "support_counts"]
+__all__ = ["hash_values"]
 
 SEED_BITS = 48
 """Of the seed of a hash function."""

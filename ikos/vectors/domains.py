@@ -17,8 +17,6 @@ from ikos._validation import array, integer, number, quote, real
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.modular import blocks
 
-__all__ = ["MAX_DIMENSION", "TOLERANCE", "Ball", "Box", "Domain", "SparseTernary"]
-
 MAX_DIMENSION = 1 << 20
 """Most coordinates."""
 

@@ -19,8 +19,6 @@ from ikos.randomness import RandomSource
 from ikos.vectors.categories import Categories
 from ikos.vectors.domains import TOLERANCE, Ball, Box, Domain, SparseTernary
 
-__all__ = ["Encoding", "converge", "encoding_of"]
-
 _BLOCK = 1 << 21
 
 _SLACK = Fraction(1, 1 << 50)

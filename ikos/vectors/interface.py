@@ -24,14 +24,6 @@ from ikos.results import Cost, Guarantee, Printed, at_least, figures, footer
 from ikos.shuffling import View
 from ikos.vectors.domains import Domain
 
-__all__ = [
-    "Band",
-    "VectorBaseline",
-    "VectorError",
-    "VectorProtocol",
-    "VectorResult",
-]
-
 BLOCK = 1 << 21
 """Entries of everybody's vectors that are worked on at a time."""
 

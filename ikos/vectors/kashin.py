@@ -49,7 +49,7 @@ from ikos.modular import blocks
 from ikos.randomness import Expanded
 from ikos.vectors.domains import MAX_DIMENSION, Ball
 
-__all__ = ["KASHIN", "KashinFrame", "walsh_hadamard"]
+__all__ = ["KashinFrame"]
 
 KASHIN = 2.5
 """K, if no other is asked for."""

@@ -58,8 +58,6 @@ from ikos.vectors.domains import Ball
 from ikos.vectors.interface import VectorError, VectorResult
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
-__all__ = ["KashinCorrelatedNoise"]
-
 _GRID = 1 << 20
 """Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
 

@@ -45,8 +45,6 @@ from ikos.vectors.domains import Ball
 from ikos.vectors.interface import VectorError
 from ikos.vectors.kashin import KASHIN, KashinFrame
 
-__all__ = ["KashinPrivateSum"]
-
 SECRECY_SHARE = Fraction(1, 100)
 """The part of delta for what shares of secure sums give away."""
 

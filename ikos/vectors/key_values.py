@@ -32,8 +32,6 @@ from ikos.shuffling import View
 from ikos.vectors.domains import Box, SparseTernary
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 
-__all__ = ["KeyValueBaseline", "KeyValueResult", "Ternarizer"]
-
 _BLOCK = 1 << 18
 
 

@@ -36,8 +36,6 @@ from ikos.vectors.key_values import (
     exactly_sparse,
 )
 
-__all__ = ["PCKVGRR", "PCKVUE"]
-
 SAMPLINGS = ("counted", "published")
 
 _BITS = 1 << 23

@@ -32,8 +32,6 @@ from ikos.vectors.encoding import Encoding, converge, encoding_of
 from ikos.vectors.interface import VectorBaseline, VectorError, VectorResult
 from ikos.vectors.secure_sum import LAYOUTS, Elements, SecureVectorSum
 
-__all__ = ["CoordinateError", "PrivateVectorSum"]
-
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
     "composition": "discrete Laplace noise, by optimal composition over the coordinates",

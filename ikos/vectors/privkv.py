@@ -27,8 +27,6 @@ from ikos.results import Cost
 from ikos.vectors.domains import SparseTernary
 from ikos.vectors.key_values import KeyValueBaseline
 
-__all__ = ["PrivKV"]
-
 ANSWERS = 3
 """0 for no value, 1 for +1, 2 for -1."""
 

@@ -25,8 +25,6 @@ from ikos.vectors.privkv import PrivKV
 from ikos.vectors.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.vectors.single_message_afnntz24 import SingleMessageGrid
 
-__all__ = ["VECTOR_PROTOCOLS", "VectorProtocolSpec", "VectorRow", "vector_comparison"]
-
 Maker = Callable[[int, Any, Fraction, Fraction, dict[str, Any]], VectorProtocol]
 
 

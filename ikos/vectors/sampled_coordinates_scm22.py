@@ -49,8 +49,6 @@ from ikos.shuffling import View, shuffle
 from ikos.vectors.domains import Box
 from ikos.vectors.interface import BLOCK, VectorBaseline, VectorError, VectorResult
 
-__all__ = ["SampledCoordinates", "TensorResult"]
-
 PARAMETERS = ("exact", "published")
 
 

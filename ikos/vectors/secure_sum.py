@@ -42,8 +42,6 @@ from ikos.summation.secure_sum import (
 )
 from ikos.vectors.domains import MAX_DIMENSION
 
-__all__ = ["LAYOUTS", "SecureVectorSum"]
-
 LAYOUTS = (SEPARATE, ONE_GROUP)
 """A sum for each coordinate, with shufflers of its own, or one sum of whole vectors."""
 

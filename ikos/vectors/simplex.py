@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, integer, number
 
-__all__ = ["project_simplex", "projected_frequencies"]
-
 
 def _checked(name: str, y: ArrayLike) -> NDArray[np.float64]:
     """Return real, finite numbers as doubles."""

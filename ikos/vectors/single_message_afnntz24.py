@@ -26,8 +26,6 @@ from ikos.shuffling import View
 from ikos.vectors.domains import Ball, Box, Domain
 from ikos.vectors.interface import VectorBaseline, VectorError
 
-__all__ = ["MAX_POINTS", "SingleMessageGrid", "optimal_levels"]
-
 MAX_POINTS = 1 << 40
 """Most points of a grid."""
 

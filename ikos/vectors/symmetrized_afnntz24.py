@@ -31,7 +31,7 @@ from scipy.special import ndtri
 from ikos._validation import integer, reject_masked
 from ikos.randomness import RandomSource, secure
 
-__all__ = ["Randomizer", "Rotation", "SignedPermutation", "Symmetry", "symmetrized"]
+__all__ = ["Rotation", "SignedPermutation", "symmetrized"]
 
 Randomizer = Callable[[NDArray[np.float64], RandomSource], NDArray[Any]]
 """From vectors, (n, d), to messages, (n, k, d): row i are the k messages of user i."""

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from ikos._validation import integer, number, quote
 
-__all__ = [
-    "MAX_DIMENSION",
-    "MAX_MESSAGES",
-    "MAX_USERS",
-    "MOST",
-    "SAFE",
-    "checked_budget",
-    "checked_error",
-    "users_and_dimension",
-]
-
 MAX_DIMENSION = 1 << 40
 MAX_USERS = 10**12
 MAX_MESSAGES = 1 << 60

@@ -56,10 +56,6 @@ from ikos.accounting.bounds_afnntz24.arguments import (
     users_and_dimension,
 )
 
-__all__ = [
-    "least_messages",
-]
-
 
 def _log_subsets(n: int, k: int) -> float:
     """Return an upper bound of ln C(n k, k), n >= 2, by Stirling's formula; it grows with k."""

@@ -37,12 +37,6 @@ from ikos.accounting.bounds_afnntz24.arguments import (
     users_and_dimension,
 )
 
-__all__ = [
-    "coefficient_influence",
-    "group_sizes",
-    "poisoning_floor",
-]
-
 
 def _pushed(n: int, d: int, k: float, eps: float, delta: float, a: float) -> float:
     """Return the norm that one user's k messages can add, at least; the best of a grid of z."""

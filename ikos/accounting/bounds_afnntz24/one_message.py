@@ -39,10 +39,6 @@ from numpy.typing import NDArray
 from ikos._validation import choice
 from ikos.accounting.bounds_afnntz24.arguments import SAFE, checked_budget, users_and_dimension
 
-__all__ = [
-    "single_message_floor",
-]
-
 
 def _ball_moment(r: NDArray[np.float64], d: int) -> NDArray[np.float64]:
     """Return E (|a| - r)_+^2 for a uniform in the unit ball."""

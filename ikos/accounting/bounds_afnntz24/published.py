@@ -9,12 +9,6 @@ from ikos._validation import integer, number, round_down
 from ikos.accounting.bbgn19 import closed_form_gamma
 from ikos.accounting.bounds_afnntz24.arguments import MAX_DIMENSION, MAX_USERS, users_and_dimension
 
-__all__ = [
-    "published_error",
-    "published_gamma",
-    "published_levels",
-]
-
 _MANY = 1 << 12
 """Logarithm of so many points that the rule asks for more than a double holds."""
 

@@ -7,11 +7,6 @@ import gmpy2
 from ikos._validation import integer
 from ikos.accounting.bounds_afnntz24.arguments import MAX_DIMENSION, MAX_USERS
 
-__all__ = [
-    "counter_bits",
-    "token_bits",
-]
-
 
 def counter_bits(n: int, messages: int) -> int:
     """Return the bits that tell how many messages each of n users has sent to one shuffler.

@@ -29,12 +29,6 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.randomized_response import GRID, grid_down, grid_up
 
-__all__ = [
-    "SampledAnswers",
-    "sampled_answers",
-    "sampled_delta",
-]
-
 
 @dataclass(frozen=True)
 class SampledAnswers:

@@ -13,8 +13,6 @@ from ikos.accounting.scm22.repeated import MAX_VALUES
 from ikos.accounting.scm22.sampling import weights
 from ikos.randomized_response import GRID
 
-__all__ = ["MOST", "CoordinateError", "coordinate_error", "shares", "total_error"]
-
 MOST = 1 << 53
 """Of sizes that are counted in doubles."""
 

@@ -13,15 +13,6 @@ from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
 from ikos.accounting.scm22.errors import MOST, shares
 
-__all__ = [
-    "dimension_free_gamma",
-    "published_error",
-    "published_gamma",
-    "published_precision",
-    "published_single_gamma",
-    "repaired_gamma",
-]
-
 
 def _budget(epsilon: object, delta: object) -> tuple[float, float]:
     eps = number("epsilon", epsilon, above=0, low=1e-100, high=6)

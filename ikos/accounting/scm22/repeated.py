@@ -22,18 +22,6 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.randomized_response import grid_down
 
-__all__ = [
-    "COMPOSITIONS",
-    "MAX_MESSAGES",
-    "MAX_VALUES",
-    "TINY",
-    "Delta",
-    "advanced_epsilon",
-    "numerical_delta",
-    "proved_repeated",
-    "repeated_delta",
-]
-
 COMPOSITIONS = {
     "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
     "numerical": "numerical composition of {t} messages' exact losses",

@@ -6,12 +6,6 @@ from fractions import Fraction
 
 from ikos._validation import choice, integer
 
-__all__ = [
-    "SAMPLINGS",
-    "stratum_sizes",
-    "weights",
-]
-
 SAMPLINGS = ("stratified", "uniform")
 """How t of d coordinates are drawn: one of each of t runs, or t without replacement."""
 

@@ -18,12 +18,6 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.randomized_response import grid_down
 
-__all__ = [
-    "least_users",
-    "proved_uniform",
-    "uniform_delta",
-]
-
 
 def _missing(m: int, n: int, d: int, t: int) -> float:
     """Return a bound of t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""

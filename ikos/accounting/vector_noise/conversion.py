@@ -12,11 +12,6 @@ from gmpy2 import mpfr
 
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
-__all__ = [
-    "best_order",
-    "converted",
-]
-
 
 def _log_conversion(order: float, divergence: float, epsilon: float) -> float:
     """Return ln delta in doubles, for the search of an order; divergence is (a - 1) D_a."""

@@ -5,12 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = [
-    "rounded_down",
-    "rounded_up",
-    "unit_of",
-]
-
 _BITS = 24
 """Significant bits of a rate: few, so that sampling from it takes integers of machine words."""
 

@@ -12,12 +12,6 @@ from ikos.accounting.vector_noise.few_bits import rounded_up, unit_of
 from ikos.accounting.vector_noise.sensitivity import MAX_EPSILON, ROOTS_UP, Real
 from ikos.counts.rounding import UP, exact
 
-__all__ = [
-    "gaussian_delta",
-    "gaussian_variance",
-    "least_variance",
-]
-
 
 def gaussian_delta(epsilon: Real, variance: Real, l2: Real) -> float:
     """Return the delta of discrete Gaussian noise in every coordinate of a sum of integer vectors.

@@ -11,14 +11,6 @@ from ikos.accounting.vector_noise.few_bits import rounded_down, unit_of
 from ikos.accounting.vector_noise.responses import composition_delta, renyi_delta
 from ikos.accounting.vector_noise.sensitivity import MAX_EPSILON, Real, Sensitivity, Shift
 
-__all__ = [
-    "METHODS",
-    "NoiseRate",
-    "best_rate",
-    "laplace_delta",
-    "laplace_rate",
-]
-
 METHODS = ("pure", "composition", "renyi")
 """The three bounds for discrete Laplace noise."""
 

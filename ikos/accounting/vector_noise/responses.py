@@ -13,11 +13,6 @@ from ikos.accounting.vector_noise.conversion import best_order, converted
 from ikos.accounting.vector_noise.sensitivity import MAX_COORDINATES, Shift
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 
-__all__ = [
-    "composition_delta",
-    "renyi_delta",
-]
-
 _SLACK = 1e-8
 """What a sum of doubles is enlarged by, as a part of it.
 

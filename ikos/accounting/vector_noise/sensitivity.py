@@ -11,15 +11,6 @@ import gmpy2
 from ikos._validation import integer, number
 from ikos.counts.rounding import UP, exact, rounding
 
-__all__ = [
-    "MAX_COORDINATES",
-    "MAX_EPSILON",
-    "ROOTS_UP",
-    "Real",
-    "Sensitivity",
-    "Shift",
-]
-
 MAX_COORDINATES = 1 << 21
 
 MAX_EPSILON = 1e6

@@ -14,8 +14,6 @@ from scipy.interpolate import PchipInterpolator
 from ikos._validation import integer, number, quote
 from ikos.accounting.wlqdly21.privacy import set_response_gamma
 
-__all__ = ["MAX_VALUES", "CollisionParameters", "collision_parameters"]
-
 MAX_VALUES = 1 << 16
 """Most values of a hash function: the seed and the value share 64 bits."""
 

@@ -14,15 +14,6 @@ from ikos.accounting.shuffled_response import THEOREMS, response_accountant, res
 from ikos.counts.rounding import rational
 from ikos.randomized_response import grid_up
 
-__all__ = [
-    "MAX_EPSILON",
-    "exp_down",
-    "local_epsilon",
-    "raised",
-    "set_response_gamma",
-    "set_response_theorem",
-]
-
 MAX_EPSILON = 100
 
 _PRECISION = 256

@@ -7,14 +7,6 @@ import math
 from ikos._validation import integer, number, quote
 from ikos.accounting.wlqdly21.privacy import MAX_EPSILON
 
-__all__ = [
-    "published_amplification",
-    "published_local_epsilon",
-    "published_lower_bound",
-    "published_shuffled_values",
-    "published_values",
-]
-
 _MOST = 1 << 53
 """Of sizes and numbers that the paper's formulas take."""
 

@@ -6,14 +6,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = [
-    "SupportVariances",
-    "collision_variances",
-    "pckv_grr_variances",
-    "pckv_ue_variances",
-    "privkv_variances",
-]
-
 
 @dataclass(frozen=True)
 class SupportVariances:

@@ -22,11 +22,6 @@ from ikos.attacks.tuple_counting.views import (
 from ikos.confidence import clopper_pearson
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "Advantage",
-    "measure_advantage",
-]
-
 
 @dataclass(frozen=True)
 class Advantage:

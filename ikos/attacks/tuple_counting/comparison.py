@@ -11,12 +11,6 @@ from ikos._validation import integer
 from ikos.attacks.tuple_counting.counts import checked_modulus, counts_at, reduced
 from ikos.modular import Zq
 
-__all__ = [
-    "checked_difference",
-    "compared",
-    "statistic",
-]
-
 
 def statistic(
     columns: NDArray[Any], residues: NDArray[Any], q: int, difference: int

@@ -15,18 +15,6 @@ from ikos._validation import integer
 from ikos.modular import Zq
 from ikos.shuffling import View
 
-__all__ = [
-    "LIST",
-    "MAX_MODULUS",
-    "Counts",
-    "checked_modulus",
-    "consistent_tuples",
-    "counts_at",
-    "enumerable",
-    "reduced",
-    "tuple_counts",
-]
-
 MAX_MODULUS = 1 << 26
 """Largest q: the counts of all residues are kept in memory, 512 MiB for one view and more while
 they are made."""

@@ -22,11 +22,6 @@ from ikos.attacks.tuple_counting.views import (
 )
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "Fluctuation",
-    "fluctuation",
-]
-
 
 @dataclass(frozen=True)
 class Fluctuation:

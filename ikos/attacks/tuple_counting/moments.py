@@ -27,11 +27,6 @@ from fractions import Fraction
 
 from ikos._validation import integer
 
-__all__ = [
-    "count_moments",
-    "statistic_moments",
-]
-
 
 def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
     """Return the exact mean and variance of a target's tuple count.

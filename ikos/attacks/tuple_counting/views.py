@@ -14,18 +14,6 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 
-__all__ = [
-    "MAX_MESSAGES",
-    "MAX_USERS",
-    "WORK",
-    "checked_setting",
-    "drawn_views",
-    "known_inputs",
-    "own_residues",
-    "sample_views",
-    "trial_blocks",
-]
-
 MAX_USERS = 1 << 18
 """Most users of an experiment."""
 

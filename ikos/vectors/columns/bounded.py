@@ -19,12 +19,6 @@ from ikos.vectors.domains import Box
 from ikos.vectors.interface import BLOCK
 from ikos.vectors.private_sum import PrivateVectorSum
 
-__all__ = [
-    "SCALED",
-    "BoundedColumns",
-    "means",
-]
-
 SCALED = dict.fromkeys(
     ("sensitivity", "integers"),
     "columns are scaled to one range; PrivateVectorSum with a Box takes it",

@@ -20,11 +20,6 @@ from ikos.vectors.categories import Categories
 from ikos.vectors.interface import VectorResult
 from ikos.vectors.private_sum import PrivateVectorSum
 
-__all__ = [
-    "Histograms",
-    "histograms",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Histograms(Printed):

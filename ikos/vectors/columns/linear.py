@@ -20,10 +20,6 @@ from ikos.vectors.domains import Ball, Box
 from ikos.vectors.interface import BLOCK
 from ikos.vectors.private_sum import PrivateVectorSum
 
-__all__ = [
-    "linear_statistics",
-]
-
 _CORNERS = 1 << 23
 """Most numbers to be computed in going through the corners of a box."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ikos.results import Guarantee, Interval, Printed, footer, shown
 from ikos.vectors.interface import Band, VectorResult
 
-__all__ = ["ROUNDING", "ColumnSums", "footer", "promise_kept"]
-
 ROUNDING = Fraction(1, 10**9)
 """What sensitivities of computed values are enlarged by, as a part of them."""
 

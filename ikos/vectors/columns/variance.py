@@ -21,11 +21,6 @@ from ikos.vectors.domains import Box
 from ikos.vectors.interface import Band, VectorResult
 from ikos.vectors.private_sum import PrivateVectorSum
 
-__all__ = [
-    "Variances",
-    "variances",
-]
-
 _SQUARES = Fraction(166, 100)
 """Weight of a squared distance beside the distance itself; see `variances`."""
 
