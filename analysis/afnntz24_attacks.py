@@ -32,6 +32,12 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.afnntz24_attacks import (
+    PoisonCurve,
+    ReconstructionPanel,
+    poisoning_figure,
+    reconstruction_figure,
+)
 from ikos.accounting.bounds_afnntz24 import (
     counter_bits,
     least_messages,
@@ -47,12 +53,6 @@ from ikos.attacks.reconstruction_afnntz24 import (
 )
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.afnntz24_attacks import (
-    PoisonCurve,
-    ReconstructionPanel,
-    poisoning_figure,
-    reconstruction_figure,
-)
 from ikos.plots.figures import Figure
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom

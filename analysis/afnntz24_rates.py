@@ -32,9 +32,9 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol

@@ -30,10 +30,10 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.afnntz24_attacks import GridCurve, single_message_figure
 from ikos.accounting.bounds_afnntz24 import published_error, single_message_floor
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.afnntz24_attacks import GridCurve, single_message_figure
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SingleMessageGrid

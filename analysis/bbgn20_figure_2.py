@@ -28,9 +28,9 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.experiments import ErrorCurve, errors_figure
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.plots.experiments import ErrorCurve, errors_figure
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 

@@ -481,7 +481,7 @@ def command(
 
 
 def _figure(what: str, cases: Sequence[_Case]) -> Any:
-    from ikos.plots.deployment import limits_figure
+    from analysis.plots.deployment import limits_figure
 
     by_limit: Mapping[str, Mapping[int, float]] = {
         name: {case.secure.n: case.limits[name] for case in cases} for name in cases[0].limits

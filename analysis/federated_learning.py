@@ -298,7 +298,7 @@ def _table(found: Sequence[Found], users: int) -> str:
 
 def figure(found: Sequence[Found]) -> Figure:
     """Return the figure: by round at one epsilon, and after the last round by epsilon."""
-    from ikos.plots.learning import learning_figure
+    from analysis.plots.learning import learning_figure
 
     return learning_figure(
         {

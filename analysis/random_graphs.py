@@ -44,6 +44,7 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.second_moments import excess_curve, excess_figure
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.cli.output import progress
@@ -64,7 +65,6 @@ from ikos.graphs import (
 from ikos.graphs.component_law import MAX_LAW_USERS
 from ikos.graphs.lemma_c5 import covers
 from ikos.plots.components import components_figure
-from ikos.plots.second_moments import excess_curve, excess_figure
 from ikos.plots.share_graphs import graph_figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least

@@ -42,6 +42,7 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.scm22 import ErrorLine, ErrorPanel, sampled_figure
 from ikos.accounting.scm22 import (
     coordinate_error,
     published_error,
@@ -53,7 +54,6 @@ from ikos.accounting.scm22 import (
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
-from ikos.plots.scm22 import ErrorLine, ErrorPanel, sampled_figure
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SampledCoordinates

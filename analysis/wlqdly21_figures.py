@@ -45,6 +45,7 @@ from analysis.output import (
     steps,
     write_text,
 )
+from analysis.plots.wlqdly21 import Line, Panel, panels_figure
 from ikos.accounting.wlqdly21 import (
     collision_variances,
     local_epsilon,
@@ -55,7 +56,6 @@ from ikos.accounting.wlqdly21 import (
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
-from ikos.plots.wlqdly21 import Line, Panel, panels_figure
 from ikos.vectors import (
     PCKVGRR,
     PCKVUE,

@@ -325,7 +325,7 @@ def test_figure_2_holds_what_was_measured():
 
 
 def test_a_figure_needs_curves():
-    experiments = importlib.import_module("ikos.plots.experiments")
+    experiments = importlib.import_module("analysis.plots.experiments")
     for panels in ({}, {"empty": []}):
         with pytest.raises(ValueError, match="panels must hold"):
             experiments.errors_figure(panels, "title", spread="none")

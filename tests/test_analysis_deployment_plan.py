@@ -185,7 +185,7 @@ def test_rates_of_both_sums(measuring, make):
 def test_no_two_limits_look_alike(program, rates):
     from matplotlib.colors import to_hex
 
-    from ikos.plots.deployment import limits_figure
+    from analysis.plots.deployment import limits_figure
 
     one = program.Machine(cores=1, memory=1.0, network=1.0, window=1.0, files=1)
     found = program.limits(program.needs(SecureSum(1000, 2**37, messages=5), rates), one)

@@ -184,7 +184,7 @@ def test_the_documentations_random_answers_are_the_calculators(module):
 
 
 def test_figures_hold_the_lines(module):
-    plots = importlib.import_module("ikos.plots.scm22")
+    plots = importlib.import_module("analysis.plots.scm22")
     line = plots.ErrorLine("own", (1.0, 2.0, 4.0), (0.1, 0.2, 0.3))
     law = plots.ErrorLine("law", (1.0, 4.0), (0.1, 0.4), "$n^1$")
     panels = [plots.ErrorPanel(str(i), "t", (line, law)) for i in range(4)]

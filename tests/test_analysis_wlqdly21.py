@@ -235,7 +235,7 @@ def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, 
 
 
 def test_panels_that_cannot_be_drawn_are_refused():
-    from ikos.plots.wlqdly21 import Line, Panel, panels_figure
+    from analysis.plots.wlqdly21 import Line, Panel, panels_figure
 
     panel = Panel("a", (Line("b", (1.0,), (1.0,)),))
     for rows in ({}, {"y": []}, {"y": [panel], "z": [panel, panel]}):
@@ -244,7 +244,7 @@ def test_panels_that_cannot_be_drawn_are_refused():
 
 
 def test_references_are_lines_without_markers():
-    from ikos.plots.wlqdly21 import Line, Panel, panels_figure
+    from analysis.plots.wlqdly21 import Line, Panel, panels_figure
 
     lines = (Line("one", (1.0, 2.0), (1.0, 2.0)), Line("two", (1.0, 2.0), (3.0, 3.0), "dashed"))
     figure = panels_figure({"y": [Panel("a", lines)]}, "title", below="x", logarithmic=True)

@@ -19,8 +19,8 @@ from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
 
+from analysis.plots.second_moments import excess_curve, excess_figure
 from ikos.plots import save
-from ikos.plots.second_moments import excess_curve, excess_figure
 from ikos.plots.share_graphs import graph_figure
 
 GRAPHS = [

@@ -1,10 +1,9 @@
 """Plots: how many messages each analysis asks for, and how many components share graphs have.
 
-``curves`` computes with the library's calculators alone; ``drawing`` turns curves into matplotlib
-figures, ``components`` checks of the component bounds, ``share_graphs`` graphs,
-``second_moments`` what the bounds are for, ``protocols`` the error of each, ``experiments``
-measured errors: these six need matplotlib (the extra ``plot``).
-``style`` is what figures have in common; ``files`` writes whole files.
+``curves`` computes with the library's calculators alone. ``figures`` turns curves into matplotlib
+figures, ``components`` checks of the component bounds, ``share_graphs`` graphs, ``protocols`` the
+error of each: these need matplotlib (the extra ``plot``). ``style`` is what figures have in common;
+``files`` writes whole files.
 """
 
 from ikos.plots.curves import (

@@ -1,0 +1,1 @@
+"""Figures of papers and of the documentation, for the programs of `analysis`."""
