@@ -42,14 +42,19 @@ if TYPE_CHECKING:
     from ikos.results import Guarantee, SumResult
     from ikos.shuffling import View
     from ikos.summation import PrivateSum, SecureSum
+    from ikos.vectors import Ball, Box, PrivateVectorSum, SecureVectorSum
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ball",
+    "Box",
     "Guarantee",
     "MessageCount",
     "PrivateSum",
+    "PrivateVectorSum",
     "SecureSum",
+    "SecureVectorSum",
     "SumResult",
     "View",
     "__version__",
@@ -74,10 +79,14 @@ __all__ = [
 
 
 _NAMES = {
+    "Ball": "vectors",
+    "Box": "vectors",
     "Guarantee": "results",
     "MessageCount": "counts",
     "PrivateSum": "summation",
+    "PrivateVectorSum": "vectors",
     "SecureSum": "summation",
+    "SecureVectorSum": "vectors",
     "SumResult": "results",
     "View": "shuffling",
     "message_count": "counts",
