@@ -118,7 +118,7 @@ PROGRAM = """
 import os, signal, sys
 from contextlib import contextmanager
 from ikos.cli import main
-from ikos.cluster import connection, rounds
+from ikos.cluster import connection, driver
 
 def now(*_):
     os.killpg(0, signal.SIGINT)  # all processes, as a terminal does
@@ -133,21 +133,21 @@ if where == "starting":
             yield
     connection.interrupts_held = interrupts_held
 elif where == "reading":
-    real = rounds._Sum.attempt
+    real = driver._Sum.attempt
     def attempt(self):
         now()
         return real(self)
-    rounds._Sum.attempt = attempt
+    driver._Sum.attempt = attempt
 elif where == "adding":
     real = connection.add_up
     def add_up(client, clients, x, rng, progress):
         return real(client, clients, x, rng, lambda done, _: now() if done == 2 else None)
     connection.add_up = add_up
 elif where == "killed":
-    real = rounds._Sum.attempt
+    real = driver._Sum.attempt
     def attempt(self):
         os.kill(os.getpid(), signal.SIGKILL)
-    rounds._Sum.attempt = attempt
+    driver._Sum.attempt = attempt
 main()
 """
 
