@@ -234,10 +234,10 @@ def _values(
 
 
 def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:
-    from ikos.protocols import PROTOCOLS, comparison
-
-    keys = tuple(dict.fromkeys(protocols)) or tuple(one.key for one in PROTOCOLS)
+    keys = tuple(dict.fromkeys(protocols)) or PROTOCOLS
     with progress("choosing parameters", keys) as shown:
+        from ikos.protocols import comparison  # takes a second, in which something is shown
+
         rows = comparison(
             asked.users,
             asked.epsilon,

@@ -207,8 +207,8 @@ def progress(
     label : str
         What is going on.
     parts : sequence of str, optional
-        The names of parts that take unequal times, or no names: they are counted, and nobody says
-        how much time is left.
+        The names of parts that take unequal times, or no names: they are counted, and no time left
+        is shown.
 
     Yields
     ------

@@ -174,7 +174,7 @@ class Report:
 
 
 def _exact(value: int) -> int | str:
-    """Return an integer as JSON holds it: whoever reads it may have doubles alone."""
+    """Return an integer as JSON holds it: a reader may have only doubles."""
     return value if abs(value) < 1 << 53 else integer_text(value)
 
 

@@ -151,7 +151,7 @@ class Hurried(H11Protocol):
 class Door:
     """Accepts connections; where there is no place left, ends the one that has waited longest.
 
-    So whoever only fills places makes room for those who come after, and a client is served that
+    So a stranger that only fills places makes room for later ones, and a client is served that
     is faster than all places are filled anew. asyncio's own servers accept without a limit, and
     take 300 kB for each connection before the first byte of TLS.
 
@@ -195,7 +195,7 @@ class Door:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Return when nobody arrives any more, as uvicorn expects."""
+        """Return when no more connections are accepted, as uvicorn expects."""
         await asyncio.gather(*self._arriving, return_exceptions=True)
 
     def _listen(self, listener: socket.socket) -> None:

@@ -404,7 +404,7 @@ class Store:
         self, connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
     ) -> None:
         """Do writes in one transaction, and answer each when it is on disk."""
-        # what nobody waits for is not begun; what is begun is not given up, and has a result
+        # a write without a waiting client is not begun; one that is begun is finished
         waiting = [pair for pair in waiting if pair[1].set_running_or_notify_cancel()]
         done: list[tuple[Future[Any], Any]] = []
         failed: list[tuple[Future[Any], BaseException]] = []
@@ -429,7 +429,7 @@ class Store:
                 self._write_tally(connection, kept)
             connection.execute("COMMIT")
         except (sqlite3.Error, StoreError) as error:
-            # Nothing of this transaction is there, and nobody was told that it is.
+            # Nothing of this transaction is stored, and no client was told that it is.
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
