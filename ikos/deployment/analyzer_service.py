@@ -118,7 +118,7 @@ class Office:
             "complete": self.analyzer.complete(),
             "release": {
                 "running": now.running,
-                "step": now.step,
+                "step": None if self.state == "released" else now.step,  # what is left is quick
                 "message": "; ".join(filter(None, said)) or None,
                 "again": now.again,
             },
