@@ -28,9 +28,9 @@ from analysis.output import (
 )
 from ikos import PrivateSum, message_count
 from ikos.accounting import optimized_digits, paper_digits
+from ikos.baselines import SparseNoise, UnaryEncoding
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.protocols import SparseNoise, UnaryEncoding
 
 __all__ = ["ORDERS", "Order", "command", "slopes"]
 

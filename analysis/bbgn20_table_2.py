@@ -31,9 +31,9 @@ from analysis.output import (
     steps,
     write_text,
 )
+from ikos.baselines import SumProtocol
 from ikos.cli import execute
 from ikos.cli.errors import Command
-from ikos.protocols import SumProtocol
 from ikos.testing import DeterministicRandom
 
 __all__ = ["PRINTED", "SHA256", "USERS", "Row", "command", "normalized_ages", "table_rows"]

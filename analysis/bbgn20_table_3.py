@@ -30,15 +30,15 @@ from analysis.output import (
 )
 from ikos import PrivateSum, message_count
 from ikos.accounting import paper_digits
-from ikos.cli import execute
-from ikos.cli.errors import Command
-from ikos.protocols import (
+from ikos.baselines import (
     CentralLaplace,
     LocalRandomizedResponse,
     PrivacyBlanket,
     RecursiveSum,
     UnaryEncoding,
 )
+from ikos.cli import execute
+from ikos.cli.errors import Command
 
 __all__ = ["CELLS", "FLOORS", "PRINTED", "Cell", "command", "floors", "rows"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos import PrivateSum
-from ikos.protocols import CentralLaplace, LocalLaplace, PrivacyBlanket, RecursiveSum, SumProtocol
+from ikos.baselines import CentralLaplace, LocalLaplace, PrivacyBlanket, RecursiveSum, SumProtocol
 from ikos.randomness import RandomSource
 
 __all__ = ["NAMES", "Errors", "expected_error", "measured", "protocols"]

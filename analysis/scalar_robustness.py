@@ -34,9 +34,7 @@ from analysis.output import (
 )
 from ikos import PrivateSum
 from ikos.accounting import response_delta
-from ikos.cli import execute
-from ikos.cli.errors import Command
-from ikos.protocols import (
+from ikos.baselines import (
     BinaryRandomizedResponse,
     CentralDiscreteLaplace,
     CorrelatedNoise,
@@ -50,8 +48,10 @@ from ikos.protocols import (
     SumProtocol,
     UnaryEncoding,
 )
-from ikos.protocols.central_laplace import FINE
-from ikos.protocols.digits import DigitProtocol
+from ikos.baselines.central_laplace import FINE
+from ikos.baselines.digits import DigitProtocol
+from ikos.cli import execute
+from ikos.cli.errors import Command
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
 

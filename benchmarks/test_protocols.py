@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from ikos.accounting.blanket import ResponseBlanket
-from ikos.protocols import (
+from ikos.baselines import (
     BinaryRandomizedResponse,
     CentralDiscreteLaplace,
     CentralLaplace,

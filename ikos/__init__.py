@@ -10,7 +10,7 @@ single party is trusted to add the noise.
 - `ikos.counts`: what else can be asked of messages, users and budgets.
 - `ikos.statistics`: means, variances, counts and histograms built from them.
 - `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
-- `ikos.protocols`, `ikos.accounting`: the other protocols for sums, and what they guarantee.
+- `ikos.baselines`, `ikos.accounting`: the other protocols for sums, and what they guarantee.
 - `ikos.vectors`: sums of vectors, and the protocols of the literature for them.
 - `ikos.attacks`: what an adversary can do, measured.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ikos import (
         accounting,
         attacks,
+        baselines,
         cluster,
         counts,
         datasets,
@@ -32,16 +33,15 @@ if TYPE_CHECKING:
         graphs,
         noise,
         plots,
-        protocols,
         statistics,
         tables,
         testing,
         vectors,
     )
+    from ikos.aggregation import PrivateSum, SecureSum
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
     from ikos.results import Guarantee, SumResult
     from ikos.shuffling import View
-    from ikos.summation import PrivateSum, SecureSum
     from ikos.vectors import Ball, Box, PrivateVectorSum, SecureVectorSum
 
 __version__ = "0.1.0"
@@ -60,6 +60,7 @@ __all__ = [
     "__version__",
     "accounting",
     "attacks",
+    "baselines",
     "cluster",
     "counts",
     "datasets",
@@ -69,7 +70,6 @@ __all__ = [
     "noise",
     "plots",
     "private_message_count",
-    "protocols",
     "security_level",
     "statistics",
     "tables",
@@ -83,9 +83,9 @@ _NAMES = {
     "Box": "vectors",
     "Guarantee": "results",
     "MessageCount": "counts",
-    "PrivateSum": "summation",
+    "PrivateSum": "aggregation",
     "PrivateVectorSum": "vectors",
-    "SecureSum": "summation",
+    "SecureSum": "aggregation",
     "SecureVectorSum": "vectors",
     "SumResult": "results",
     "View": "shuffling",
@@ -111,7 +111,7 @@ if not TYPE_CHECKING:  # which knows all names from above, and finds slips
             return importlib.import_module(f"ikos.{name}")
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
-            "ikos.protocols and ikos.vectors"
+            "ikos.baselines and ikos.vectors"
         )
 
 

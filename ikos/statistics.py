@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._labels import checked_labels, places_among
 from ikos._options import MeanOptions, SumOptions, check_passed_on
 from ikos._validation import array, number, real, round_up, vector
+from ikos.aggregation import PrivateSum
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
-from ikos.summation import PrivateSum
 
 __all__ = ["Histogram", "Variance", "count", "histogram", "mean", "variance"]
 

@@ -24,8 +24,8 @@ import numpy as np
 
 import ikos
 from ikos import accounting, counts, noise, vectors
+from ikos.baselines import PROTOCOLS
 from ikos.deployment.task import Task
-from ikos.protocols import PROTOCOLS
 from ikos.testing import DeterministicRandom
 
 FOLDER = Path(__file__).with_name("golden")

@@ -19,7 +19,7 @@ from pages import page, prose
 
 from ikos.accounting import DigitParameters, response_delta, response_gamma
 from ikos.accounting.composition import composed_divergence
-from ikos.protocols import CorrelatedNoise, PrivacyBlanket, RecursiveSum, SampleAndThreshold
+from ikos.baselines import CorrelatedNoise, PrivacyBlanket, RecursiveSum, SampleAndThreshold
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")

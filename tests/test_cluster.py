@@ -25,6 +25,8 @@ from recorded_randomness import Numbered, Recorded, records
 
 import ikos
 from ikos import PrivateSum, SecureSum
+from ikos.aggregation import execution
+from ikos.aggregation.engine import SharingScheme
 from ikos.cluster import Cluster, ClusterError, columns, connection, driver, versions, waiting
 from ikos.cluster.errors import Refused
 from ikos.cluster.tasks import Block, Checked, Desk, Envelope, digest
@@ -32,8 +34,6 @@ from ikos.concurrency import Interrupted
 from ikos.graphs import component_counts
 from ikos.modular import Zq
 from ikos.randomness import SecureRandom
-from ikos.summation import execution
-from ikos.summation.engine import SharingScheme
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos import SecureSum, sharing
+from ikos.aggregation import engine
+from ikos.aggregation.engine import Partition, Plan, SharingScheme, mixed_sum, planned
 from ikos.concurrency import Interrupted, pool
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.sharing import Sharing
-from ikos.summation import engine
-from ikos.summation.engine import Partition, Plan, SharingScheme, mixed_sum, planned
 from ikos.testing import DeterministicRandom
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum
+from ikos.aggregation import execution
+from ikos.aggregation.execution import Encoder, collect
 from ikos.concurrency import Interrupted
 from ikos.randomness import RandomSource
-from ikos.summation import execution
-from ikos.summation.execution import Encoder, collect
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
 

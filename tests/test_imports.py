@@ -15,7 +15,7 @@ ABOVE = {"__main__", "cli"}
 """Programs: nothing that is imported knows of them."""
 
 CALCULATORS = ("counts", "accounting", "graphs", "bounds", "accuracy", "confidence")
-PROTOCOLS = {"summation", "protocols", "vectors", "statistics", "deployment", "cluster"}
+PROTOCOLS = {"aggregation", "baselines", "vectors", "columns", "statistics"}
 
 
 def _named(path: Path) -> str:
@@ -65,7 +65,7 @@ ROOMS = _rooms(GRAPH)
 
 
 def test_the_sources_are_read():
-    assert GRAPH.has_edge("ikos.summation.secure_sum", "ikos.counts")
+    assert GRAPH.has_edge("ikos.aggregation.secure_sum", "ikos.counts")
     source = "import a.b\ndef f():\n    from c import d, e"
     assert imported(source, frozenset({"c.d"})) == {"a.b", "c", "c.d"}
 

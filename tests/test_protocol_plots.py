@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from ikos.baselines import PROTOCOLS, comparison, measure
 from ikos.plots import save
-from ikos.protocols import PROTOCOLS, comparison, measure
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
@@ -142,7 +142,7 @@ def test_no_error_at_all_is_drawn_on_the_logarithmic_axis():
 
 
 def protocols_measured(errors):
-    from ikos.protocols import Measurement
+    from ikos.baselines import Measurement
 
     return Measurement(errors, 0.1)
 

@@ -11,8 +11,8 @@ import pytest
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
 PACKAGES = (
     "ikos", "ikos.accounting", "ikos.attacks", "ikos.counts", "ikos.datasets", "ikos.graphs",
-    "ikos.noise", "ikos.plots", "ikos.protocols", "ikos.randomness", "ikos.statistics",
-    "ikos.summation", "ikos.testing", "ikos.vectors",
+    "ikos.noise", "ikos.plots", "ikos.baselines", "ikos.randomness", "ikos.statistics",
+    "ikos.aggregation", "ikos.testing", "ikos.vectors",
 )  # fmt: skip
 ASIDE = {
     "ikos": {"__version__"},

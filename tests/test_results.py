@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ikos
+from ikos.baselines import CorrelatedNoise, comparison
+from ikos.baselines.compared import ComparisonRow
 from ikos.cli.output import outwards
 from ikos.counts import MessageCount
-from ikos.protocols import CorrelatedNoise, comparison
-from ikos.protocols.compared import ComparisonRow
 from ikos.results import (
     Cost,
     Estimate,
@@ -210,7 +210,7 @@ def test_results_far_from_zero_are_printed_to_the_digits_of_their_intervals() ->
     found: list[Any] = [
         ikos.statistics.mean(x, lower=low, upper=high, **budget),
         ikos.statistics.variance(x, lower=low, upper=high, **budget),
-        ikos.protocols.PrivacyBlanket(2000, 1, 1e-6, lower=low, upper=high).run(x),
+        ikos.baselines.PrivacyBlanket(2000, 1, 1e-6, lower=low, upper=high).run(x),
         means(x[:, np.newaxis], lower=low, upper=high, **budget),
         variances(x[:, np.newaxis], lower=low, upper=high, **budget),
     ]

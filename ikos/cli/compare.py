@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ikos.protocols import Row
+    from ikos.baselines import Row
 
 EXAMPLES = """\b
 Examples
@@ -236,7 +236,7 @@ def _values(
 def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:
     keys = tuple(dict.fromkeys(protocols)) or PROTOCOLS
     with progress("choosing parameters", keys) as shown:
-        from ikos.protocols import comparison  # takes a second, in which something is shown
+        from ikos.baselines import comparison  # takes a second, in which something is shown
 
         rows = comparison(
             asked.users,
@@ -252,7 +252,7 @@ def _lines(asked: Asked, protocols: Sequence[str]) -> list[Line[Row]]:
 
 def _measured(lines: list[Line[Row]], values: NDArray[np.float64], data: Data) -> list[Line[Row]]:
     """Run every protocol that there is. Its draws do not depend on which others run."""
-    from ikos.protocols import measure
+    from ikos.baselines import measure
     from ikos.testing import DeterministicRandom
 
     measured = []

@@ -49,8 +49,8 @@ from ikos.cli.errors import in_options
 from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
 
 if TYPE_CHECKING:
-    from ikos.protocols import Measurement
-    from ikos.protocols.compared import ComparisonRow
+    from ikos.baselines import Measurement
+    from ikos.baselines.compared import ComparisonRow
 
 CONFIDENCE = 0.95
 """Of the intervals of measured errors."""

@@ -20,7 +20,7 @@ PROTOCOLS = (
     "unary-encoding", "sample-threshold",
     "local-response", "local-laplace",
 )  # fmt: skip
-"""The keys of `ikos.protocols.PROTOCOLS`."""
+"""The keys of `ikos.baselines.PROTOCOLS`."""
 
 VECTOR_PROTOCOLS = (
     "central-gaussian",

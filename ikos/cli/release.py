@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ikos import MessageCount, PrivateSum, SumResult
-    from ikos.summation.execution import Engine
+    from ikos.aggregation.execution import Engine
     from ikos.tables import Column
 
 MAX_MESSAGES = 10**11

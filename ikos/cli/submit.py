@@ -321,9 +321,9 @@ def _many(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from ikos.aggregation.execution import with_location
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
-    from ikos.summation.execution import with_location
     from ikos.tables import open_column
 
     table = open_column(values, column, show_values=show_values)

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.cluster.tasks import Checked, Desk
-from ikos.randomness import RandomSource
-from ikos.summation.execution import (
+from ikos.aggregation.execution import (
     USERS,
     Encoder,
     checked_blocks,
     iterator_or_array,
     with_location,
 )
+from ikos.cluster.tasks import Checked, Desk
+from ikos.randomness import RandomSource
 
 SPAN = 4
 """Blocks of `USERS` users in one task at most: as messages of less than 10 MB."""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
+from ikos.aggregation.execution import Encoder
 from ikos.cluster.driver import add_up
 from ikos.cluster.errors import ClusterError, connection
 from ikos.cluster.processes import MAX_WORKERS, interrupts_held
@@ -20,7 +21,6 @@ from ikos.cluster.versions import check_versions
 from ikos.cluster.waiting import ANSWER, Calls, check_open, workers
 from ikos.concurrency import Progress, cores
 from ikos.randomness import RandomSource
-from ikos.summation.execution import Encoder
 
 START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""

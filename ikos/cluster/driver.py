@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
+from ikos.aggregation.engine import Partition, SharingScheme
+from ikos.aggregation.execution import Encoder
 from ikos.cluster.columns import block_tasks
 from ikos.cluster.errors import ClusterError, Refused, connection
 from ikos.cluster.tasks import Released, Seen, described, digest, mixed, picked, posted
@@ -14,8 +16,6 @@ from ikos.cluster.versions import check_versions
 from ikos.cluster.waiting import first_done, results, threads
 from ikos.concurrency import Interrupted, Progress
 from ikos.randomness import RandomSource
-from ikos.summation.engine import Partition, SharingScheme
-from ikos.summation.execution import Encoder
 
 LONGEST = 1 << 26
 """Messages of a shuffler's task at most, up to chance: 512 MiB of uint64, held twice."""

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ikos.aggregation.engine import Partition, SharingScheme
+from ikos.aggregation.execution import Encoder, checked_blocks
 from ikos.cluster.errors import Refused
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import Sharing
 from ikos.shuffling import release
-from ikos.summation.engine import Partition, SharingScheme
-from ikos.summation.execution import Encoder, checked_blocks
 
 NONCE_BYTES = 16
 

@@ -17,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 from ikos._validation import integer, round_up
+from ikos.aggregation.private_sum import PrivateSum
+from ikos.aggregation.secure_sum import PSEUDORANDOM, collusion
 from ikos.results import ONE_REPORT, Guarantee, present
-from ikos.summation.private_sum import PrivateSum
-from ikos.summation.secure_sum import PSEUDORANDOM, collusion
 
 _COMPUTATIONAL = (
     "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "

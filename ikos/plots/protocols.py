@@ -22,8 +22,8 @@ except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 if TYPE_CHECKING:
-    from ikos.protocols import Measurement
-    from ikos.protocols.compared import ComparisonRow
+    from ikos.baselines import Measurement
+    from ikos.baselines.compared import ComparisonRow
 
 _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
@@ -68,7 +68,7 @@ def protocols_figure(
     Parameters
     ----------
     rows : iterable of Row or VectorRow
-        What `ikos.protocols.comparison` or `ikos.vectors.vector_comparison` returns; those without
+        What `ikos.baselines.comparison` or `ikos.vectors.vector_comparison` returns; those without
         a protocol are left out. The central model is a line.
     title : str
         What is compared.
@@ -82,7 +82,7 @@ def protocols_figure(
 
     Examples
     --------
-    >>> from ikos.protocols import comparison
+    >>> from ikos.baselines import comparison
     >>> rows = comparison(10**4, 1, 1e-8, protocols=["private-sum", "privacy-blanket"])
     >>> figure = protocols_figure(rows, "Two protocols")
     >>> [text.get_text() for text in figure.axes[0].texts]

@@ -29,7 +29,7 @@ from ikos.accounting.blanket import (
 )
 from ikos.accounting.scm22.answers import _sampled
 from ikos.accounting.shuffled_response import ACCOUNTANTS
-from ikos.protocols import PrivacyBlanket, RecursiveSum
+from ikos.baselines import PrivacyBlanket, RecursiveSum
 from ikos.randomized_response import GRID
 from ikos.vectors import (
     PCKVGRR,

@@ -303,7 +303,7 @@ def test_published_rules():
 
 def test_the_published_bound_on_the_error_holds():
     """1/(4 r^2) + gamma/2 is enough for each coordinate."""
-    from ikos.vectors.single_message_afnntz24 import _worst_variance
+    from ikos.baselines.single_message_afnntz24 import _worst_variance
 
     for r, gamma in product((1, 2, 3, 10), (0.001, 0.1, 0.5, 0.9)):
         bound = (1 / (4 * r * r) + gamma / 2) / (1 - gamma) ** 2

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from command_lines import once
 
-import ikos.protocols
+import ikos.baselines
+from ikos.baselines import PROTOCOLS, PrivacyBlanket, comparison, measure, registry
 from ikos.cli import compare_report
 from ikos.datasets import anes96_path, load_anes96
-from ikos.protocols import PROTOCOLS, PrivacyBlanket, comparison, measure, registry
 from ikos.testing import DeterministicRandom
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -348,7 +348,7 @@ def test_interrupted(run, monkeypatch, name):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ikos.protocols, name, interrupt)
+    monkeypatch.setattr(ikos.baselines, name, interrupt)
     assert run("compare", *DATA, *FEW, status=130).err == "ikos: error: interrupted\n"
 
 
@@ -356,7 +356,7 @@ def test_bugs_are_not_hidden(run, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(ikos.protocols, "comparison", fail)
+    monkeypatch.setattr(ikos.baselines, "comparison", fail)
     with pytest.raises(KeyError, match="a bug"):
         run("compare", *BUDGET)
 

@@ -11,10 +11,10 @@ import pytest
 from command_lines import EVERY
 
 from ikos import counts
+from ikos.baselines import PROTOCOLS
 from ikos.cli import errors, names
 from ikos.cli.program import SETTINGS
 from ikos.cluster.processes import MAX_WORKERS
-from ikos.protocols import PROTOCOLS
 from ikos.vectors import VECTOR_PROTOCOLS
 
 

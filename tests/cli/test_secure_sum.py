@@ -389,7 +389,7 @@ class TestMistakes:
 INTERRUPTED = """
 import os, signal, sys
 from ikos.cli import main, secure_sum
-from ikos.summation import execution
+from ikos.aggregation import execution
 from ikos.tables import csv
 
 def now():

@@ -564,7 +564,7 @@ INTERRUPTED = """
 import os, signal, sys
 from ikos import concurrency
 from ikos.cli import main, output, sum
-from ikos.summation import execution, private_sum
+from ikos.aggregation import execution, private_sum
 from ikos.tables import csv
 
 def now(*_):

@@ -156,7 +156,7 @@ def quiet(monkeypatch):
     """No noise, so that a report can be looked at."""
     import numpy as np
 
-    from ikos.summation import private_sum
+    from ikos.aggregation import private_sum
 
     none = np.empty(0, dtype=np.int64)
     monkeypatch.setattr(private_sum, "polya_shares", lambda *_, **__: (none, none))

@@ -16,6 +16,7 @@ from statistical import FALSE_ALARM, IntegerLaw
 
 from ikos import View
 from ikos.accounting.vector_noise import Sensitivity, gaussian_delta
+from ikos.baselines.central_gaussian import Subgaussian, exact_sums
 from ikos.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 from ikos.vectors import (
@@ -28,7 +29,6 @@ from ikos.vectors import (
     SparseTernary,
     VectorProtocol,
 )
-from ikos.vectors.central_gaussian import Subgaussian, exact_sums
 
 
 def gaussian_law(variance: float) -> IntegerLaw:

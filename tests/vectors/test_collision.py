@@ -25,9 +25,9 @@ from vectors.key_value_laws import (
 from ikos import View
 from ikos.accounting import response_delta
 from ikos.accounting.wlqdly21 import collision_variances, set_response_gamma
+from ikos.baselines.collision_wlqdly21 import hash_values, respond_in_sets, support_counts
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Collision, SparseTernary
-from ikos.vectors.collision_wlqdly21 import hash_values, respond_in_sets, support_counts
 
 
 def odds_of(t, s, gamma):

@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos.accounting.vector_noise import Sensitivity
-from ikos.confidence import clopper_pearson
-from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, PrivateVectorSum
-from ikos.vectors.columns import (
+from ikos.columns import (
     histograms,
     linear_statistics,
     means,
     variances,
 )
-from ikos.vectors.columns.linear import _moved
-from ikos.vectors.columns.variance import _SQUARES
+from ikos.columns.linear import _moved
+from ikos.columns.variance import _SQUARES
+from ikos.confidence import clopper_pearson
+from ikos.testing import DeterministicRandom
+from ikos.vectors import Ball, Box, PrivateVectorSum
 
 FALSE_ALARM = 1e-9
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}

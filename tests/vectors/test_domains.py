@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.bounds import Bounds
+from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
 from ikos.vectors import Ball, Box, Categories, Domain, SparseTernary
-from ikos.vectors.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
 

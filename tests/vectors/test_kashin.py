@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
+from ikos.baselines.kashin import _columns, walsh_hadamard
 from ikos.vectors import KashinFrame
-from ikos.vectors.kashin import _columns, walsh_hadamard
 
 
 @pytest.mark.parametrize("length", [1, 2, 4, 64, 128, 4096])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from statistical import FALSE_ALARM, outcome_p_value, uniform_p_value
 
+from ikos.baselines.key_values import draw_subsets
 from ikos.confidence import mean_interval
 from ikos.testing import DeterministicRandom
 from ikos.vectors import (
@@ -21,7 +22,6 @@ from ikos.vectors import (
     Ternarizer,
     projected_frequencies,
 )
-from ikos.vectors.key_values import draw_subsets
 
 N, D, S = 3000, 6, 2
 PROTOCOLS = {

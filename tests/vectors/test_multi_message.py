@@ -24,6 +24,7 @@ from vectors.test_kashin import structured
 
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
+from ikos.baselines.coefficients_afnntz24 import noise_sums, user_variance
 from ikos.counts import proved
 from ikos.counts.vectors import level_of_sums
 from ikos.randomness import RandomSource
@@ -37,7 +38,6 @@ from ikos.vectors import (
     coefficients_afnntz24,
     interface,
 )
-from ikos.vectors.coefficients_afnntz24 import noise_sums, user_variance
 
 Law = NDArray[np.float64]
 

@@ -144,7 +144,7 @@ def test_bits_follow_the_law():
 
 
 def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
-    monkeypatch.setattr("ikos.vectors.pckv._BITS", 64)
+    monkeypatch.setattr("ikos.baselines.pckv._BITS", 64)
     protocol = PCKVUE(50, SparseTernary(8, 1), epsilon=100)
     x = np.eye(8, dtype=np.int64)[np.arange(50) % 8]
     messages = protocol.randomize(x, DeterministicRandom(2))[0]

@@ -19,12 +19,15 @@ from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum
 from ikos.accounting.vector_noise import Sensitivity, laplace_delta, laplace_rate
+from ikos.aggregation.calibration import NoiseCalibration
+from ikos.aggregation.secure_vector_sum import LAYOUTS
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
 from ikos.counts import private_vector_layouts, proved
 from ikos.counts.hockey_stick import Noise, divergences
 from ikos.counts.share_graph import ShareGraph
 from ikos.testing import DeterministicRandom
+from ikos.vector_encoding import Encoding
 from ikos.vectors import (
     Ball,
     Box,
@@ -35,9 +38,6 @@ from ikos.vectors import (
     SparseTernary,
     VectorProtocol,
 )
-from ikos.vectors.calibration import NoiseCalibration
-from ikos.vectors.encoding import Encoding
-from ikos.vectors.secure_sum import LAYOUTS
 
 ONES = Sensitivity(linf=1)
 

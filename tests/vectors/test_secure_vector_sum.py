@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import SecureSum, View, security_level
+from ikos.aggregation.secure_vector_sum import LAYOUTS, SecureVectorSum, pack, unpack
 from ikos.counts import vector_layouts
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, PrivateVectorSum
-from ikos.vectors.secure_sum import LAYOUTS, SecureVectorSum, pack, unpack
 
 MODULI = [2, 3, 2**32, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1]
 SETTINGS = list(itertools.product(LAYOUTS, ("parallel", "single"), (True, False)))

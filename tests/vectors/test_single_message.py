@@ -16,15 +16,15 @@ from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import View
 from ikos.accounting import response_gamma
-from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, SingleMessageGrid, SparseTernary
-from ikos.vectors.single_message_afnntz24 import (
+from ikos.baselines.single_message_afnntz24 import (
     _smallest,
     _total_error,
     _worst_total,
     _worst_variance,
     optimal_levels,
 )
+from ikos.testing import DeterministicRandom
+from ikos.vectors import Ball, Box, SingleMessageGrid, SparseTernary
 
 BOX = Box(2, -1, 1)
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from statistical import FALSE_ALARM, outcome_p_value
 
+from ikos.baselines.symmetrized_afnntz24 import Rotation, SignedPermutation, symmetrized
 from ikos.confidence import mean_interval
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball
-from ikos.vectors.symmetrized_afnntz24 import Rotation, SignedPermutation, symmetrized
 
 CUBE = [
     SignedPermutation(order, signs)

@@ -1,0 +1,122 @@
+"""One shuffled bit per user: binary randomized response.
+
+A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
+shuffling*, EUROCRYPT 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ikos._validation import choice
+from ikos.accounting.binary_response import binary_response_gamma
+from ikos.accounting.csuzz19 import published_gamma
+from ikos.aggregation.protocol import budget
+from ikos.baselines.bits import ShuffledBits
+from ikos.bounds import Bounds
+from ikos.shuffling import View
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class BinaryRandomizedResponse(ShuffledBits):
+    """Binary randomized response: one shuffled bit per user.
+
+    A value is rounded at random to 0 or 1; with probability gamma a fair coin takes its place. The
+    analyzer sees how many ones there are, and no more. With lambda = gamma n the estimate is
+    n/(n - lambda) (ones - lambda/2).
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon, delta : float
+        The guarantee.
+    accountant : {"exact", "csuzz19"}
+        How gamma is chosen: by the exact law of the view, or by the published lambda (a dozen times
+        as much, `ikos.accounting.csuzz19`), which demands epsilon <= 1.
+    min_honest : int, optional
+        Whose random answers the guarantee counts on; all n by default.
+    lower, upper : float
+        Public bounds of the values.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, a multiple of 2^-53.
+
+    Notes
+    -----
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2). For reals it is at least
+    n/4, the price of one bit; for values that are 0 or 1 it is ``binary_mse``.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = BinaryRandomizedResponse(10**4, epsilon=1, delta=1e-8)
+    >>> 97 < protocol.gamma * protocol.n < 98 and 48 < protocol.binary_mse < 50
+    True
+    >>> result = protocol.run([0.0, 1.0] * 5000, DeterministicRandom(0))
+    >>> abs(result.estimate - 5000) < 40
+    True
+    """
+
+    _THEOREMS: ClassVar[Mapping[str, str]] = {
+        "exact": "randomized response, shuffled; exact law of the number of ones",
+        "csuzz19": "CSUZZ19: randomized response, shuffled; published lambda, from memory",
+    }
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    accountant: str
+    min_honest: int
+    gamma: Fraction
+    bounds: Bounds
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        accountant: str = "exact",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        eps, small = budget(epsilon, delta)
+        how = choice("accountant", accountant, tuple(self._THEOREMS))
+        chosen = binary_response_gamma if how == "exact" else published_gamma
+        self._hold(
+            n=users,
+            epsilon=eps,
+            delta=small,
+            accountant=how,
+            min_honest=honest,
+            gamma=self._checked_gamma(chosen(eps, small, honest), honest),
+            bounds=Bounds(lower, upper),
+        )
+
+    @property
+    def binary_mse(self) -> float:
+        """Mean squared error where all values are at the bounds, in the data's units."""
+        g = float(self.gamma / 2)
+        return self.bounds.width**2 * self.n * g * (1 - g) / float(1 - self.gamma) ** 2
+
+    def _users_of(self, view: View) -> int:
+        if (
+            view.clear is not None
+            or len(view.columns) != 1
+            or not np.isin(view.columns[0], (0, 1)).all()
+        ):
+            raise ValueError("view must hold one column of bits")
+        return int(view.columns[0].size)
+
+    def _ones(self, view: View) -> int:
+        return int(view.columns[0].sum(dtype=np.int64))

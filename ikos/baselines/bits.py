@@ -1,0 +1,118 @@
+"""What the protocols share whose users answer in bits, each flipped at random."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import round_up, validate_users
+from ikos.aggregation.protocol import Baseline
+from ikos.encoding import encode
+from ikos.errors import Bounded, ErrorLaw
+from ikos.modular import blocks
+from ikos.randomized_response import debias
+from ikos.randomness import RandomSource
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View
+
+
+class BitProtocol(Baseline):
+    """Users send bits, in unary, of which each is a fair coin instead with probability gamma.
+
+    Of r bits about x r are 1, and so x is rounded at random to a part of r.
+    """
+
+    gamma: Fraction
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.bounds}, bits ({self._bits} of each user) answered at random with probability "
+            f"{float(self.gamma):.4g}"
+        )
+
+    @property
+    def _bits(self) -> int:
+        """r, how many bits each user sends."""
+        return 1
+
+    @abstractmethod
+    def _ones(self, view: View) -> int:
+        """Return how many bits of a view are 1."""
+
+    @property
+    def influence(self) -> float:
+        """A user's r bits change the debiased sum by r/(1 - gamma) parts of r."""
+        return self.bounds.width / float(1 - self.gamma)
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return the law of everybody's responses and rounding, in units of the width.
+
+        All of a user's bits but one are certain, and one is drawn at random, to round the value. A
+        certain bit's response has variance g (1 - g) with g = gamma/2, a random one's at most 1/4,
+        which is attained at probability 1/2: the mean square is the exact supremum over all values.
+        Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
+        """
+        users = validate_users(users, self.n)
+        g, step = float(self.gamma / 2), self._bits * float(1 - self.gamma)
+        each = ((self._bits - 1) * g * (1 - g) + 0.25) / step**2
+        return Bounded(users * each, (1 - g) / step)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: messages of one bit."""
+        return Cost(validate_users(users, self.n), self._bits, 1)
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
+        ones = encode(unit, self._bits, rng)
+        result = np.empty((self._bits, ones.size), dtype=np.uint8)
+        for bit, row in enumerate(result):
+            np.less(bit, ones, out=row.view(np.bool_))
+            for part in blocks(row.size, 1 << 18):
+                block = row[part]
+                block ^= rng.bernoullis(self.gamma / 2, block.size).view(np.uint8)
+        return result
+
+    def _parts(self, view: View, users: int) -> Fraction:
+        return debias(self._ones(view), users * self._bits, 2, self.gamma) / self._bits
+
+
+class ShuffledBits(BitProtocol):
+    """Everybody's bits are shuffled, and the analyzer sees how many are 1."""
+
+    _THEOREMS: ClassVar[Mapping[str, str]]
+    """What proves the guarantee, for each accountant."""
+
+    epsilon: Fraction
+    delta: Fraction
+    accountant: str
+
+    @staticmethod
+    def _checked_gamma(gamma: Fraction, honest: int) -> Fraction:
+        if gamma == 1:
+            raise ValueError(
+                f"epsilon is too small for {honest} users: every answer would be random"
+            )
+        return gamma
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        honest = "all" if self.min_honest == self.n else f"at least {self.min_honest}"
+        verb = "is" if self.min_honest == 1 else "are"
+        return Guarantee(
+            round_up(self.epsilon),
+            round_up(self.delta),
+            self._THEOREMS[self.accountant],
+            (
+                "the shuffler is honest",
+                f"{honest} of the {self.n} users {verb} honest and present",
+                ONE_REPORT,
+                "the number of users is public; answers are pseudorandom (AES-256)",
+            ),
+        )

@@ -1,0 +1,360 @@
+"""The Collision mechanism: a sparse vector of signs in one short message.
+
+Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and Shuffled Messages*,
+IJCAI 2021 (WLQDLY21), Definition 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import integer, validate_users
+from ikos.accounting.wlqdly21 import (
+    MAX_VALUES,
+    SupportVariances,
+    collision_parameters,
+    collision_variances,
+    local_epsilon,
+    set_response_theorem,
+)
+from ikos.baselines.key_values import KeyValueBaseline, events_of
+from ikos.domains import SparseTernary
+from ikos.modular import blocks
+from ikos.randomness import RandomSource
+from ikos.results import Cost
+
+__all__ = ["hash_values"]
+
+SEED_BITS = 48
+"""Of the seed of a hash function."""
+
+_VALUE_BITS = 16
+_KEY = b"ikos.collision.1"
+"""Public: it makes one family of functions out of AES, and keeps nothing secret."""
+
+_CELLS = 1 << 16
+_MOST_ROWS = 255  # counts of a block fit in a byte
+
+
+def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64]:
+    """Return the values of hash functions, one for each seed, of events.
+
+    Parameters
+    ----------
+    seeds : array_like of int
+        In [0, 2^48).
+    events : array_like of int
+        In [0, 2^40), of a shape that fits: event 2j is "coordinate j is +1", 2j + 1 is "-1".
+    t : int
+        Values, from 2 to 2^16.
+
+    Returns
+    -------
+    ndarray of int64
+        In {0..t-1}.
+
+    Notes
+    -----
+    AES-128 with the public key ``ikos.collision.1`` is applied to the block of two little-endian
+    64-bit words ``seed, event // 2``. Of the half ``event % 2`` the upper 48 bits u become
+    floor(u t / 2^48). If AES is like a random permutation, the values are independent and uniform
+    up to a part of t 2^-48, and estimates unbiased as far as that. Privacy needs none of it.
+
+    Examples
+    --------
+    >>> hash_values([0, 1], [[0], [1]], 1000).tolist()
+    [[566, 681], [360, 753]]
+    """
+    values = integer("t", t, low=2, high=MAX_VALUES)
+    seed, event = np.broadcast_arrays(np.asarray(seeds), np.asarray(events))
+    for name, array, bits in (("seeds", seed, SEED_BITS), ("events", event, 40)):
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+        if array.size and not 0 <= array.min() <= array.max() < 1 << bits:
+            raise ValueError(f"{name} must be in [0, 2^{bits}); there are others")
+    result = np.empty(seed.size, dtype=np.int64)
+    flat_seed, flat_event = seed.reshape(-1), event.reshape(-1).astype(np.int64)
+    for part in blocks(seed.size, _CELLS):
+        words = np.empty((result[part].size, 2), dtype="<u8")
+        words[:, 0] = flat_seed[part]
+        words[:, 1] = flat_event[part] >> 1
+        half = flat_event[part] & 1
+        drawn = _encrypted(words, np.empty(words.nbytes + 16, dtype=np.uint8))
+        upper = np.take_along_axis(drawn, half[:, np.newaxis], axis=1)[:, 0] >> np.uint64(16)
+        result[part] = (upper * np.uint64(values) >> np.uint64(48)).astype(np.int64)
+    return result.reshape(seed.shape)
+
+
+def _encrypted(words: NDArray[np.uint64], space: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return blocks of two words encrypted, in a space that has room for one block more."""
+    cipher = Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()
+    cipher.update_into(words.reshape(-1).view(np.uint8).data, space.data)
+    return space[: words.nbytes].view("<u8").reshape(words.shape)
+
+
+def support_counts(
+    seeds: NDArray[np.uint64], values: NDArray[np.int64], dimension: int, t: int
+) -> NDArray[np.int64]:
+    """Return for each event how many of the messages it hits: H(event) = z for their seed and z.
+
+    Parameters
+    ----------
+    seeds : (n,) ndarray of uint64
+        Of the hash functions.
+    values : (n,) ndarray of int64
+        What was sent, in {0..t-1}.
+    dimension, t : int
+        Coordinates, and values of the hash functions.
+
+    Returns
+    -------
+    (dimension, 2) ndarray of int64
+        Column 0 for +1, column 1 for -1.
+    """
+    # floor(u t / 2^48) = z if and only if u is between two edges; shifted by 16 bits, the rest of
+    # the half word is below the last bit that counts.
+    edges = [-((-z << SEED_BITS) // t) for z in range(t + 1)]
+    low = np.array([edge << 16 for edge in edges[:-1]], dtype=np.uint64)
+    width = np.array(
+        [(after - before) << 16 for before, after in pairwise(edges)],
+        dtype=np.uint64,
+    )
+    total = np.zeros((dimension, 2), dtype=np.int64)
+    rows = max(1, min(_MOST_ROWS, _CELLS // dimension, max(seeds.size, 1)))
+    for first in range(0, dimension, _CELLS):
+        some = np.arange(first, min(first + _CELLS, dimension), dtype="<u8")
+        words = np.empty((rows, some.size, 2), dtype="<u8")
+        words[:, :, 1] = some
+        space = np.empty(words.nbytes + 16, dtype=np.uint8)
+        hit = np.empty(words.shape, dtype=np.bool_)
+        for part in blocks(seeds.size, rows):
+            count = seeds[part].size
+            words[:count, :, 0] = seeds[part][:, np.newaxis]
+            drawn = _encrypted(words[:count], space)
+            z = values[part]
+            drawn -= low[z][:, np.newaxis, np.newaxis]  # wraps around below the lower edge
+            np.less(drawn, width[z][:, np.newaxis, np.newaxis], out=hit[:count])
+            total[first : first + _CELLS] += hit[:count].view(np.uint8).sum(axis=0, dtype=np.uint8)
+    return total
+
+
+def respond_in_sets(
+    owners: NDArray[np.int64],
+    values: NDArray[np.int64],
+    users: int,
+    *,
+    size: int,
+    t: int,
+    gamma: Fraction,
+    rng: RandomSource,
+) -> NDArray[np.int64]:
+    """Return one value of {0..t-1} for each user, likelier from the user's own set.
+
+    With probability gamma a uniform value; otherwise a uniform element of a set of exactly ``size``
+    values: the distinct ones that are given, filled up with a uniformly random choice of others.
+
+    Parameters
+    ----------
+    owners, values : (k,) ndarray of int64
+        Users and the values given, at most ``size`` for each; some may be the same.
+    users : int
+        How many.
+    size, t : int
+        Of the sets, and of the domain, ``size < t``.
+    gamma : Fraction
+        A multiple of 2^-53.
+    rng : RandomSource
+        Decides.
+    """
+    keys = np.unique(owners * t + values)  # each user's distinct values, in order
+    keepers = keys // t
+    counts = np.bincount(keepers, minlength=users)
+    starts = np.cumsum(counts) - counts
+    result = np.empty(users, dtype=np.int64)
+    random = rng.bernoullis(gamma, users)
+    result[random] = rng.uniform(t, int(random.sum())).astype(np.int64)
+    element = rng.below(np.full(users, size, dtype=np.int64))
+    own = np.flatnonzero(~random & (element < counts))
+    result[own] = keys[starts[own] + element[own]] - own * t
+    # An element beyond the given values is one of the choice of others: a uniform other value.
+    other = np.flatnonzero(~random & (element >= counts))
+    while other.size:
+        drawn = rng.uniform(t, other.size).astype(np.int64)
+        result[other] = drawn
+        other = other[np.isin(other * t + drawn, keys, assume_unique=True)]
+    return result
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Collision(KeyValueBaseline):
+    """The Collision mechanism of WLQDLY21: one hashed event of each user, or a random value.
+
+    A user draws a hash function from the 2d events "coordinate j is +1" and "is -1" to t values,
+    and sends its seed with one value: one that an event of the user's hits, or now and then another
+    one. For the analyzer every event supports the values that it hits.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    domain : SparseTernary
+        Of the vectors.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's vector. With delta = 0 of each message by
+        itself; with a positive delta of the shuffled messages, at a much smaller error.
+    local_epsilon : float, optional
+        Beside a shuffled guarantee, what each message must guarantee by itself at least.
+    t : int, optional
+        Values of the hash function, at most 2^16; by default those of the smallest error that
+        `ikos.accounting.wlqdly21.collision_parameters` finds.
+    min_honest : int, optional
+        How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a uniform value, t / (s e^eps + t - s) for a local guarantee eps.
+    mse : float
+        n max(d v_0, s v_1 + (d - s) v_0), exact: v_0 = (2/t)(1 - 1/t) / (p - 1/t)^2 and v_1 =
+        (p + 1/t - 2p/t) / (p - 1/t)^2 - 1, p = gamma/t + (1 - gamma)/s.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or only noise would be private.
+
+    Notes
+    -----
+    A message is ``seed << 16 | value``, the seed of 48 bits. The proof of what the shuffled
+    messages guarantee is in the docstring of ``ikos.accounting.wlqdly21``: it rests on no property
+    of the hash functions, and on no bound on the dimension. That estimates are unbiased does: see
+    `hash_values`.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import SparseTernary
+    >>> local = Collision(10_000, SparseTernary(8, 2), epsilon=1)
+    >>> shuffled = Collision(10_000, SparseTernary(8, 2), epsilon=1, delta=1e-6)
+    >>> local.t, shuffled.t
+    (8, 111)
+    >>> round(local.mse / shuffled.mse)
+    41
+    >>> x = np.tile([0, 1, 0, 0, -1, 0, 0, 0], (10_000, 1))
+    >>> (shuffled.run(x, DeterministicRandom(0)).mean()[[1, 4]] * [1, -1] > 0.9).tolist()
+    [True, True]
+    """
+
+    n: int
+    min_honest: int
+    domain: SparseTernary
+    epsilon: Fraction
+    delta: Fraction
+    t: int
+    gamma: Fraction
+
+    def __init__(
+        self,
+        n: int,
+        domain: SparseTernary,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        local_epsilon: float | Fraction | None = None,
+        t: int | None = None,
+        min_honest: int | None = None,
+    ) -> None:
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
+        )
+        found = collision_parameters(
+            honest, domain.dimension, domain.sparsity, eps, small, most_local=most, t=t
+        )
+        self._hold(
+            n=users,
+            min_honest=honest,
+            domain=domain,
+            epsilon=eps,
+            delta=small,
+            t=found.t,
+            gamma=found.gamma,
+        )
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, hashed to {self.t} values, answered at random with probability "
+            f"{float(self.gamma):.4g}"
+        )
+
+    @property
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part of the estimates."""
+        return collision_variances(self.t, self.domain.sparsity, self.gamma)
+
+    @property
+    def local_epsilon(self) -> float:
+        """What each message guarantees by itself, ln(1 + (t/s)(1 - gamma)/gamma), rounded up."""
+        return local_epsilon(Fraction(self.t, self.domain.sparsity), self.gamma)
+
+    @property
+    def _theorem(self) -> str:
+        if not self.delta:
+            return "WLQDLY21, Proposition 1"
+        k = Fraction(self.t, self.domain.sparsity)
+        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, k, self.gamma)
+        return f"WLQDLY21, Definition 3, as answers from sets: {proof}"
+
+    @property
+    def influence(self) -> float:
+        """A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most.
+
+        A bound for every hash function. A random message moves the estimate by about
+        sqrt(2 d/t)/(p - 1/t); to do better one must search for seeds.
+        """
+        return 2 * math.sqrt(self.domain.dimension) / self._gain
+
+    @property
+    def _gain(self) -> float:
+        """Return p - 1/t."""
+        s, t = self.domain.sparsity, self.t
+        return float((1 - self.gamma) * Fraction(t - s, s * t))
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: a seed and a value."""
+        bits = SEED_BITS + (self.t - 1).bit_length()
+        return Cost(validate_users(users, self.n), 1, bits)
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        seeds = np.empty(rows.shape[0], dtype=np.uint64)
+        rng.fill(seeds)
+        seeds >>= np.uint64(64 - SEED_BITS)
+        owners, events = events_of(rows)
+        values = respond_in_sets(
+            owners,
+            hash_values(seeds[owners], events, self.t),
+            rows.shape[0],
+            size=self.domain.sparsity,
+            t=self.t,
+            gamma=self.gamma,
+            rng=rng,
+        )
+        return (seeds << np.uint64(_VALUE_BITS) | values.astype(np.uint64))[np.newaxis]
+
+    def _valid(self, column: NDArray[Any]) -> bool:
+        values = column & np.uint64(MAX_VALUES - 1) if column.dtype == np.uint64 else None
+        return values is not None and bool((values < self.t).all())
+
+    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
+        seeds = column >> np.uint64(_VALUE_BITS)
+        values = (column & np.uint64(MAX_VALUES - 1)).astype(np.int64)
+        support = support_counts(seeds, values, self.domain.dimension, self.t)
+        return np.asarray((support - column.size / self.t) / self._gain, dtype=np.float64)

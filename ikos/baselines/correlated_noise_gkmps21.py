@@ -1,0 +1,366 @@
+"""Correlated noise: almost central accuracy in almost one message (GKMPS21).
+
+Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
+Almost Central Accuracy in Almost a Single Message*, ICML 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import choice, flag, integer, number, round_down, round_up, validate_users
+from ikos.accounting.flooding_gkmps21 import (
+    MAX_STEPS,
+    Flooding,
+    certified_flooding,
+    paper_flooding,
+    rate_down,
+)
+from ikos.accuracy import NoiseLaw
+from ikos.aggregation.protocol import Baseline, budget
+from ikos.baselines.flooding import Kind, counted_column, counted_view, padded, sent_together
+from ikos.bounds import Bounds, whole
+from ikos.encoding import encode
+from ikos.errors import ErrorLaw, Noisy
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Cost, Guarantee, present
+from ikos.shuffling import View, release
+
+FLOODINGS = ("certified", "paper")
+
+MAX_SIMULATED = 2 * 10**7
+"""Expected messages in all beyond which a run simulates sums, and not messages."""
+
+_ROUNDING_SHARE = Fraction(1, 4)
+
+
+def default_steps(central: Fraction, users: int) -> int:
+    """Return the smallest precision at which rounding adds at most a quarter to the noise.
+
+    Rounding has variance users / (4 p^2), noise about 2 / central^2. The number of messages grows
+    somewhat faster than p, which is why p is not larger.
+    """
+    square = central**2 * users / (8 * _ROUNDING_SHARE)
+    return min(MAX_STEPS, max(1, math.ceil(math.sqrt(square))))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CorrelatedNoise(Baseline):
+    """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
+
+    Each user rounds its value at random to {0..precision} and sends it as one message, unless it
+    is 0. Together, all users send geometric numbers of +1 and of -1, whose difference is discrete
+    Laplace noise; and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)}, which hide
+    everything else. One shuffler mixes all of them; their sum is the estimate.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's value.
+    precision : int, optional
+        Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
+        a quarter to the variance of the noise, about 0.7 epsilon sqrt(min_honest); the number of
+        messages grows a little faster than the precision.
+    flooding : {"certified", "paper"}
+        How many messages cancel: a small number that is certified numerically, or the paper's,
+        often a hundred times as many, its proof checked numerically at these parameters.
+    integers : bool
+        Promise that the values are integers, and refuse others. The bounds must be integers and
+        the precision is ``upper - lower``: nothing is rounded.
+    min_honest : int, optional
+        The guarantee holds while at least this many users are honest and present; ``n`` by
+        default. The noise of so many suffices, and that of all n is n / min_honest times as much.
+    central_share : float
+        The part of epsilon for the noise that remains in the estimate, in (0, 1): its variance is
+        about 2 / (central_share epsilon)^2. The rest is for the messages that cancel, whose number
+        grows as one over it.
+    lower, upper : float
+        Public bounds of the values.
+
+    Attributes
+    ----------
+    noise : Flooding
+        Laws of the numbers of all messages but the values', and the delta proved for them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for it.
+
+    Notes
+    -----
+    A view holds all messages that are sent, in one column, and the number of users, which is
+    public, in a second of one entry. A user who sends nothing cannot be told from one who is not
+    there: the shuffler counts users, not messages.
+
+    Proof and certificate are in ``ikos.accounting.flooding_gkmps21``.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = CorrelatedNoise(100_000, 1, 1e-10, integers=True, upper=10)
+    >>> 2.45e2 < protocol.mse < 2.5e2, protocol.cost().messages_per_user < 2.5
+    (True, True)
+    >>> result = protocol.run([3] * 100_000, DeterministicRandom(0))
+    >>> abs(result.estimate - 300_000) < 200
+    True
+    """
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    precision: int
+    flooding: str
+    integers: bool
+    min_honest: int
+    noise: Flooding
+    bounds: Bounds
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        flooding: str = "certified",
+        integers: bool = False,
+        min_honest: int | None = None,
+        central_share: float | Fraction = Fraction(9, 10),
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        eps, allowed = budget(epsilon, delta)
+        choice("flooding", flooding, FLOODINGS)
+        share = number("central_share", central_share, low=0.001, high=0.999)
+        bounds = Bounds(lower, upper)
+        if exact := flag("integers", integers):
+            precision = bounds.whole_steps(precision)
+        if precision is None:
+            precision = default_steps(share * eps, honest)
+        p = integer("precision", precision, low=1, high=MAX_STEPS)
+        central = rate_down(share * eps / p)
+        if flooding == "paper":
+            rest = round_down(eps - central * p)
+            noise = paper_flooding(p, central, rest, round_down(allowed))
+        else:
+            noise = certified_flooding(p, central, round_down(eps), round_down(allowed))
+        self._hold(
+            n=users,
+            epsilon=eps,
+            delta=allowed,
+            precision=p,
+            flooding=flooding,
+            integers=exact,
+            min_honest=honest,
+            noise=noise,
+            bounds=bounds,
+        )
+
+    @property
+    def _particulars(self) -> str:
+        return f"{self.bounds}, precision={self.precision}, {self.flooding} floods"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
+        return Guarantee(
+            round_up(self.epsilon),
+            round_up(self.delta),
+            f"GKMPS21, discrete Laplace and zero-sum floods; {how}",
+            (
+                present(self.min_honest, self.n),
+                "while the shuffler does not collude with the analyzer",
+                "who sends how many messages is not seen",
+                ONE_REPORT,
+                "the number of users is public; noise is pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def influence(self) -> float:
+        """Without limit: after the shuffler nobody sees how many messages one user sent."""
+        return math.inf
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return the law of noise and rounding, in units of the width."""
+        users = validate_users(users, self.n)
+        law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
+        return Noisy(law, self.precision, users, rounded=not self.integers)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send.
+
+        The number of messages of each is random; this is its mean, for a value that is not 0.
+        """
+        copies = sum(kind.mean for kind in self._kinds)
+        present = validate_users(users, self.n)
+        return Cost(present, 1 + copies, (2 * self.precision - 1).bit_length())
+
+    @property
+    def _kinds(self) -> list[Kind]:
+        """What is sent beside the values: the central noise and the floods."""
+        return sent_together(self.noise, self.min_honest)
+
+    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages; none for a value of 0 without noise.
+
+        Parameters
+        ----------
+        x : float
+            Within the bounds.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        """
+        unit = self.bounds.unit(self._whole(self.bounds.values([x])))
+        messages = self._messages(unit, secure(rng))[:, 0]
+        return np.asarray(messages[messages != 0])
+
+    def _values(self, x: ArrayLike) -> NDArray[np.float64]:
+        return self._whole(super()._values(x))
+
+    def _whole(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return whole(values) if self.integers else values
+
+    def _encoded(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
+            return np.rint(unit * self.precision).astype(np.int64)
+        return encode(unit, self.precision, rng)
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """The smallest that holds every message."""
+        return np.dtype(np.min_scalar_type(-self.precision - 1))
+
+    def sent(
+        self, x: ArrayLike, rng: RandomSource | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return everybody's messages as a list, which takes less than the array of ``randomize``.
+
+        Most users send one message or none beside their value, and a few send thousands.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+            Values within the bounds, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        senders, messages : (messages,) ndarray of int
+            User and message, ordered by user.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected.
+        """
+        return self._sent(self.bounds.unit(self._values(x)), secure(rng))
+
+    def _sent(
+        self, unit: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        expected = unit.size * self.cost().messages_per_user
+        if expected > MAX_SIMULATED:
+            raise ValueError(
+                f"x has {unit.size:,} users who send about {expected:,.0f} messages, more than "
+                f"{MAX_SIMULATED:,} at a time; use run, which simulates their sum, or fewer users"
+            )
+        encoded = self._encoded(unit, rng)
+        senders = [np.flatnonzero(encoded)]
+        messages = [encoded[senders[0]].astype(self._dtype)]
+        for kind in self._kinds:
+            user, value = kind.sent(unit.size, rng)
+            senders.append(user)
+            messages.append(value.astype(self._dtype))
+        sender, message = np.concatenate(senders), np.concatenate(messages)
+        order = np.argsort(sender, kind="stable")
+        return sender[order], message[order]
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return padded(*self._sent(unit, rng), unit.size)
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return everybody's messages.
+
+        Parameters
+        ----------
+        x : (k,) array_like of float
+            Values within the bounds, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (messages, k) ndarray of int
+            Column i holds user i's messages, and 0 in place of those that are not sent: zeros are
+            padding of this array, not messages. As many rows as the most that a user sends.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
+            entries: one user may send many (`sent` returns a list).
+        """
+        return super().randomize(x, rng)
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: all messages, mixed, and the number of users.
+
+        Parameters
+        ----------
+        messages : (messages, k) ndarray
+            As `randomize` returns them; zeros are not messages.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            Sorted, which needs no randomness, or in a uniformly random order.
+        """
+        self._arrived(messages, order)
+        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+
+    def _users_of(self, view: View) -> int:
+        column, users = counted_column(view, "messages")
+        least, most = int(column.min(initial=0)), int(column.max(initial=0))
+        if max(-least, most) > self.precision or (column == 0).any():
+            raise ValueError(
+                f"view must hold messages from 1 to {self.precision} in absolute value"
+            )
+        return users
+
+    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
+        return Fraction(int(view.columns[0].sum(dtype=np.int64)), self.precision)
+
+    def _play(self, values: NDArray[np.float64], rng: RandomSource) -> View:
+        """Return everybody's view, from the numbers of copies of each message in all.
+
+        They have the law of what users send one by one, and take no pass over the users. Where more
+        messages are expected than memory should hold, the atoms are left out: each adds up to 0, so
+        that the sum, and the estimate, is what it would be. The cost counts them.
+        """
+        p, users = self.precision, values.size
+        kinds = self._kinds
+        if users * self.cost().messages_per_user > MAX_SIMULATED:
+            kinds = kinds[:1]
+        copies = np.zeros(2 * p + 1, dtype=np.int64)
+        encoded = self._encoded(self.bounds.unit(values), rng)
+        copies[p:] += np.bincount(encoded, minlength=p + 1)
+        for kind in kinds:
+            totals = kind.totals(users, rng)
+            for column in kind.columns():
+                np.add.at(copies, column + p, totals)
+        copies[p] = 0
+        return counted_view(np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies), users)

@@ -1,0 +1,179 @@
+"""What the privacy blanket and the recursive protocol share: digits through randomized response."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import round_up, validate_users
+from ikos.accounting.digits_bbgn20 import DigitParameters
+from ikos.aggregation.protocol import Baseline
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.errors import Bounded, ErrorLaw
+from ikos.randomized_response import debias, respond
+from ikos.randomness import RandomSource
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DigitProtocol(Baseline):
+    """A value's digits, each through randomized response and a shuffler (BBGN20, Section 4).
+
+    Attributes
+    ----------
+    n, min_honest : int
+        Users, and how many of them must be honest and present.
+    epsilon, delta : Fraction
+        The guarantee.
+    digits : DigitParameters
+        Domains, place values and probabilities.
+    shuffler : {"parallel", "single"}
+        A shuffler for each digit, or one for all; digits then carry labels (Section 2.4).
+    bounds : Bounds
+        Of the values.
+    """
+
+    n: int
+    min_honest: int
+    epsilon: Fraction
+    delta: Fraction
+    digits: DigitParameters
+    shuffler: str
+    bounds: Bounds
+
+    @property
+    @abstractmethod
+    def _theorem(self) -> str:
+        """What proves the guarantee."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+        return Guarantee(
+            round_up(self.epsilon),
+            round_up(self.delta),
+            self._theorem,
+            (
+                honest,
+                "while no shuffler colludes with the analyzer",
+                ONE_REPORT,
+                "the number of users is public; answers are pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def _gain(self) -> list[float]:
+        """What a step of each digit is worth in the estimate, in units of the width."""
+        return [
+            place / self.digits.precision / float(1 - gamma)
+            for place, gamma in zip(self.digits.places, self.digits.gammas, strict=True)
+        ]
+
+    @property
+    def influence(self) -> float:
+        """From the smallest to the greatest value of every digit; in the data's units."""
+        return self.bounds.width * sum(
+            gain * (k - 1) for gain, k in zip(self._gain, self.digits.domains, strict=True)
+        )
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return bounds on the error of a sum over so many users, in units of the width."""
+        users = validate_users(users, self.n)
+        largest = 1 / self.digits.precision + sum(
+            gain * (k - 1) * (1 - float(gamma) / 2)
+            for gain, k, gamma in zip(
+                self._gain, self.digits.domains, self.digits.gammas, strict=True
+            )
+        )
+        return Bounded(self.digits.mse(users), largest)
+
+    @property
+    def _labels(self) -> list[int]:
+        """Where each digit's alphabet begins; all at 0 where shufflers keep them apart."""
+        domains = self.digits.domains
+        if self.shuffler == "parallel":
+            return [0] * len(domains)
+        return [sum(domains[:j]) for j in range(len(domains))]
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: one message for each digit."""
+        domains = self.digits.domains
+        if self.shuffler == "single":
+            bits: int | float = (sum(domains) - 1).bit_length()
+        else:
+            bits = sum((k - 1).bit_length() for k in domains) / len(domains)
+        return Cost(
+            validate_users(users, self.n),
+            len(domains),
+            int(bits) if bits == int(bits) else bits,
+        )
+
+    def _digits(self, encoded: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield the digits of encoded values, the greatest place first."""
+        for place in self.digits.places:
+            digit, encoded = np.divmod(encoded, place)
+            yield digit
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        encoded = encode(unit, self.digits.precision, rng)
+        messages = np.empty((len(self.digits.domains), unit.size), dtype=np.int64)
+        for j, digit in enumerate(self._digits(encoded)):
+            messages[j] = respond(digit, self.digits.domains[j], self.digits.gammas[j], rng)
+            messages[j] += self._labels[j]
+        return messages
+
+    @property
+    def _shuffler(self) -> str:
+        return self.shuffler
+
+    def _by_digit(self, view: View) -> list[NDArray[Any]]:
+        """Return each digit's answers, from 0; ValueError for what this protocol cannot send."""
+        domains, labels = self.digits.domains, self._labels
+        columns = list(view.columns)
+        expected = 1 if self.shuffler == "single" else len(domains)
+        if len(columns) != expected or view.clear is not None:
+            raise ValueError(f"view must be one of {len(domains)} digits, got {view!r}")
+        if self.shuffler == "single":
+            column = columns[0]
+            columns = [
+                column[(column >= label) & (column < label + k)]
+                for label, k in zip(labels, domains, strict=True)
+            ]
+            if sum(part.size for part in columns) != column.size:
+                raise ValueError(f"view must hold messages below {sum(domains)}")
+        answers = [column - label for column, label in zip(columns, labels, strict=True)]
+        for answer, k in zip(answers, domains, strict=True):
+            if answer.size != answers[0].size:
+                raise ValueError("view must hold equally many messages for each digit")
+            if answer.size and not (int(answer.min()) >= 0 and int(answer.max()) < k):
+                raise ValueError(f"view must hold digits below {k}")
+        return answers
+
+    def _users_of(self, view: View) -> int:
+        return int(self._by_digit(view)[0].size)
+
+    def _parts(self, view: View, users: int) -> Fraction:
+        total = Fraction(0)
+        digits = self.digits
+        for answer, k, place, gamma in zip(
+            self._by_digit(view), digits.domains, digits.places, digits.gammas, strict=True
+        ):
+            total += place * debias(int(answer.sum()), users, k, gamma)
+        return total / digits.precision
+
+    @property
+    def _particulars(self) -> str:
+        gammas = ", ".join(f"{float(gamma):.4g}" for gamma in self.digits.gammas)
+        return (
+            f"digits of {self.digits.domains} values, answered at random with probability "
+            f"({gammas}), {self.shuffler}"
+        )

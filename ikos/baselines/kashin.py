@@ -1,0 +1,251 @@
+"""Kashin's representation: a vector as twice as many coefficients that are all of the same size.
+
+For a tight frame U, a matrix of D rows and d columns with U^T U = 1, every vector x has many
+coefficients a with U^T a = x. U x itself may have large ones. But for frames without structure
+there are some with
+
+    abs(a_j) <= K norm(x) / sqrt(D)   for every j,
+
+K a constant (Lyubarskii, Vershynin, *Uncertainty Principles and Vector Quantization*, IEEE
+Transactions on Information Theory 56, 2010): as even as they can be, up to K. So noise for one
+coefficient each hides a vector of bounded Euclidean norm at little loss. The way back, U^T, is
+linear; the way there is not, and no linear map of 2 d rows does it: rows of a frame with D = 2 d
+have a mean square norm of 1/2, and a vector along a row of that norm has a coefficient of 0.7.
+
+*The frame.* Columns of the Hadamard matrix of D = 2^k >= 2 d rows, over sqrt(D), chosen and signed
+at random by a public seed. Both directions take D log D steps.
+
+*The coefficients.* The box abs(a_j) <= B and the plane U^T a = x meet if K is large enough. From
+a = U x on, in turn: truncate to the box (a little smaller, so that the search ends), and put what
+is missing back, a + U (x - U^T a), which is exact. Each step begins where the last two point to
+(Nesterov's momentum). Lyubarskii and Vershynin truncate what remains, at falling levels; this finds
+smaller coefficients in as many transforms.
+
+*No bound holds for all vectors.* A frame that is drawn at random serves all vectors with high
+probability for some K; what is measured here is how K = 2.5 serves vectors that were chosen
+without looking at the seed. Whoever knows the frame finds vectors that need more: the columns of
+some frame hold a subspace of 32 of the Hadamard matrix's columns, with all coefficients on one
+coset. `KashinFrame.coefficients` refuses such a vector. A private sum must not, since a user who
+sends nothing is seen: it sends what was found, cut off at the bound. Up to d = 6 there are none,
+since coefficients of U x are at most sqrt(d / D).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import hadamard
+
+from ikos._validation import integer, number
+from ikos.domains import MAX_DIMENSION, Ball
+from ikos.modular import blocks
+from ikos.randomness import Expanded
+
+__all__ = ["KashinFrame"]
+
+KASHIN = 2.5
+"""K, if no other is asked for."""
+
+_FACTOR = 6
+"""Hadamard matrices of 2^6 rows are applied as such; larger ones are products of these."""
+
+_BLOCK = 1 << 18
+"""Coefficients that are worked on at a time: 2 MiB, which stay in a core's cache."""
+
+_INNER = 0.97
+"""The box that is truncated to, as a part of the box that is wanted."""
+
+_STEPS = 300
+"""Most truncations."""
+
+
+@lru_cache(maxsize=8)
+def _matrix(size: int) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = hadamard(size).astype(np.float64)
+    result.setflags(write=False)
+    return result
+
+
+def walsh_hadamard(a: NDArray[np.float64]) -> None:
+    """Replace each row by its Walsh-Hadamard transform, over the root of its length: in place.
+
+    Its own inverse.
+
+    Parameters
+    ----------
+    a : (k, 2^m) ndarray of float
+        C-contiguous.
+
+    Examples
+    --------
+    >>> a = np.array([[1.0, 0.0, 0.0, 0.0]])
+    >>> walsh_hadamard(a)
+    >>> a
+    array([[0.5, 0.5, 0.5, 0.5]])
+    """
+    length = a.shape[1]
+    for part in blocks(a.shape[0], max(1, _BLOCK // length)):
+        block = a[part]
+        rest = length
+        while rest > 1:
+            factor = min(rest, 1 << _FACTOR)
+            rest //= factor
+            after = length // (factor * rest)
+            pieces = block.reshape(-1, factor, after)
+            if after == 1:
+                pieces[..., 0] = pieces[..., 0] @ _matrix(factor)
+            else:
+                pieces[:] = np.matmul(_matrix(factor), pieces)
+        block *= 1 / math.sqrt(length)
+
+
+@lru_cache(maxsize=8)
+def _columns(dimension: int, rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return which columns of the Hadamard matrix make a frame, and their signs."""
+    material = b"ikos.vectors.kashin" + seed.to_bytes((seed.bit_length() + 7) // 8 or 1, "big")
+    source = Expanded(hashlib.sha512(material).digest())
+    columns = np.sort(source.permutation(rows)[:dimension])
+    signs = 1.0 - 2.0 * (source.uniform(2, dimension) == 1)
+    columns.setflags(write=False)
+    signs.setflags(write=False)
+    return columns, signs
+
+
+@dataclass(frozen=True)
+class KashinFrame:
+    """A tight frame, and the coefficients of vectors in it.
+
+    Parameters
+    ----------
+    dimension : int
+        Coordinates d of the vectors.
+    seed : int
+        Public, and not chosen for the data: which columns of the Hadamard matrix, with which signs.
+    bound : float
+        K: coefficients are at most K / sqrt(D) times the norm. Smaller ones are found for fewer
+        vectors, and take longer; the error of a private sum is in proportion to the square.
+
+    Examples
+    --------
+    >>> frame = KashinFrame(3)
+    >>> x = np.array([[0.0, 0.6, -0.8]])
+    >>> a = frame.coefficients(x)
+    >>> a.shape, bool(np.allclose(frame.vectors(a), x, atol=1e-12))
+    ((1, 8), True)
+    """
+
+    dimension: int
+    seed: int = 0
+    bound: float = KASHIN
+
+    def __post_init__(self) -> None:
+        d = integer("dimension", self.dimension, low=1, high=MAX_DIMENSION)
+        object.__setattr__(self, "dimension", d)
+        object.__setattr__(self, "seed", integer("seed", self.seed, low=0))
+        bound = float(number("bound", self.bound, low=1, high=1000))
+        # that of U x itself, and room for its rounding
+        object.__setattr__(self, "bound", min(bound, math.sqrt(d) * (1 + 1e-12)))
+
+    @property
+    def rows(self) -> int:
+        """Coefficients of a vector: D, the power of two from 2 d on."""
+        return 1 << (2 * self.dimension - 1).bit_length()
+
+    @property
+    def largest(self) -> float:
+        """Bound on the coefficients of a vector of norm 1: K / sqrt(D)."""
+        return self.bound / math.sqrt(self.rows)
+
+    def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return U x for each row of (k, d), as (k, D)."""
+        columns, signs = _columns(self.dimension, self.rows, self.seed)
+        result = np.zeros((x.shape[0], self.rows))
+        result[:, columns] = x * signs
+        walsh_hadamard(result)
+        return result
+
+    def vectors(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the vectors U^T a, (k, d), of coefficients (k, D)."""
+        columns, signs = _columns(self.dimension, self.rows, self.seed)
+        work = np.array(a, dtype=np.float64, order="C")
+        walsh_hadamard(work)
+        found: NDArray[np.float64] = work[:, columns] * signs
+        return found
+
+    def coefficients(self, x: ArrayLike, radius: float | Fraction = 1.0) -> NDArray[np.float64]:
+        """Return even coefficients of vectors of bounded norm.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Vectors of norm at most ``radius``.
+        radius : float
+            From 1e-100 to 1e100.
+
+        Returns
+        -------
+        (k, D) ndarray of float
+            ``vectors`` of them is x to about 1e-15 of the radius, and none is larger than
+            ``radius * largest`` in absolute value.
+
+        Raises
+        ------
+        TypeError
+            If they are not real numbers.
+        ValueError
+            If a vector has no such coefficients, or none that were found; if the shape is another,
+            or a vector is not finite or longer than ``radius``.
+        """
+        ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
+        given = ball.vectors(x)
+        result = np.empty((given.shape[0], self.rows))
+        for part, found, failed in self._searched(given, ball.radius):
+            if failed.size:
+                raise ValueError(
+                    f"x[{part.start + int(failed[0])}] has no coefficients within "
+                    f"{self.bound:g}/sqrt({self.rows}) that were found; use another "
+                    "public seed, or a larger bound"
+                )
+            np.multiply(found, ball.radius, out=result[part])
+        return result
+
+    def _searched(
+        self, x: NDArray[Any], radius: float
+    ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
+        """Yield rows of checked vectors, their coefficients over the radius, and which failed.
+
+        Those are the numbers, within the part, of the rows that have a coefficient above
+        ``largest`` after all steps. Nothing is cut off.
+        """
+        for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
+            yield part, *self._even(x[part].astype(np.float64) / radius)
+
+    def _even(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return coefficients of vectors of norm 1, and for which of them they are too large."""
+        result = self.apply(x)
+        largest, inner = self.largest, _INNER * self.largest
+        todo = np.flatnonzero(np.abs(result).max(axis=1, initial=0.0) > largest)
+        before, here, wanted = result[todo], result[todo], x[todo]
+        for step in range(_STEPS):
+            if not todo.size:
+                break
+            ahead = here + step / (step + 3) * (here - before)
+            np.clip(ahead, -inner, inner, out=ahead)
+            ahead += self.apply(wanted - self.vectors(ahead))
+            before, here = here, ahead
+            going_on = np.abs(here).max(axis=1) > largest
+            if not going_on.all():
+                result[todo] = here
+                todo, wanted = todo[going_on], wanted[going_on]
+                before, here = before[going_on], here[going_on]
+        if todo.size:
+            result[todo] = here
+        return result, todo

@@ -1,0 +1,430 @@
+"""Key-value data: vectors of -1, 0 and 1, where 0 means that a user does not have a key.
+
+What the protocols for such vectors share: they estimate how many users have 1 and how many have -1
+at each coordinate, and so the sum, the frequency of each key and the mean of its values. And how
+real vectors become such ones: `Ternarizer`.
+
+After WLQDLY21 (Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and
+Shuffled Messages*, IJCAI 2021), Sections 1.1 and 1.2.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import flag, integer, number, round_up, validate_users
+from ikos.accounting.wlqdly21 import SupportVariances
+from ikos.aggregation.protocol import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
+from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, VectorResult
+from ikos.bounds import MAX_BOUND, Bounds
+from ikos.domains import Box, SparseTernary
+from ikos.encoding import encode
+from ikos.errors import Bounded
+from ikos.modular import blocks
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Guarantee, at_least
+from ikos.shuffling import View
+
+_BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class KeyValueResult(VectorResult):
+    """An estimate of a sum of vectors of signs, and of who has which.
+
+    Attributes
+    ----------
+    estimate, users, domain, guarantee, cost, error
+        As of `VectorResult`.
+    counts : (d, 2) ndarray of float
+        Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each
+        coordinate. ``estimate`` is the difference of the columns.
+    count_error : float
+        Bound on the root mean squared error of each of the counts.
+    """
+
+    counts: NDArray[np.float64] = field(repr=False)
+    count_error: float = field(repr=False)
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """Return the estimated share of users who have 1, and -1, at each coordinate, (d, 2)."""
+        return self.counts / self.users
+
+    def conditional_mean(self, least: float | None = None) -> NDArray[np.float64]:
+        """Return the mean value at each coordinate over the users who have it.
+
+        A ratio of two estimates, and so biased, the more the fewer users have the key. Cut off to
+        [-1, 1], where the true one lies.
+
+        Parameters
+        ----------
+        least : float, optional
+            Where fewer users than so many are estimated to have the key the result is NaN. By
+            default twice the bound on the root mean squared error of their number.
+
+        Returns
+        -------
+        (d,) ndarray of float
+        """
+        # the root mean square of a sum of two is at most the sum of theirs
+        chosen = 4 * self.count_error if least is None else least
+        floor = float(number("least", chosen, above=0))
+        having = self.counts.sum(axis=1)
+        many = having >= floor
+        ratio = np.full(having.size, np.nan)
+        ratio[many] = np.clip(self.estimate[many] / having[many], -1, 1)
+        return ratio
+
+
+def checked_budget(
+    epsilon: object, delta: object, local: object
+) -> tuple[Fraction, Fraction, Fraction | None]:
+    """Check and return epsilon, delta, which may be 0, and a local epsilon or None."""
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    small = number("delta", delta, low=0, below=1)
+    if small:
+        number("delta", delta, low=MIN_DELTA)
+    if local is None:
+        return eps, small, None
+    most = number("local_epsilon", local, low=MIN_EPSILON, high=MAX_EPSILON)
+    if not small:
+        raise ValueError(
+            "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler epsilon "
+            "is the local one"
+        )
+    return eps, small, most
+
+
+def checked_domain(domain: object) -> SparseTernary:
+    """Return a domain of sparse vectors of signs; TypeError for any other."""
+    if not isinstance(domain, SparseTernary):
+        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
+    return domain
+
+
+class KeyValueBaseline(VectorBaseline):
+    """What the protocols for key-value data share: one message of each user, counts of events.
+
+    With delta = 0 the guarantee is of each message by itself, and the analyzer may know who sent
+    which. With a positive delta it is of all messages together, shuffled.
+    """
+
+    domain: SparseTernary
+    epsilon: Fraction
+    delta: Fraction
+
+    def _checked(
+        self,
+        n: object,
+        domain: object,
+        epsilon: object,
+        delta: object,
+        local_epsilon: object,
+        min_honest: object,
+    ) -> tuple[int, int, Fraction, Fraction, Fraction | None]:
+        """Check what all of them are made of: return users, honest ones, and the guarantee."""
+        checked_domain(domain)
+        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
+        alone = min_honest is None and not small  # a message that nobody else need hide
+        users, honest = self._checked_users(n, 1 if alone else min_honest)
+        return users, honest, eps, small, most
+
+    # What each protocol defines
+
+    @property
+    @abstractmethod
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part of the estimates."""
+
+    @property
+    @abstractmethod
+    def local_epsilon(self) -> float:
+        """What each message guarantees by itself, with delta 0, rounded up."""
+
+    @property
+    @abstractmethod
+    def _theorem(self) -> str:
+        """What proves the guarantee."""
+
+    @abstractmethod
+    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the estimated counts, (d, 2), for the messages of a view."""
+
+    @abstractmethod
+    def _valid(self, column: NDArray[Any]) -> bool:
+        """Whether messages are of this protocol."""
+
+    @property
+    def _exactly(self) -> bool:
+        """Whether vectors must have as many entries as the sparsity."""
+        return False
+
+    # What follows for all of them
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        if not self.delta:
+            conditions: tuple[str, ...] = ("of each message by itself: nobody is trusted",)
+        else:
+            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
+            conditions = (
+                f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked",
+                "while the shuffler does not collude with the analyzer",
+                f"each message is {local}, also without the shuffler",
+            )
+        return Guarantee(
+            round_up(self.epsilon),
+            round_up(self.delta),
+            self._theorem,
+            (
+                *conditions,
+                ONE_REPORT,
+                "the number of users is public; answers are pseudorandom (AES-256)",
+            ),
+        )
+
+    def error(self, users: int) -> VectorError:
+        """Return what is known of the error of a sum over so many users: exact variances."""
+        users = validate_users(users, self.n)
+        each = self.variances
+        d, s = self.domain.dimension, self.domain.sparsity
+        return VectorError(
+            Bounded(users * max(each.nonzero, each.zero), each.largest),
+            users * each.mean_square(d, s, exactly=self._exactly),
+            users * each.sampling,
+        )
+
+    def count_error(self, users: int) -> float:
+        """Return a bound on the root mean squared error of each count."""
+        users = validate_users(users, self.n)
+        return math.sqrt(users * max(self.variances.present, self.variances.absent))
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: messages mixed by one shuffler.
+
+        For a local guarantee, delta = 0, every message, and whose it is.
+
+        Parameters
+        ----------
+        messages : (1, k) ndarray
+            As `randomize` returns them.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            As for `ikos.SecureSum.shuffle`.
+        """
+        if self.delta:
+            return super().shuffle(messages, rng, order=order)
+        self._arrived(messages, order, rows=1)
+        clear = messages[0].copy()
+        clear.setflags(write=False)
+        return View((), clear)
+
+    def _column(self, view: View) -> NDArray[Any]:
+        columns = view.columns if self.delta else (view.clear,)
+        others = view.clear is not None if self.delta else bool(view.columns)
+        if others or len(columns) != 1 or columns[0] is None or not self._valid(columns[0]):
+            where = "in one column" if self.delta else "in clear"
+            raise ValueError(f"view must hold one message of each user, {where}, of this protocol")
+        return columns[0]
+
+    def _users_of(self, view: View) -> int:
+        return int(self._column(view).size)
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:  # noqa: ARG002
+        counts = self._counts(self._column(view))
+        return counts[:, 0] - counts[:, 1]
+
+    def analyze(self, view: View) -> KeyValueResult:
+        """Return the estimate of the sum, and of the counts, over the users of a view.
+
+        Raises
+        ------
+        ValueError
+            If the view is not one of this protocol's, of at least ``min_honest`` users.
+        """
+        users = self._checked_view(view)
+        counts = self._counts(self._column(view))
+        totals = counts[:, 0] - counts[:, 1]
+        for array in (counts, totals):
+            array.setflags(write=False)
+        return KeyValueResult(
+            estimate=totals,
+            users=users,
+            domain=self.domain,
+            guarantee=self.guarantee,
+            cost=self.cost(users),
+            error=self.error(users),
+            counts=counts,
+            count_error=self.count_error(users),
+        )
+
+    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> KeyValueResult:
+        """Run the protocol on everybody's vectors, here; as `VectorBaseline.run`."""
+        result = super().run(x, rng)
+        assert isinstance(result, KeyValueResult)
+        return result
+
+
+def exactly_sparse(rows: NDArray[Any], sparsity: int) -> None:
+    """Raise ValueError unless every row has so many entries that are not 0."""
+    counts = np.count_nonzero(rows, axis=1)
+    if (wrong := counts != sparsity).any():
+        worst = int(np.argmax(wrong))
+        raise ValueError(f"x[{worst}] must have exactly {sparsity} entries that are not 0")
+
+
+def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return users and their events, in the order of the users; event 2j + 1 is -1 at j."""
+    user, coordinate = np.nonzero(rows)
+    return user, 2 * coordinate + (rows[user, coordinate] < 0)
+
+
+# Real vectors
+
+
+@dataclass(frozen=True)
+class Ternarizer:
+    """Random vectors of -1, 0 and 1 that are, scaled, real vectors in the mean: small gradients.
+
+    Of each vector a uniformly random set of ``sparsity`` coordinates is drawn. A value v among them
+    becomes its sign with probability abs(v)/bound, and else 0 (as in TernGrad); or, without
+    ``zeros``, 1 with probability (1 + v/bound)/2 and else -1. The others become 0. In expectation
+    this is the vector over ``scale``.
+
+    No privacy rests on it: it prepares data for a protocol.
+
+    Parameters
+    ----------
+    dimension : int
+        Coordinates.
+    sparsity : int
+        Coordinates drawn of each vector.
+    bound : float
+        Largest absolute value of a coordinate; public. Others are refused, not clipped.
+    zeros : bool
+        Whether drawn values may become 0. Without, every result has exactly ``sparsity`` entries
+        that are not 0, as `PCKVGRR` needs it, and more variance.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> ternarizer = Ternarizer(4, 2, bound=0.5)
+    >>> ternarizer.scale
+    1.0
+    >>> x = np.full((1000, 4), [0.25, -0.25, 0.5, 0.0])
+    >>> signs = ternarizer(x, DeterministicRandom(0))
+    >>> bool((np.abs(ternarizer.scale * signs.mean(axis=0) - x[0]) < 0.05).all())
+    True
+    """
+
+    dimension: int
+    sparsity: int
+    bound: float = 1.0
+    zeros: bool = True
+
+    def __post_init__(self) -> None:
+        domain = SparseTernary(self.dimension, self.sparsity)
+        bound = number("bound", self.bound, low=1 / MAX_BOUND, high=MAX_BOUND)
+        object.__setattr__(self, "dimension", domain.dimension)
+        object.__setattr__(self, "sparsity", domain.sparsity)
+        object.__setattr__(self, "bound", float(bound))
+        object.__setattr__(self, "zeros", flag("zeros", self.zeros))
+
+    @property
+    def scale(self) -> float:
+        """What the signs are times, bound d / s."""
+        return self.bound * self.dimension / self.sparsity
+
+    @property
+    def domain(self) -> SparseTernary:
+        """Where the results lie."""
+        return SparseTernary(self.dimension, self.sparsity)
+
+    def mean_square(self, x: ArrayLike) -> float:
+        """Return the mean squared Euclidean error of the scaled sum over the rows of ``x``, exact.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Real vectors.
+        """
+        values = self._checked(x).astype(np.float64)
+        chance = self.sparsity / self.dimension
+        sent = np.abs(values).sum() / self.bound if self.zeros else values.size
+        return float(self.scale**2 * chance * sent - (values**2).sum())
+
+    def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
+        """Return random vectors of signs.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Real vectors, a row for each user, absolute values up to ``bound``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (k, d) ndarray of int8
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a value is not a real number within the bounds.
+
+        Notes
+        -----
+        Probabilities are the doubles nearest to those above, and drawn exactly.
+        """
+        values, source = self._checked(x), secure(rng)
+        result = np.zeros(values.shape, dtype=np.int8)
+        for part in blocks(values.shape[0], max(1, _BLOCK // self.sparsity)):
+            columns = draw_subsets(values[part].shape[0], self.dimension, self.sparsity, source)
+            drawn = np.take_along_axis(values[part], columns, axis=1).astype(np.float64)
+            np.put_along_axis(result[part], columns, self._signs(drawn, source), axis=1)
+        return result
+
+    def _signs(self, drawn: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int8]:
+        flat = drawn.reshape(-1)
+        if self.zeros:
+            kept = encode(np.abs(flat) / self.bound, 1, rng)
+            signs = kept * np.sign(flat).astype(np.int64)
+        else:
+            signs = 2 * encode(Bounds(-self.bound, self.bound).unit(flat), 1, rng) - 1
+        return signs.astype(np.int8).reshape(drawn.shape)
+
+    def _checked(self, x: ArrayLike) -> NDArray[Any]:
+        return Box(self.dimension, -self.bound, self.bound).vectors(x)
+
+
+def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
+    """Return a uniformly random set of s coordinates of d for each user, in a random order.
+
+    Returns
+    -------
+    (users, s) ndarray of int64
+    """
+    users = integer("users", users, low=0)
+    if 4 * s > d:
+        return rng.permutations(users, d)[:, :s].astype(np.int64)
+    result = np.empty((users, s), dtype=np.int64)
+    for column in range(s):
+        # uniform among the coordinates that are not taken: drawn again until it is one
+        todo = np.arange(users)
+        while todo.size:
+            fresh = rng.uniform(d, todo.size).astype(np.int64)
+            result[todo, column] = fresh
+            taken = (result[todo, :column] == fresh[:, np.newaxis]).any(axis=1)
+            todo = todo[taken]
+    return result

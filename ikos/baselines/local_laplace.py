@@ -1,0 +1,97 @@
+"""The local model: each user adds Laplace noise to its own value, and trusts nobody."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import validate_users
+from ikos.aggregation.protocol import checked_epsilon
+from ikos.baselines.central_laplace import FINE, exact_sum
+from ikos.baselines.local import LocalProtocol
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.errors import ErrorLaw, Noisy
+from ikos.noise import discrete_laplace
+from ikos.randomness import RandomSource
+from ikos.results import Cost, Guarantee
+from ikos.shuffling import View
+
+_INT64_BITS = 64
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LocalLaplace(LocalProtocol):
+    """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
+
+    As `CentralLaplace`, on a grid of 2^32 steps by exact discrete Laplace noise. The analyzer knows
+    who sent what; nothing is shuffled.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon : float
+        The guarantee of each message by itself, purely private: delta is 0.
+    lower, upper : float
+        Public bounds of the values.
+
+    Examples
+    --------
+    >>> round(LocalLaplace(1000, epsilon=1).mse, 3)  # 2 n / epsilon^2
+    2000.0
+    """
+
+    n: int
+    epsilon: Fraction
+    bounds: Bounds
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        users, _ = self._checked_users(n)
+        self._hold(
+            n=users,
+            epsilon=checked_epsilon(epsilon),
+            bounds=Bounds(lower, upper),
+        )
+
+    @property
+    def _rate(self) -> Fraction:
+        """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
+        return Fraction(1, math.ceil(FINE / self.epsilon))
+
+    @property
+    def _particulars(self) -> str:
+        return str(self.bounds)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        return self._alone("discrete Laplace mechanism on each value", "noise is")
+
+    @property
+    def influence(self) -> float:
+        """Without limit: noise can have any size, and so can a message."""
+        return math.inf
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return the law of everybody's noise and rounding, in units of the width."""
+        users = validate_users(users, self.n)
+        return Noisy.discrete_laplace(self._rate, FINE, users, shape=users)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: one 64-bit integer each."""
+        return Cost(validate_users(users, self.n), 1, _INT64_BITS)
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self._rate, unit.size, rng)
+        return np.asarray(encode(unit, FINE, rng) + noise)[np.newaxis]
+
+    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
+        return Fraction(exact_sum(self._clear(view)), FINE)

@@ -1,0 +1,354 @@
+"""PCKV as WLQDLY21's Section 4 has it: one of the user's own keys, as one of 2d categories.
+
+After Gu, Li, Cheng, Xiong, Cao, *PCKV: Locally Differentially Private Correlated Key-Value Data
+Collection with Optimized Utility*, USENIX Security 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import check_participation, choice, reject_masked, validate_users
+from ikos.accounting.wlqdly21 import (
+    SupportVariances,
+    local_epsilon,
+    pckv_grr_variances,
+    pckv_ue_variances,
+    raised,
+    set_response_gamma,
+    set_response_theorem,
+)
+from ikos.baselines.key_values import (
+    KeyValueBaseline,
+    events_of,
+    exactly_sparse,
+)
+from ikos.domains import SparseTernary
+from ikos.modular import blocks
+from ikos.randomized_response import respond
+from ikos.randomness import RandomSource
+from ikos.results import Cost
+from ikos.shuffling import ORDERS
+
+SAMPLINGS = ("counted", "published")
+
+_BITS = 1 << 23
+"""Bits that are drawn at a time."""
+
+
+def _one_event(
+    rows: NDArray[np.float64], sparsity: int, rng: RandomSource
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the users whose draw is one of their own events, and the events.
+
+    Each draws a number below the sparsity, and the event of that number: a user with fewer events
+    may draw none.
+    """
+    owners, events = events_of(rows)
+    counts = np.bincount(owners, minlength=rows.shape[0])
+    starts = np.cumsum(counts) - counts
+    number = rng.below(np.full(rows.shape[0], sparsity, dtype=np.int64))
+    drawn = np.flatnonzero(number < counts)
+    return drawn, events[starts[drawn] + number[drawn]]
+
+
+def _share(domain: SparseTernary, sampling: str) -> Fraction:
+    """Return one over the share of a user's own events among all that a message can be."""
+    own = 1 if sampling == "published" else domain.sparsity
+    return Fraction(2 * domain.dimension, own)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PCKVGRR(KeyValueBaseline):
+    """PCKV with randomized response: one of the user's own signed keys, or any of all 2d.
+
+    Parameters
+    ----------
+    n, domain, epsilon, delta, local_epsilon, min_honest
+        As for `Collision`, but every vector must have exactly ``sparsity`` entries that are not 0:
+        with fewer, frequencies could not be estimated.
+    sampling : {"counted", "published"}
+        Whether it counts for privacy that the key is drawn among ``sparsity``, as it may: the
+        message is an answer from a set of ``sparsity`` among 2d. "published" counts plain
+        randomized response on 2d values, as WLQDLY21 does for its comparison.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a uniform answer.
+    mse : float
+        n (s v_1 + (d - s) v_0), exact: v_0 = s^2 (gamma/d) / (1 - gamma)^2 and
+        v_1 = s^2 (gamma/d + (1 - gamma)/s) / (1 - gamma)^2 - 1.
+
+    Examples
+    --------
+    >>> from ikos.vectors import SparseTernary
+    >>> plain = PCKVGRR(1000, SparseTernary(256, 16), epsilon=1, sampling="published")
+    >>> PCKVGRR(1000, SparseTernary(256, 16), epsilon=1).mse < plain.mse / 10
+    True
+    >>> plain.run(np.zeros((1000, 256)))
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0] must have exactly 16 entries that are not 0
+    """
+
+    n: int
+    min_honest: int
+    domain: SparseTernary
+    epsilon: Fraction
+    delta: Fraction
+    sampling: str
+    gamma: Fraction
+
+    def __init__(
+        self,
+        n: int,
+        domain: SparseTernary,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        local_epsilon: float | Fraction | None = None,
+        sampling: str = "counted",
+        min_honest: int | None = None,
+    ) -> None:
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
+        )
+        k = _share(domain, choice("sampling", sampling, SAMPLINGS))
+        self._hold(
+            n=users,
+            min_honest=honest,
+            domain=domain,
+            epsilon=eps,
+            delta=small,
+            sampling=sampling,
+            gamma=set_response_gamma(eps, small, honest, k, most_local=most),
+        )
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, an event answered at random with probability {float(self.gamma):.4g}"
+        )
+
+    @property
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part of the estimates."""
+        return pckv_grr_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
+
+    @property
+    def local_epsilon(self) -> float:
+        """What each message guarantees by itself, with all that counts, rounded up."""
+        return local_epsilon(Fraction(self._events, self.domain.sparsity), self.gamma)
+
+    @property
+    def _events(self) -> int:
+        return 2 * self.domain.dimension
+
+    @property
+    def _theorem(self) -> str:
+        what = "PCKV-GRR, an answer from a set"
+        if self.sampling == "published":
+            what = "PCKV-GRR, randomized response on the events"
+        if not self.delta:
+            return what
+        k = _share(self.domain, self.sampling)
+        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, k, self.gamma)
+        return f"{what}: {proof}"
+
+    @property
+    def _exactly(self) -> bool:
+        return True
+
+    @property
+    def influence(self) -> float:
+        """From one sign of a key to the other."""
+        return 2 * self._scale
+
+    @property
+    def _scale(self) -> float:
+        return self.domain.sparsity / float(1 - self.gamma)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: an event."""
+        return Cost(validate_users(users, self.n), 1, (self._events - 1).bit_length())
+
+    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+        values = super()._vectors(x)
+        exactly_sparse(values, self.domain.sparsity)
+        return values
+
+    def _vector(self, x: ArrayLike) -> NDArray[Any]:
+        row = super()._vector(x)
+        exactly_sparse(row, self.domain.sparsity)
+        return row
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        _, events = _one_event(rows, self.domain.sparsity, rng)
+        return respond(events, self._events, self.gamma, rng)[np.newaxis]
+
+    def _valid(self, column: NDArray[Any]) -> bool:
+        return column.dtype.kind in "iu" and bool(((column >= 0) & (column < self._events)).all())
+
+    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
+        seen = np.bincount(column.astype(np.int64), minlength=self._events).reshape(-1, 2)
+        expected = column.size * float(self.gamma) / self._events
+        return np.asarray((seen - expected) * self._scale, dtype=np.float64)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PCKVUE(KeyValueBaseline):
+    """PCKV with optimized unary encoding: one of the user's own signed keys as one of 2d bits.
+
+    The bit of the event drawn is sent as 1 with probability 1/2, every other one with a smaller
+    probability q. A user with fewer than ``sparsity`` events draws none with the missing
+    probability, and all bits are raised with q.
+
+    Parameters
+    ----------
+    n, domain, epsilon, delta, local_epsilon, min_honest
+        As for `Collision`.
+
+    Attributes
+    ----------
+    q : Fraction
+        1/(e^eps + 1) for a local guarantee eps, rounded up to a multiple of 2^-53.
+    mse : float
+        n max(d v_0, s v_1 + (d - s) v_0), exact: v_0 = 2 s^2 q (1 - q) / (1/2 - q)^2 and v_1 =
+        s^2 (1/(2s) + (1 - 1/s) 2q (1 - q)) / (1/2 - q)^2 - 1.
+
+    Notes
+    -----
+    A message is all 2d bits, one item of ceil(2d/8) bytes (numpy's void type, bits in the order of
+    the events, the first one highest): what one user sends stays together in the view. The
+    guarantee after shuffling is that for any locally private messages
+    (``ikos.accounting.clones_fmt21``). That a key is drawn adds nothing to a message's own
+    privacy: all of a user's bits may be raised, and none of another's.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import SparseTernary
+    >>> protocol = PCKVUE(1000, SparseTernary(4, 1), epsilon=2)
+    >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).dtype
+    dtype('V1')
+    """
+
+    n: int
+    min_honest: int
+    domain: SparseTernary
+    epsilon: Fraction
+    delta: Fraction
+    q: Fraction
+
+    def __init__(
+        self,
+        n: int,
+        domain: SparseTernary,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        local_epsilon: float | Fraction | None = None,
+        min_honest: int | None = None,
+    ) -> None:
+        users, honest, eps, small, most = self._checked(
+            n, domain, epsilon, delta, local_epsilon, min_honest
+        )
+        q = raised(eps, small, honest, most_local=most)
+        self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, q=q)
+
+    @property
+    def _particulars(self) -> str:
+        return f"{self.domain}, bits raised with probability {float(self.q):.4g}"
+
+    @property
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part of the estimates."""
+        return pckv_ue_variances(self.domain.sparsity, self.q)
+
+    @property
+    def local_epsilon(self) -> float:
+        """What each message guarantees by itself, ln(1/q - 1), rounded up."""
+        # near q = 1/2 the odds are near 1: a rational difference, so that nothing is lost there
+        return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
+
+    @property
+    def _theorem(self) -> str:
+        if not self.delta:
+            return "PCKV-UE, optimized unary encoding"
+        return "PCKV-UE, optimized unary encoding, and clones (FMT21, Theorem 3.1)"
+
+    @property
+    def influence(self) -> float:
+        """From the bits of all keys' one sign to those of the other."""
+        return 2 * math.sqrt(self.domain.dimension) * self._scale
+
+    @property
+    def _scale(self) -> float:
+        return self.domain.sparsity / float(Fraction(1, 2) - self.q)
+
+    @property
+    def _events(self) -> int:
+        return 2 * self.domain.dimension
+
+    @property
+    def _bytes(self) -> int:
+        return -(-self._events // 8)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: a bit for each event."""
+        return Cost(validate_users(users, self.n), 1, self._events)
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)
+        packed = np.empty((users, self._bytes), dtype=np.uint8)
+        kept = rng.bernoullis(Fraction(1, 2), owners_events[0].size)
+        for part in blocks(users, max(1, _BITS // self._events)):
+            count = packed[part].shape[0]
+            bits = rng.bernoullis(self.q, count * self._events).reshape(count, self._events)
+            here = slice(*np.searchsorted(owners_events[0], (part.start, part.start + count)))
+            bits[owners_events[0][here] - part.start, owners_events[1][here]] = kept[here]
+            packed[part] = np.packbits(bits, axis=1)
+        return packed.view(f"V{self._bytes}").reshape(1, users)
+
+    def _arrived(
+        self,
+        messages: NDArray[Any],
+        order: str,
+        *,
+        rows: int | None = None,  # noqa: ARG002 - one, always
+        most: int | None = None,  # noqa: ARG002 - not numbers
+    ) -> None:
+        choice("order", order, ORDERS)
+        if not isinstance(messages, np.ndarray):
+            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
+        shape = reject_masked("messages", messages).shape
+        if len(shape) != 2 or shape[0] != 1 or messages.dtype != f"V{self._bytes}":
+            raise ValueError(
+                f"messages must be items of {self._bytes} bytes, of shape (1, users), got "
+                f"{messages.dtype} of shape {messages.shape}"
+            )
+        check_participation("messages", messages.shape[1], self.min_honest, self.n)
+
+    def _valid(self, column: NDArray[Any]) -> bool:
+        if column.dtype != f"V{self._bytes}":
+            return False
+        spare = 8 * self._bytes - self._events  # bits beyond the events are 0
+        last = np.ascontiguousarray(column).view(np.uint8).reshape(-1, self._bytes)[:, -1]
+        return not bool((last & ((1 << spare) - 1)).any())
+
+    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
+        packed = np.ascontiguousarray(column).view(np.uint8).reshape(-1, self._bytes)
+        seen = np.zeros(self._events, dtype=np.int64)
+        for part in blocks(packed.shape[0], max(1, _BITS // self._events)):
+            seen += np.unpackbits(packed[part], axis=1, count=self._events).sum(
+                axis=0, dtype=np.int64
+            )
+        counts = (seen - column.size * float(self.q)) * self._scale
+        return np.asarray(counts, dtype=np.float64).reshape(-1, 2)

@@ -1,0 +1,219 @@
+"""Sample and threshold: who tosses tails is left out, and small counts are not published.
+
+G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import round_up, validate_users
+from ikos.accounting.sample_threshold import best_sample_threshold, suppression
+from ikos.aggregation.protocol import Baseline, budget
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.errors import Bounded, ErrorLaw
+from ikos.modular import blocks
+from ikos.randomness import RandomSource
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View
+
+
+@dataclass(frozen=True)
+class Thresholded:
+    """The error of a sampled count over its probability, where small counts are 0: not centred.
+
+    Parameters
+    ----------
+    users : int
+        How many.
+    sampling : float
+        Probability that a one is counted.
+    threshold : int
+        Smaller counts are suppressed.
+    mean_square : float
+        Bound on its mean square.
+    """
+
+    users: int
+    sampling: float
+    threshold: int
+    mean_square: float
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        Half of ``miss`` is for the sampling noise. The other half is for suppression of a sum above
+        t; a smaller one that is suppressed is off by itself, at most t.
+        """
+        p, n = self.sampling, self.users
+        s = min(float(n), n / (2 * p))
+        noise = Bounded(s / p - s * s / n, 1 / p).half_width(miss / 2)
+        low, high = 0.0, float(n)
+        for _ in range(60):
+            middle = (low + high) / 2
+            chance = float(suppression(np.array([middle]), n, p, self.threshold)[0])
+            low, high = (low, middle) if chance <= miss / 2 else (middle, high)
+        return max(noise, high)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SampleAndThreshold(Baseline):
+    """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
+
+    A value is rounded at random to 0 or 1. Each user tosses a coin: on heads, with probability p,
+    it sends its bit, and on tails a 0. The shuffler counts the ones, and hands on the count if it
+    is at least ``threshold``, and 0 otherwise. The estimate is that over p.
+
+    It is randomized response with another answer on tails. `BinaryRandomizedResponse` answers by a
+    fair coin, so that users with a 0 make noise as well and no threshold is needed; here the
+    answer is 0 ("forced response"), and only ones are hidden among ones.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    epsilon, delta : float
+        The guarantee.
+    lower, upper : float
+        Public bounds of the values.
+
+    Attributes
+    ----------
+    sampling : Fraction
+        p.
+    threshold : int
+        Smaller counts are suppressed. Both are chosen for the smallest ``mse`` found.
+
+    Notes
+    -----
+    **Biased.** Where the count is suppressed the estimate is that all values are ``lower``. So the
+    estimate is not unbiased as those of the other protocols; ``mse`` and the interval include the
+    error of suppression, whatever the values. Above about threshold/p users with a one the bias is
+    negligible.
+
+    **Guarantee.** Of the thresholded count, which is all that the analyzer sees. The shuffler must
+    count, so it is trusted with more than mixing. And all users must toss their coins: ones that
+    are sent for certain would lower the threshold.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SampleAndThreshold(10**4, epsilon=1, delta=1e-8)
+    >>> protocol.run([0.0, 1.0] * 5000, DeterministicRandom(0)).estimate != 0
+    True
+    >>> protocol.run([0.0] * 9990 + [1.0] * 10, DeterministicRandom(0)).estimate
+    0.0
+    """
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    sampling: Fraction
+    threshold: int
+    bounds: Bounds
+    _mean_square: float = field(repr=False)
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        users, _ = self._checked_users(n)
+        eps, small = budget(epsilon, delta)
+        best = best_sample_threshold(eps, small, users)
+        self._hold(
+            n=users,
+            epsilon=eps,
+            delta=small,
+            sampling=best.sampling,
+            threshold=best.threshold,
+            bounds=Bounds(lower, upper),
+            _mean_square=best.mse,
+        )
+
+    @property
+    def min_honest(self) -> int:  # type: ignore[override]
+        """All: a one that is sent for certain lowers the threshold for the others."""
+        return self.n
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.bounds}, sampled with probability {float(self.sampling):.4g}, threshold "
+            f"{self.threshold}"
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run, of what the shuffler hands on."""
+        return Guarantee(
+            round_up(self.epsilon),
+            round_up(self.delta),
+            "sampled count, suppressed if small; exact divergence",
+            (
+                "the shuffler is trusted to count, to hand on the count alone, and to suppress",
+                f"all {self.n} users are honest and present",
+                ONE_REPORT,
+                "the number of users is public; coins are pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def influence(self) -> float:
+        """One more one can carry the count over the threshold, from 0 to all of it."""
+        return self.bounds.width * float(self.threshold / self.sampling)
+
+    def error(self, users: int) -> ErrorLaw:
+        """Return what is known of the error of the sum, suppression included.
+
+        For fewer users than n too: zeros change nothing.
+        """
+        users = validate_users(users, self.n)
+        return Thresholded(users, float(self.sampling), self.threshold, self._mean_square)
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: one bit each."""
+        return Cost(validate_users(users, self.n), 1, 1)
+
+    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        bits = encode(unit, 1, rng).astype(np.uint8)
+        for part in blocks(bits.size, 1 << 18):
+            block = bits[part]
+            block &= rng.bernoullis(self.sampling, block.size).view(np.uint8)
+        return bits[np.newaxis]
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",
+    ) -> View:
+        """Return what the shuffler hands on: the number of users, and the count or 0."""
+        self._arrived(messages, order, rows=1, most=1)
+        count = int(messages.sum(dtype=np.int64))
+        kept = count if count >= self.threshold else 0
+        column = np.array([messages.size, kept], dtype=np.int64)
+        column.setflags(write=False)
+        return View((column,), None)
+
+    def _users_of(self, view: View) -> int:
+        if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != 2:
+            raise ValueError("view must hold the number of users and the count")
+        users, count = (int(value) for value in view.columns[0])
+        if count != 0 and not self.threshold <= count <= users:
+            raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
+        return users
+
+    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
+        return int(view.columns[0][1]) / self.sampling

@@ -1,0 +1,577 @@
+"""A few coordinates of each user, drawn at random, through randomized response (SCM22)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import (
+    array,
+    check_participation,
+    choice,
+    integer,
+    number,
+    quote,
+    round_up,
+    validate_users,
+)
+from ikos.accounting.scm22 import (
+    COMPOSITIONS,
+    MAX_VALUES,
+    SAMPLINGS,
+    SampledAnswers,
+    coordinate_error,
+    optimized_answers,
+    published_gamma,
+    published_precision,
+    published_single_gamma,
+    sampled_answers,
+    sampled_delta,
+    stratum_sizes,
+    total_error,
+    weights,
+)
+from ikos.accounting.shuffled_response import THEOREMS
+from ikos.aggregation.protocol import budget
+from ikos.aggregation.vector_protocol import BLOCK, VectorBaseline, VectorError, VectorResult
+from ikos.domains import Box
+from ikos.encoding import encode
+from ikos.errors import Bounded
+from ikos.modular import blocks
+from ikos.randomized_response import grid_up, respond
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View, shuffle
+
+PARAMETERS = ("exact", "published")
+
+
+@dataclass(frozen=True, eq=False)
+class TensorResult(VectorResult):
+    """An estimate of a sum of matrices or tensors, in their shape."""
+
+    def __str__(self) -> str:
+        flat = VectorResult(
+            self.estimate.ravel(), self.users, self.domain, self.guarantee, self.cost, self.error
+        )
+        shape = " x ".join(map(str, self.estimate.shape))
+        return str(flat).replace(" coordinates", f" coordinates ({shape})", 1)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SampledCoordinates(VectorBaseline):
+    """Each user reports one coordinate, or a few, drawn without regard to its vector.
+
+    The value of a coordinate is rounded at random to {0..precision}, goes through randomized
+    response on these ``precision + 1`` values, and is sent with the number of the coordinate as one
+    integer. For one message the probability of a random answer is that of a *scalar* protocol with
+    all n users, whatever the dimension. What the dimension costs is the error of the sampling,
+    which falls with the number of messages, and is 0 where everybody reports every coordinate.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    domain : Box
+        Bounds of the coordinates.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's vector.
+    messages : int, optional
+        Coordinates t that each user reports, one in each message; None for the number of the
+        smallest error, or for 1, the paper's choice, where ``parameters`` is "published".
+    precision : int, optional
+        Steps k of the encoding; by default those of the smallest error that a search finds.
+    sampling : {"stratified", "uniform"}
+        "stratified" cuts the coordinates into t runs of about equal length, and a user draws one
+        of each run; each run has a shuffler of its own. "uniform" draws t without replacement, as
+        the paper does, for one shuffler; it takes far more random answers. Both are the same for
+        one message.
+    parameters : {"exact", "published"}
+        "published" takes the paper's probability of a random answer (for t = 1 that of Section
+        4.5, else of Theorem 4.1), and its k where ``precision`` is None. The guarantee is then not
+        what the paper says, but what is proved of it here.
+    min_honest : int, optional
+        How many users answer at random as asked; ``n`` by default.
+    centre : float, optional
+        A public guess of the values, by default the middle of the bounds. What is not reported is
+        estimated by it. The estimate has no bias whatever it is; the paper's is ``domain.lower``.
+    shape : sequence of int, optional
+        Of everybody's matrix or tensor, with ``domain.dimension`` entries; the estimate has it too.
+
+    Attributes
+    ----------
+    answers : SampledAnswers
+        How coordinates are drawn and answered.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or no probability of a random answer
+        below 1 is enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SampledCoordinates(50_000, Box(100), 0.95, 1e-6, precision=3)
+    >>> round(float(protocol.answers.gamma), 4)  # the paper: 1.35
+    0.0037
+    >>> result = protocol.run(np.full((50_000, 100), 0.25), DeterministicRandom(0))
+    >>> bool(np.linalg.norm(result.estimate - 12_500) < 1.2 * protocol.mse**0.5)
+    True
+
+    References
+    ----------
+    M. Scott, G. Cormode, C. Maple, *Applying the Shuffle Model of Differential Privacy to Vector
+    Aggregation*, 2021, Algorithms 2 and 3. The guarantees are those of `ikos.accounting.scm22`.
+    """
+
+    n: int
+    domain: Box
+    epsilon: Fraction
+    delta: Fraction
+    answers: SampledAnswers
+    min_honest: int
+    centre: float
+    shape: tuple[int, ...] | None
+    parameters: str
+    proved_delta: float
+
+    def __init__(
+        self,
+        n: int,
+        domain: Box,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        messages: int | None = 1,
+        precision: int | None = None,
+        sampling: str = "stratified",
+        parameters: str = "exact",
+        min_honest: int | None = None,
+        centre: float | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        if not isinstance(domain, Box):
+            raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
+        eps, small = budget(epsilon, delta)
+        draw = choice("sampling", sampling, SAMPLINGS)
+        kind = choice("parameters", parameters, PARAMETERS)
+        middle = (domain.lower + domain.upper) / 2
+        if centre is not None:
+            middle = float(number("centre", centre, low=domain.lower, high=domain.upper))
+        d = domain.dimension
+        t = None if messages is None else integer("messages", messages, low=1, high=d)
+        k = precision
+        if k is not None:
+            k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+        if kind == "published":
+            answers = _published(eps, small, honest, d, t, k, draw)
+            proved, method, name = sampled_delta(answers, eps, honest, d, float(small))
+            answers = replace(answers, composition=method, accountant=name)
+        else:
+            part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
+            answers = _exact(eps, small, honest, d, t, k, draw, part)
+            proved = round_up(small)
+        self._hold(
+            n=users,
+            domain=domain,
+            epsilon=eps,
+            delta=small,
+            answers=answers,
+            min_honest=honest,
+            centre=middle,
+            shape=None if shape is None else _shape(shape, d),
+            parameters=kind,
+            proved_delta=proved,
+        )
+
+    # What is guaranteed and what it costs
+
+    @property
+    def gamma(self) -> Fraction:
+        """Probability of a random answer."""
+        return self.answers.gamma
+
+    @property
+    def precision(self) -> int:
+        """Steps of the encoding."""
+        return self.answers.precision
+
+    @property
+    def messages(self) -> int:
+        """Coordinates that each user reports."""
+        return self.answers.messages
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+        alone = "while no shuffler colludes with the analyzer"
+        if self.messages > 1:
+            alone += ", and a user's messages cannot be told to be of one user"
+        return Guarantee(
+            round_up(self.epsilon),
+            self.proved_delta,
+            self._theorem,
+            (
+                honest,
+                alone,
+                ONE_REPORT,
+                "the number of users is public; answers are pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def _theorem(self) -> str:
+        t = self.messages
+        proof = [f"{THEOREMS[self.answers.accountant]} on {self.precision + 1} values"]
+        if self._given_draws:
+            proof.append("among those who drew the same coordinates, binomial tail included")
+        elif t < self.dimension:
+            proof.append(COMPOSITIONS["single"])
+        if t > 1:
+            proof.append(COMPOSITIONS[self.answers.composition].format(t=t))
+        if self.parameters == "published":
+            proof.append("for the probability of SCM22")
+        return "; ".join(proof)
+
+    @property
+    def _given_draws(self) -> bool:
+        """Whether the guarantee lets the adversary know who drew what."""
+        return self.answers.sampling == "uniform" and 1 < self.messages < self.dimension
+
+    @property
+    def influence(self) -> float:
+        """Greatest Euclidean distance that one user's messages alone can move the estimate.
+
+        With one shuffler a user may send all messages about one coordinate; the shuffler of a run
+        takes one for each user.
+        """
+        gamma, c = float(self.gamma), float(self._part)
+        most = max((1 - gamma / 2) / (1 - gamma) - c, c + gamma / 2 / (1 - gamma))
+
+        def reach(weight: float, size: int) -> float:
+            other = math.sqrt(2) * most if size > 1 else 0.0
+            return weight * max(1 / (1 - gamma), other)
+
+        width = self.domain.bounds.width
+        t, d = self.messages, self.dimension
+        if self.answers.sampling == "uniform":
+            return width * t * reach(d / t, d)
+        fewer, size, longer = stratum_sizes(d, t)
+        parts = fewer * reach(size, size) ** 2 + longer * reach(size + 1, size + 1) ** 2
+        return width * math.sqrt(parts)
+
+    def error(self, users: int) -> VectorError:
+        """Return bounds on the error of a sum over so many users, that of the sampling included.
+
+        Both mean squares are attained: by users whose coordinates all have the worst value.
+        """
+        users = validate_users(users, self.n)
+        width, c = self.domain.bounds.width, self._part
+        whole = total_error(users, self.dimension, self.answers, c)
+        weight = float(max(weight for weight, _ in self._weights))
+        one = coordinate_error(self.precision, self.gamma, weight, c)
+        gamma, k = float(self.gamma), float(c)
+        ends = ((1 - gamma / 2) / (1 - gamma) - k, k + gamma / 2 / (1 - gamma))
+        largest = max(weight * ends[0] + k, weight * ends[1] + 1 - k)
+        return VectorError(
+            Bounded(width**2 * users * one.mean_square, width * largest * (1 + 1e-12)),
+            width**2 * whole.mean_square,
+            width**2 * whole.sampling,
+        )
+
+    def published_error(self, users: int | None = None) -> float:
+        """Return a bound on the paper's own error, of the sums of the coordinates drawn.
+
+        The mean squared distance of the debiased sums from the sums of the very values that were
+        drawn, over (n / d)^2: without the sampling. For one message it is an error of the mean over
+        the users; for t messages that would be a t^2-th of it, as there are n t / d reports of a
+        coordinate. Exact for the worst values, where the paper's bound is not.
+        """
+        n = validate_users(users, self.n)
+        one = coordinate_error(self.precision, self.gamma, 1).mean_square
+        d = self.dimension
+        return self.domain.bounds.width**2 * self.messages * d * d / n * one
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
+        values = int(max(self._sizes)) * (self.precision + 1)
+        return Cost(validate_users(users, self.n), self.messages, (values - 1).bit_length())
+
+    # How it works
+
+    @property
+    def _part(self) -> Fraction:
+        """The centre as a part of the way from ``lower`` to ``upper``."""
+        return (Fraction(self.centre) - Fraction(self.domain.lower)) / _width(self.domain)
+
+    @property
+    def _weights(self) -> list[tuple[Fraction, int]]:
+        return weights(self.dimension, self.messages, self.answers.sampling)
+
+    @property
+    def _sizes(self) -> NDArray[np.int64]:
+        """How many coordinates each shuffler's messages are about."""
+        if self.answers.sampling == "uniform":
+            return np.array([self.dimension], dtype=np.int64)
+        fewer, size, longer = stratum_sizes(self.dimension, self.messages)
+        return np.repeat(np.array([size, size + 1], dtype=np.int64), (fewer, longer))
+
+    @property
+    def _starts(self) -> NDArray[np.int64]:
+        """The first coordinate of each shuffler's."""
+        sizes = self._sizes
+        return np.cumsum(sizes) - sizes
+
+    def _drawn(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Return the coordinates that users report, (t, users), each independent of the vectors."""
+        t, d = self.messages, self.dimension
+        if t == d:
+            return np.repeat(np.arange(d, dtype=np.int64), users).reshape(d, users)
+        if self.answers.sampling == "stratified":
+            within = rng.below(np.repeat(self._sizes, users)).reshape(t, users)
+            return within + self._starts[:, np.newaxis]
+        if t * t > 16 * d:
+            return np.asarray(rng.permutations(users, d)[:, :t].T, dtype=np.int64)
+        # Floyd's algorithm: a uniform set of t of d, in t draws.
+        drawn = np.empty((t, users), dtype=np.int64)
+        for row, last in enumerate(range(d - t, d)):
+            fresh = rng.below(np.full(users, last + 1, dtype=np.int64))
+            taken = (drawn[:row] == fresh).any(axis=0)
+            drawn[row] = np.where(taken, last, fresh)
+        return drawn
+
+    def _answered(
+        self, rows: NDArray[Any], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return coordinates and answers, (t, users) each, of users with checked vectors."""
+        drawn = self._drawn(rows.shape[0], rng)
+        values = np.take_along_axis(rows, drawn.T, axis=1).T.astype(np.float64)
+        unit = self.domain.bounds.unit(np.ascontiguousarray(values).reshape(-1))
+        encoded = encode(unit, self.precision, rng)
+        answers = respond(encoded, self.precision + 1, self.gamma, rng)
+        return drawn, answers.reshape(drawn.shape)
+
+    def _messages(self, rows: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        drawn, answers = self._answered(rows, rng)
+        if self.answers.sampling == "stratified":
+            drawn = drawn - self._starts[:, np.newaxis]
+        labels: NDArray[np.int64] = drawn * (self.precision + 1) + answers
+        return labels
+
+    def _users(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        """Yield some users' vectors at a time, as they are: few of their entries are read."""
+        for part in blocks(values.shape[0], max(1, BLOCK // self.messages)):
+            yield values[part]
+
+    def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        parts = [self._messages(rows, rng) for rows in self._users(values)]
+        return np.concatenate(parts, axis=1)
+
+    def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+        # The estimate is a function of the multiset: added up as it comes, in any order.
+        sums = np.zeros(self.dimension)
+        counts = np.zeros(self.dimension, dtype=np.int64)
+        for rows in self._users(values):
+            self._add(sums, counts, *self._answered(rows, rng))
+        return self._result(self._estimate(sums, counts, values.shape[0]), values.shape[0])
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees.
+
+        Parameters
+        ----------
+        messages : (messages, k) ndarray
+            As `randomize` returns them. Row j goes to shuffler j; with uniform sampling all rows
+            go to one.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            As for `ikos.SecureSum.shuffle`.
+        """
+        self._arrived(messages, order)
+        if messages.shape[0] != self.messages:
+            raise ValueError(
+                f"messages must be {self.messages} of each user, got {messages.shape[0]}"
+            )
+        shufflers = "single" if self.answers.sampling == "uniform" else "parallel"
+        return shuffle(
+            messages, shuffler=shufflers, clear_share=False, order=order, rng=secure(rng)
+        )
+
+    def _users_of(self, view: View) -> int:
+        each = self.messages if self.answers.sampling == "uniform" else 1
+        columns = view.columns
+        if len(columns) != self.messages // each or view.clear is not None:
+            raise ValueError(f"view must be one of {self.messages} coordinates, got {view!r}")
+        size = columns[0].size
+        if any(column.size != size for column in columns) or size % each:
+            raise ValueError(f"view must hold {self.messages} messages of each user, got {view!r}")
+        for column, count in zip(columns, self._sizes.tolist(), strict=True):
+            values = count * (self.precision + 1)
+            if column.dtype.kind not in "iu":
+                raise TypeError(f"view must hold integers, got {column.dtype}")
+            if size and not (int(column.min()) >= 0 and int(column.max()) < values):
+                raise ValueError(f"view must hold messages below {values}; there are others")
+        return size // each
+
+    def _add(
+        self,
+        sums: NDArray[np.float64],
+        counts: NDArray[np.int64],
+        coordinates: NDArray[np.int64],
+        answers: NDArray[np.int64],
+    ) -> None:
+        """Add each coordinate's answers; whole numbers below 2^53, and so exact in doubles."""
+        d = self.dimension
+        flat = coordinates.reshape(-1)
+        sums += np.bincount(flat, weights=answers.reshape(-1), minlength=d)
+        counts += np.bincount(flat, minlength=d)
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        sums = np.zeros(self.dimension)
+        counts = np.zeros(self.dimension, dtype=np.int64)
+        for column, start in zip(view.columns, self._starts.tolist(), strict=True):
+            for part in blocks(column.size, BLOCK):
+                labels = column[part].astype(np.int64)
+                coordinates, answers = np.divmod(labels, self.precision + 1)
+                self._add(sums, counts, coordinates + start, answers)
+        return self._estimate(sums, counts, users)
+
+    def _estimate(
+        self, sums: NDArray[np.float64], counts: NDArray[np.int64], users: int
+    ) -> NDArray[np.float64]:
+        """Return the sums in the data's units, each correctly rounded.
+
+        A coordinate with N answers y of sum T, each drawn with probability 1 / w, is estimated by
+        users c + w sum (v - c), v = lower + width (y / k - gamma / 2) / (1 - gamma).
+        """
+        width, lower = _width(self.domain), Fraction(self.domain.lower)
+        gamma, centre = self.gamma, Fraction(self.centre)
+        estimate: list[float] = []
+        for weight, count in self._weights:
+            first = users * centre
+            of_sum = weight * width / (self.precision * (1 - gamma))
+            of_count = weight * (lower - centre - width * gamma / (2 * (1 - gamma)))
+            whole = math.lcm(first.denominator, of_sum.denominator, of_count.denominator)
+            a, b, c = (int(part * whole) for part in (first, of_sum, of_count))
+            here = slice(len(estimate), len(estimate) + count)
+            pairs = zip(sums[here].tolist(), counts[here].tolist(), strict=True)
+            estimate += [(a + b * int(total) + c * number) / whole for total, number in pairs]
+        return np.array(estimate)
+
+    # Matrices and tensors
+
+    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+        if self.shape is None:
+            return super()._vectors(x)
+        given = array("x", x)
+        if given.shape[1:] != self.shape:
+            raise ValueError(f"x must have shape (users, *{self.shape}), got shape {given.shape}")
+        values = self.domain.vectors(given.reshape(given.shape[0], self.dimension))
+        check_participation("x", values.shape[0], self.min_honest, self.n)
+        return values
+
+    def _vector(self, x: ArrayLike) -> NDArray[Any]:
+        if self.shape is None:
+            return super()._vector(x)
+        given = array("x", x)
+        if given.shape != self.shape:
+            raise ValueError(f"x must have shape {self.shape}, got shape {given.shape}")
+        return super()._vector(given.reshape(-1))
+
+    def _result(self, totals: NDArray[np.float64], users: int) -> VectorResult:
+        flat = super()._result(totals, users)
+        if self.shape is None:
+            return flat
+        shaped = totals.reshape(self.shape)
+        shaped.setflags(write=False)
+        return TensorResult(shaped, flat.users, flat.domain, flat.guarantee, flat.cost, flat.error)
+
+    @property
+    def _particulars(self) -> str:
+        many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
+        return (
+            f"{many} of {self.dimension}, {self.precision + 1} values answered at random with "
+            f"probability {float(self.gamma):.4g}"
+        )
+
+
+def _width(domain: Box) -> Fraction:
+    return Fraction(domain.upper) - Fraction(domain.lower)
+
+
+def _shape(shape: object, d: int) -> tuple[int, ...]:
+    if not isinstance(shape, Iterable):
+        kind = type(shape).__name__
+        raise TypeError(f"shape must be a sequence of integers, got {kind} {quote(shape)}")
+    sizes = tuple(integer("shape", size, low=1) for size in shape)
+    if math.prod(sizes) != d:
+        raise ValueError(f"shape must have domain.dimension = {d} entries, got {sizes}")
+    return sizes
+
+
+def _exact(
+    eps: Fraction,
+    small: Fraction,
+    honest: int,
+    d: int,
+    t: int | None,
+    k: int | None,
+    sampling: str,
+    centre: Fraction,
+) -> SampledAnswers:
+    if t is None or k is None:
+        return optimized_answers(
+            eps, small, honest, d, messages=t, precision=k, sampling=sampling, centre=centre
+        )
+    answers = sampled_answers(eps, small, honest, d, k, t, sampling=sampling)
+    if answers.gamma == 1:
+        hint = "'stratified' sampling needs fewer" if sampling == "uniform" and t > 1 else ""
+        raise ValueError(
+            f"precision and messages must be smaller for {honest} honest users, epsilon = "
+            f"{float(eps):g} and delta = {float(small):.3g}, got {k} and {t}: every answer would "
+            f"be random{'; ' + hint if hint else ''}"
+        )
+    return answers
+
+
+def _published(
+    eps: Fraction,
+    small: Fraction,
+    honest: int,
+    d: int,
+    t: int | None,
+    k: int | None,
+    sampling: str,
+) -> SampledAnswers:
+    """Return SCM22's parameters, which may be refused: a probability is at most 1.
+
+    What composes the messages is not the paper's, and comes with the delta that is proved.
+    """
+    t = 1 if t is None else t
+    users = integer("n", honest, low=2)
+    if k is None:
+        k = max(1, round(published_precision(eps, small, users, d, t)))
+    if t == 1:
+        gamma = published_single_gamma(eps, small, users, d, k)
+    else:
+        gamma = published_gamma(eps, small, users, d, k, t)
+    if gamma >= 1:
+        raise ValueError(
+            f"n must be larger for parameters='published': SCM22's probability of a random answer "
+            f"is {gamma:.3g} for {users} honest users, {d} coordinates, {t} of them reported, and "
+            f"precision = {k}; parameters='exact' needs less"
+        )
+    return SampledAnswers(t, k, grid_up(gamma), sampling, "published")

@@ -1,0 +1,411 @@
+"""One message from each user: a point of a grid, or now and then a random one (AFNNTZ24)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import integer, round_up, validate_users
+from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
+from ikos.aggregation.protocol import budget
+from ikos.aggregation.vector_protocol import VectorBaseline, VectorError
+from ikos.baselines.central_laplace import exact_sum
+from ikos.bounds import Bounds
+from ikos.domains import Ball, Box, Domain
+from ikos.encoding import encode
+from ikos.errors import Bounded
+from ikos.randomized_response import debias, respond
+from ikos.randomness import RandomSource
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View
+
+MAX_POINTS = 1 << 40
+"""Most points of a grid."""
+
+MAX_GRID_DIMENSION = 40
+"""Most coordinates: with two levels of each there are then 2^40 points."""
+
+
+def _points(levels: int, d: int) -> int:
+    """Return how many points a grid has."""
+    count: int = (levels + 1) ** d
+    return count
+
+
+def _worst_variance(levels: int, gamma: float) -> float:
+    """Return the largest variance of a coordinate's debiased answer, in parts of the width.
+
+    For a coordinate m = i + f steps up, 0 <= f <= 1, the answer has variance
+    ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2. In each cell this is concave
+    in f, and no cell has more than the last, where f = (1 + g (r-2)) / (2 (1-g)) is the worst, or
+    f = 1 where that is beyond the end.
+    """
+    r, g = levels, gamma
+    start = r / 2 - 1
+    f = min(1.0, (1 + 2 * g * start) / (2 * (1 - g)))
+    worst = f * (1 - f) + g * (start + f) ** 2
+    return ((1 - g) * worst + g * r * (r + 2) / 12) / (1 - g) ** 2 / r**2
+
+
+def _worst_total(levels: int, gamma: float, d: int, *, ball: bool) -> float:
+    """Return a bound on the variance of all of a user's coordinates, in parts of the width.
+
+    In a ball the squares of (m - r/2) add up to (r/2)^2 over all coordinates, not to d times that.
+    """
+    each = d * _worst_variance(levels, gamma)
+    if not ball:
+        return each
+    r, g = levels, gamma
+    bound = (1 - g) * (d / 4 + g * r * r / 4) + g * d * r * (r + 2) / 12
+    return min(each, bound / (1 - g) ** 2 / r**2)
+
+
+def _uninformed(n: int, d: int, *, ball: bool) -> float:
+    """Return the squared error of the middle of the domain as an estimate, in parts of the width.
+
+    Nothing needs to be sent for it.
+    """
+    return n * n / 4 * (1 if ball else d)
+
+
+@lru_cache(maxsize=1024)
+def _total_error(
+    levels: int, d: int, n: int, honest: int, eps: Fraction, delta: Fraction, ball: bool
+) -> float:
+    """Return the mean squared error of the sum over n users; infinite where none is private."""
+    gamma = response_gamma(eps, delta, honest, _points(levels, d))
+    if gamma == 1:
+        return math.inf
+    return n * _worst_total(levels, float(gamma), d, ball=ball)
+
+
+def _smallest(error: Callable[[int], float], most: int) -> int:
+    """Return where a function of {1..most} that falls and then rises is smallest."""
+    high = 1
+    while 2 * high <= most and error(2 * high) < error(high):
+        high *= 2
+    low, high = max(1, high // 2), min(2 * high, most)
+    while high - low > 2:
+        third = (high - low) // 3
+        a, b = low + third, high - third
+        if error(a) <= error(b):
+            high = b
+        else:
+            low = a
+    return min(range(low, high + 1), key=error)
+
+
+def optimal_levels(
+    n: int,
+    dimension: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    *,
+    ball: bool = False,
+    min_honest: int | None = None,
+) -> int:
+    """Return the number of steps r of each coordinate with the smallest error that a search finds.
+
+    Parameters
+    ----------
+    n : int
+        Users, of whose sum the error is.
+    dimension : int
+        Coordinates, at most 40: a grid has at most 2^40 points.
+    epsilon, delta : float
+        The guarantee.
+    ball : bool
+        Whether vectors lie in the ball inside the box, which bounds the error further.
+    min_honest : int, optional
+        Users who answer at random as asked; ``n`` by default.
+
+    Returns
+    -------
+    int
+        At least 1. For every r the probability of a random answer is the smallest that the exact
+        accountant finds for (r + 1)^dimension values.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    Examples
+    --------
+    >>> [optimal_levels(10**5, d, 1, 1e-10) for d in (1, 2, 4, 8)]
+    [12, 5, 2, 1]
+    """
+    users = integer("n", n, low=1, high=10**9)
+    d = integer("dimension", dimension, low=1, high=MAX_GRID_DIMENSION)
+    honest = users if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
+    eps, small = budget(epsilon, delta)
+    most = math.floor(MAX_POINTS ** (1 / d) * (1 - 1e-12)) - 1 if d < MAX_GRID_DIMENSION else 1
+    return _smallest(
+        lambda r: _total_error(r, d, users, honest, eps, small, ball), max(1, min(most, 1 << 20))
+    )
+
+
+def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, ball: bool) -> int:
+    """Return the most coordinates for which two levels of each tell more than nothing; or 0."""
+
+    def works(d: int) -> bool:
+        return _total_error(1, d, n, honest, eps, small, ball) < _uninformed(n, d, ball=ball)
+
+    low, high = 0, MAX_GRID_DIMENSION + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if works(middle) else (low, middle)
+    return low
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SingleMessageGrid(VectorBaseline):
+    """One message from each user: its vector on a grid, or now and then any point of the grid.
+
+    Each user rounds every coordinate at random to one of {0..levels} steps between its bounds, and
+    sends the point as one integer, or with probability gamma a uniform one of the
+    ``(levels + 1)^d`` points (AFNNTZ24, Algorithms 5 and 6). The mean squared error grows as
+    ``d n^(d/(d+2)) epsilon^(-4/(d+2))`` where the users are enough for several levels.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    domain : Box or Ball
+        Where the vectors lie, at most 40 coordinates. A ball is put into the smallest box.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's vector.
+    levels : int, optional
+        Steps r of each coordinate; by default those of the smallest error that a search finds.
+    min_honest : int, optional
+        How many users answer at random as asked; ``n`` by default. Dishonest users who add no
+        noise take nothing from the guarantee, the others add more.
+
+    Attributes
+    ----------
+    levels : int
+        Steps r of each coordinate.
+    gamma : Fraction
+        Probability of a random point: the smallest that the exact accountant finds for
+        (r + 1)^d values.
+    mse : float
+        Bound on the mean squared error of the sum, rounding included; reached for a box.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or the error would be no smaller than
+        that of the middle of the domain, which needs no message. The number of points is
+        exponential in d, so that this is so from some ten to twenty coordinates on.
+
+    Notes
+    -----
+    To the accountant the message is the answer of one randomized response on (r + 1)^d values
+    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own. For one coordinate the
+    answer is the truth with probability 1 - gamma, otherwise uniform on {0..r} with mean r/2:
+    what it is worth in the estimate follows as for numbers. A user whose coordinate is m steps up,
+    f of it beyond a whole step, adds to the variance, in squared steps,
+
+        ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2,    g = gamma.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Box
+    >>> protocol = SingleMessageGrid(10**4, Box(3, -1, 1), epsilon=1, delta=1e-8)
+    >>> protocol.levels, protocol.points, round(protocol.mse)
+    (2, 27, 13056)
+    >>> result = protocol.run(np.full((10**4, 3), 0.3), DeterministicRandom(0))
+    >>> bool((abs(result.estimate - 3000) < 6 * (13056 / 3) ** 0.5).all())
+    True
+    """
+
+    n: int
+    min_honest: int
+    domain: Domain
+    epsilon: Fraction
+    delta: Fraction
+    levels: int
+    gamma: Fraction
+
+    def __init__(
+        self,
+        n: int,
+        domain: Box | Ball,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        levels: int | None = None,
+        min_honest: int | None = None,
+    ) -> None:
+        users, honest = self._checked_users(n, min_honest)
+        if not isinstance(domain, Box | Ball):
+            raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
+        eps, small = budget(epsilon, delta)
+        d, ball = domain.dimension, isinstance(domain, Ball)
+        if d > MAX_GRID_DIMENSION:
+            raise _too_large(d, users, honest, eps, small, ball=ball)
+        if levels is None:
+            r = optimal_levels(users, d, eps, small, ball=ball, min_honest=honest)
+        else:
+            r = integer("levels", levels, low=1)
+            if _points(min(r, MAX_POINTS), d) > MAX_POINTS:
+                raise ValueError(
+                    f"levels must leave at most 2^40 points of a grid in {d} dimensions, got {r}"
+                )
+        error = _total_error(r, d, users, honest, eps, small, ball)
+        if error >= _uninformed(users, d, ball=ball):
+            if r == 1 or levels is None:
+                raise _too_large(d, users, honest, eps, small, ball=ball)
+            raise ValueError(
+                f"levels must be smaller for {honest:,} honest users, {d} coordinates, epsilon = "
+                f"{float(eps):g} and delta = {float(small):.3g}, got {r}: the error would be that "
+                "of the middle of the domain or larger"
+            )
+        self._hold(
+            n=users,
+            min_honest=honest,
+            domain=domain,
+            epsilon=eps,
+            delta=small,
+            levels=r,
+            gamma=response_gamma(eps, small, honest, _points(r, d)),
+        )
+
+    @property
+    def points(self) -> int:
+        """Points of the grid, (levels + 1)^d: what a message can be."""
+        return _points(self.levels, self.dimension)
+
+    @property
+    def box(self) -> Bounds:
+        """Of each coordinate; a ball is put into the smallest box, enlarged by its tolerance."""
+        if isinstance(self.domain, Ball):
+            return Bounds(-self.domain.reach, self.domain.reach)
+        assert isinstance(self.domain, Box)
+        return self.domain.bounds
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
+        honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+        proof = response_accountant(self.epsilon, self.min_honest, self.points, self.gamma)
+        return Guarantee(
+            round_up(self.epsilon),
+            round_up(self.delta),
+            f"{THEOREMS[proof]}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
+            (
+                honest,
+                "while the shuffler does not collude with the analyzer",
+                ONE_REPORT,
+                "the number of users is public; answers are pseudorandom (AES-256)",
+            ),
+        )
+
+    @property
+    def influence(self) -> float:
+        """From one corner of the box to the opposite one, over 1 - gamma; in the data's units.
+
+        For a ball that is more than sqrt(d) times its diameter.
+        """
+        return self.box.width * math.sqrt(self.dimension) / float(1 - self.gamma)
+
+    def error(self, users: int) -> VectorError:
+        """Return bounds on the error of a sum over so many users."""
+        users = validate_users(users, self.n)
+        g, width = float(self.gamma), self.box.width
+        each = users * width**2 * _worst_variance(self.levels, g)
+        ball = isinstance(self.domain, Ball)
+        total = users * width**2 * _worst_total(self.levels, g, self.dimension, ball=ball)
+        # One user's debiased answer is at most this far from what it stands for.
+        largest = width * (1 - g / 2) / (1 - g) * (1 + 1e-12)
+        return VectorError(Bounded(each, largest), total)
+
+    def expected_square(self, x: ArrayLike) -> float:
+        """Return the exact mean squared error of a sum of given vectors, to rounding of doubles.
+
+        Parameters
+        ----------
+        x : (k, d) array_like of float
+            Vectors of the domain, ``min_honest <= k <= n``; nothing is sent.
+
+        Examples
+        --------
+        >>> from ikos.vectors import Box
+        >>> protocol = SingleMessageGrid(1000, Box(2), epsilon=1, delta=1e-6)
+        >>> middle, corner = (protocol.expected_square([[v, v]] * 1000) for v in (0.5, 1.0))
+        >>> middle < corner <= protocol.mse * 1.000001
+        True
+        """
+        r, g = self.levels, float(self.gamma)
+        total = 0.0
+        values = self._vectors(x)
+        for rows in self._rows(values):
+            m = self.box.unit(rows) * r
+            f = m - np.floor(m)
+            total += float(((1 - g) * (f * (1 - f) + g * (m - r / 2) ** 2)).sum())
+        total += values.size * g * r * (r + 2) / 12
+        return total / (1 - g) ** 2 * (self.box.width / r) ** 2
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send: one message."""
+        return Cost(validate_users(users, self.n), 1, (self.points - 1).bit_length())
+
+    def _places(self) -> list[int]:
+        """Return what a step of each coordinate is worth in a message."""
+        return [(self.levels + 1) ** j for j in range(self.dimension)]
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        # Each coordinate lies within the box, that of a ball too: a computed norm is off by less
+        # than its tolerance. So the parts are in [0, 1], and the point is one of the grid.
+        rounded = encode(self.box.unit(rows).reshape(-1), self.levels, rng).reshape(rows.shape)
+        points = rounded @ np.array(self._places(), dtype=np.int64)
+        return respond(points, self.points, self.gamma, rng)[np.newaxis]
+
+    def _users_of(self, view: View) -> int:
+        if len(view.columns) != 1 or view.clear is not None:
+            raise ValueError(f"view must be one column of points, got {view!r}")
+        (column,) = view.columns
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"view must hold integers, got {column.dtype}")
+        if column.size and not 0 <= int(column.min()) <= int(column.max()) < self.points:
+            raise ValueError(f"view must hold points below {self.points}; there are others")
+        return int(column.size)
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        # Points are below 2^40, so that they fit; 10^9 steps of 2^40 would not add up in int64.
+        base, left = self.levels + 1, view.columns[0].astype(np.int64, copy=False)
+        totals = []
+        for _ in range(self.dimension):
+            left, digit = np.divmod(left, base)
+            steps = debias(exact_sum(digit), users, base, self.gamma)
+            totals.append(self.box.total(steps / self.levels, users))
+        return np.array(totals)
+
+    @property
+    def _particulars(self) -> str:
+        return (
+            f"{self.domain}, {self.levels} steps of each coordinate, a random point with "
+            f"probability {float(self.gamma):.4g}"
+        )
+
+
+def _too_large(
+    d: int, n: int, honest: int, eps: Fraction, small: Fraction, *, ball: bool
+) -> ValueError:
+    largest = _largest_dimension(n, honest, eps, small, ball=ball)
+    setting = f"{honest:,} honest users, epsilon = {float(eps):g} and delta = {float(small):.3g}"
+    if not largest:
+        return ValueError(f"n must be larger: with {setting} one message tells nothing, got {n}")
+    return ValueError(
+        f"domain must have at most {largest} coordinates for {setting}, got {d}: a grid of 2^{d} "
+        "points hides the sum as well (use several messages per user)"
+    )

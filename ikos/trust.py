@@ -1,0 +1,72 @@
+"""Whom a guarantee counts on: which shufflers there are, and how many parties may collude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ikos._validation import choice, flag, integer
+
+SHUFFLERS = ("parallel", "single")
+"""A shuffler for each shuffled message, or one for all of them."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Whom a guarantee counts on. It checks itself.
+
+    Attributes
+    ----------
+    shuffler : {"parallel", "single"}
+        A shuffler for each shuffled message, or one for all of them.
+    clear_share : bool
+        Whether the last share bypasses the shufflers: the analyzer may know whose it is.
+    min_honest : int
+        The guarantee holds while at least this many users are honest and present.
+    corrupt_shufflers : int
+        How many of the parallel shufflers may collude with the analyzer.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an attribute is of the wrong kind or out of range, or a single shuffler is corrupt.
+
+    Examples
+    --------
+    >>> Trust.of(1000, corrupt_shufflers=1)
+    Trust(shuffler='parallel', clear_share=True, min_honest=1000, corrupt_shufflers=1)
+    """
+
+    shuffler: str
+    clear_share: bool
+    min_honest: int
+    corrupt_shufflers: int = 0
+
+    def __post_init__(self) -> None:
+        choice("shuffler", self.shuffler, SHUFFLERS)
+        flag("clear_share", self.clear_share)
+        integer("min_honest", self.min_honest, low=1)
+        corrupt = integer("corrupt_shufflers", self.corrupt_shufflers, low=0)
+        if corrupt and self.single:
+            raise ValueError(
+                f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
+                "a party that controls it sees everything"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        *,
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+    ) -> Trust:
+        """Return the trust among n users, all of them honest by default."""
+        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+        return cls(shuffler, clear_share, honest, corrupt_shufflers)
+
+    @property
+    def single(self) -> bool:
+        """Whether one shuffler has all shuffled messages."""
+        return self.shuffler == "single"

@@ -1,0 +1,204 @@
+"""Vectors as integer vectors, and how far the replacement of one moves a sum of those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import flag, integer
+from ikos.accounting.vector_noise import Sensitivity, Shift
+from ikos.bounds import Bounds
+from ikos.categories import Categories
+from ikos.domains import TOLERANCE, Ball, Box, Domain, SparseTernary
+from ikos.encoding import MAX_PRECISION, encode
+from ikos.modular import blocks
+from ikos.randomness import RandomSource
+
+_BLOCK = 1 << 21
+
+_SLACK = Fraction(1, 1 << 50)
+"""A coordinate is scaled to {0..p} in four roundings to doubles, of a part 2^-53 each: within half
+of this times p, which is added to the error of randomized rounding."""
+
+_TIGHT = Fraction(99, 100)
+"""How much of the best signal rounding may cost: steps are made so fine."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How vectors become vectors over {0..precision}.
+
+    Attributes
+    ----------
+    bounds : Bounds
+        Of each coordinate.
+    precision : int
+        Steps between them.
+    exact : bool
+        Whether all values are steps: then nothing is rounded.
+    promise : Sensitivity or None
+        What two vectors of a user may be apart, in the data's units; None if the bounds say all.
+    promised : bool
+        Whether that is a promise, and does not follow from the domain.
+    """
+
+    bounds: Bounds
+    precision: int
+    exact: bool
+    promise: Sensitivity | None
+    promised: bool = False
+
+    @property
+    def step(self) -> float:
+        """Data units of one step."""
+        return self.bounds.width / self.precision
+
+    def shift(self, dimension: int) -> Shift:
+        """Return what one user's replacement moves a sum of encodings by, at most."""
+        p = self.precision
+        if self.promise is None:
+            return Shift.within(dimension, None, None, Fraction(p))
+        width = Fraction(self.bounds.upper) - Fraction(self.bounds.lower)
+        error = Fraction(0) if self.exact else 2 + p * _SLACK
+        return self.promise.steps(
+            dimension, scale=Fraction(p) / width, rounding_error=error, most=p
+        )
+
+    def encode(self, columns: NDArray[Any], rng: RandomSource) -> NDArray[np.int64]:
+        """Return checked values as steps, (coordinates, users), rounded at random if need be."""
+        values = columns.astype(np.float64)
+        if self.exact:
+            return (values - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
+        rounded = encode(self.bounds.unit(values).reshape(-1), self.precision, rng)
+        return rounded.reshape(values.shape)
+
+    def check(self, values: NDArray[Any]) -> None:
+        """Refuse vectors that break a promise, as far as it shows; the domain was checked before.
+
+        That values are integers shows for each user. A promised sensitivity is about all vectors
+        that a user might have: that two of the users' own differ by more refutes it. In linf norm
+        all pairs are compared; in others with the first alone, so that some may be twice as far
+        apart.
+        """
+        for part in blocks(values.shape[0], max(1, _BLOCK // values.shape[1])):
+            rows = values[part].astype(np.float64)
+            if self.exact and (broken := rows != np.floor(rows)).any():
+                row, column = np.unravel_index(int(np.argmax(broken)), broken.shape)
+                raise ValueError(
+                    f"x[{part.start + row}, {column}] must be an integer with integers=True"
+                )
+            if self.promised:
+                self._close(np.abs(rows - values[0].astype(np.float64)), part.start)
+        if self.promised and self.promise is not None and self.promise.linf is not None:
+            self._within(values)
+
+    def _within(self, values: NDArray[Any]) -> None:
+        """Refuse any two vectors that have a coordinate further apart than was promised."""
+        assert self.promise is not None
+        assert self.promise.linf is not None
+        low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
+        if (high - low > float(self.promise.linf) * (1 + 4 * TOLERANCE)).any():
+            j = int(np.argmax(high - low))
+            first, second = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
+            raise ValueError(
+                f"x[{first}] must differ from x[{second}] by at most {float(self.promise.linf):g} "
+                "in linf, as promised"
+            )
+
+    def _close(self, apart: NDArray[np.float64], first: int) -> None:
+        assert self.promise is not None
+        norms = {
+            "l1": apart.sum(axis=1),
+            "l2": np.sqrt((apart**2).sum(axis=1)),
+            "linf": apart.max(axis=1),
+        }
+        for name, found in norms.items():
+            bound = getattr(self.promise, name)
+            # computed norms are within this part of the true ones
+            if bound is not None and (found > float(bound) * (1 + 4 * TOLERANCE)).any():
+                worst = int(np.argmax(found))
+                raise ValueError(
+                    f"x[{first + worst}] must differ from x[0] by at most {float(bound):g} in "
+                    f"{name}, as promised"
+                )
+
+
+def encoding_of(
+    domain: Domain, precision: object, integers: object, sensitivity: object
+) -> Callable[[int], Encoding] | Encoding:
+    """Return the encoding of a domain, or what makes one for a precision that is still to be found.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the domain has no encoding, or an argument does not go with it.
+    """
+    whole = flag("integers", integers)
+    if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
+        raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
+    if isinstance(domain, (SparseTernary, Categories)):
+        if sensitivity is not None:
+            raise ValueError("sensitivity must be None: it follows from the domain")
+        if isinstance(domain, Categories):
+            bounds = Bounds(0, 1)
+            known = Sensitivity(l1=2 * len(domain.sizes), linf=1)
+        else:
+            bounds = Bounds(-1, 1)
+            known = Sensitivity(l1=2 * domain.sparsity, linf=2)
+        return Encoding(bounds, bounds.whole_steps(precision), True, known)
+    if isinstance(domain, Box):
+        if whole:
+            steps = domain.bounds.whole_steps(precision)
+            return Encoding(domain.bounds, steps, True, sensitivity, sensitivity is not None)
+        bounds, known_or_not = domain.bounds, sensitivity
+    elif isinstance(domain, Ball):
+        if whole or sensitivity is not None:
+            raise ValueError(
+                "integers and sensitivity must be left out for a Ball: its radius says it all; "
+                "use a Box for others"
+            )
+        bounds = Bounds(-domain.reach, domain.reach)
+        known_or_not = Sensitivity(l2=domain.diameter)
+    else:
+        raise TypeError(
+            f"domain must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}"
+        )
+    if precision is not None:
+        p = integer("precision", precision, low=1, high=MAX_PRECISION)
+        return Encoding(bounds, p, False, known_or_not, sensitivity is not None)
+    return lambda p: Encoding(bounds, p, False, known_or_not, sensitivity is not None)
+
+
+def converge(
+    make: Callable[[int], Encoding], signal: Callable[[Encoding], float], spread: float
+) -> Encoding:
+    """Return the coarsest encoding, to a factor of two, at which rounding costs about 1 % or less.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the encoding of a precision.
+    signal : callable
+        The range of a coordinate over the deviation of the noise, for an encoding: it grows with
+        the precision, as rounding moves sums too.
+    spread : float
+        Deviation, in steps, of rounding in the sum of all users.
+
+    Notes
+    -----
+    Two conditions: ``signal`` is within 1 % of its limit, and the variance of rounding at most
+    1 % of that of the noise.
+    """
+    limit = signal(make(1 << 45))
+    p = 1
+    while p < 1 << 45:
+        found = signal(make(p))
+        if found >= float(_TIGHT) * limit and spread * found <= p / 10:
+            break
+        p *= 2
+    return make(p)

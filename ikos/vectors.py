@@ -1,0 +1,84 @@
+"""Sums of vectors: private protocols behind one interface, `VectorProtocol`."""
+
+from __future__ import annotations
+
+from ikos.accounting.vector_noise import Sensitivity
+from ikos.aggregation.private_vector_sum import PrivateVectorSum
+from ikos.aggregation.secure_vector_sum import SecureVectorSum
+from ikos.aggregation.vector_protocol import (
+    Band,
+    VectorBaseline,
+    VectorError,
+    VectorProtocol,
+    VectorResult,
+)
+from ikos.baselines.central_gaussian import CentralGaussian
+from ikos.baselines.collision_wlqdly21 import Collision
+from ikos.baselines.kashin import KashinFrame
+from ikos.baselines.kashin_correlated_noise_afnntz24 import KashinCorrelatedNoise
+from ikos.baselines.kashin_private_sum_afnntz24 import KashinPrivateSum
+from ikos.baselines.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
+from ikos.baselines.pckv import PCKVGRR, PCKVUE
+from ikos.baselines.privkv import PrivKV
+from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
+from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
+from ikos.baselines.vector_registry import (
+    VECTOR_PROTOCOLS,
+    VectorProtocolSpec,
+    VectorRow,
+    vector_comparison,
+)
+from ikos.categories import Categories
+from ikos.columns import (
+    ColumnSums,
+    Histograms,
+    Variances,
+    histograms,
+    linear_statistics,
+    means,
+    variances,
+)
+from ikos.domains import Ball, Box, Domain, SparseTernary
+from ikos.simplex import project_simplex, projected_frequencies
+
+__all__ = [
+    "PCKVGRR",
+    "PCKVUE",
+    "VECTOR_PROTOCOLS",
+    "Ball",
+    "Band",
+    "Box",
+    "Categories",
+    "CentralGaussian",
+    "Collision",
+    "ColumnSums",
+    "Domain",
+    "Histograms",
+    "KashinCorrelatedNoise",
+    "KashinFrame",
+    "KashinPrivateSum",
+    "KeyValueBaseline",
+    "KeyValueResult",
+    "PrivKV",
+    "PrivateVectorSum",
+    "SampledCoordinates",
+    "SecureVectorSum",
+    "Sensitivity",
+    "SingleMessageGrid",
+    "SparseTernary",
+    "Ternarizer",
+    "Variances",
+    "VectorBaseline",
+    "VectorError",
+    "VectorProtocol",
+    "VectorProtocolSpec",
+    "VectorResult",
+    "VectorRow",
+    "histograms",
+    "linear_statistics",
+    "means",
+    "project_simplex",
+    "projected_frequencies",
+    "variances",
+    "vector_comparison",
+]

@@ -1,0 +1,363 @@
+"""Shuffled bits, one or many per user: the exact law of what the analyzer sees, and errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+import pytest
+from exact.enumeration import Ideal, Law, exact_law
+from numpy.typing import NDArray
+from scipy import stats
+from statistical import FALSE_ALARM, IntegerLaw
+
+from ikos import View
+from ikos.baselines import BinaryRandomizedResponse, UnaryEncoding
+from ikos.confidence import clopper_pearson
+from ikos.encoding import encode
+from ikos.testing import DeterministicRandom
+
+
+class Halves(Ideal):
+    """Plays Bernoulli variables, and rounding of what is an integer or in the middle of two."""
+
+    def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
+        return np.array([self.flip(probability) for _ in range(size)], dtype=np.bool_)
+
+    def fill(self, out: NDArray[Any]) -> None:
+        # the first digits of a rounding: with the others 0 they never tie, and the first decides
+        assert out.dtype == np.uint16
+        out[:] = [self.choose(2) << 15 for _ in range(out.size)]
+
+
+def seen(view: View) -> Hashable:
+    return tuple(tuple(column.tolist()) for column in view.columns)
+
+
+def view_law(protocol: Any, x: tuple[float, ...], *, streamed: bool = False) -> Law:
+    values = np.array(x)
+
+    def staged(rng: Any) -> Hashable:
+        return seen(protocol.shuffle(protocol.randomize(values, rng), rng))
+
+    def played(rng: Any) -> Hashable:
+        return seen(protocol._play(values, rng))
+
+    law, unfinished = exact_law(played if streamed else staged, Halves)
+    assert unfinished == 0
+    return law
+
+
+def divergence(first: Law, second: Law, epsilon: float) -> float:
+    gains = (float(p) - math.exp(epsilon) * float(second.get(y, 0)) for y, p in first.items())
+    return sum(gain for gain in gains if gain > 0)
+
+
+def worst_divergence(protocol: Any, values: tuple[float, ...]) -> float:
+    """Return the largest over all neighbouring inputs; users are alike to the shuffler."""
+    laws = {x: view_law(protocol, x) for x in combinations_with_replacement(values, protocol.n)}
+    worst = 0.0
+    for others in combinations_with_replacement(values, protocol.n - 1):
+        ends = [laws[tuple(sorted((*others, value)))] for value in values]
+        for one in ends:
+            for other in ends:
+                worst = max(worst, divergence(one, other, float(protocol.epsilon)))
+    return worst
+
+
+def halved(protocol: Any) -> Any:
+    """Return the protocol with half of its random answers: the mutant."""
+    object.__setattr__(protocol, "gamma", protocol.gamma / 2)
+    return protocol
+
+
+TINY: dict[str, Callable[[], Any]] = {
+    "binary-2": lambda: BinaryRandomizedResponse(2, 1, 0.05),
+    "binary-4": lambda: BinaryRandomizedResponse(4, 0.5, 0.03),
+    "unary-1x3": lambda: UnaryEncoding(1, 1.5, 0.1, messages=3),
+    "unary-2x2": lambda: UnaryEncoding(2, 1, 0.05, messages=2),
+    "unary-3x2": lambda: UnaryEncoding(3, 1, 0.01, messages=2),
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_view_is_private_and_hardly_more_than_needed(name: str) -> None:
+    protocol = TINY[name]()
+    values = (0.0, 0.25, 0.5, 0.75, 1.0) if protocol.n == 2 and "2x2" in name else (0.0, 0.5, 1.0)
+    worst = worst_divergence(protocol, values)
+    assert 0.98 * protocol.delta <= worst <= protocol.delta
+    assert worst_divergence(halved(TINY[name]()), (0.0, 1.0)) > 1.5 * protocol.delta
+
+
+@pytest.mark.parametrize("accountant", ["composition"])
+def test_composition_is_private_and_more_than_needed(accountant: str) -> None:
+    protocol = UnaryEncoding(3, 1, 0.01, messages=2, accountant=accountant)
+    assert worst_divergence(protocol, (0.0, 1.0)) < 0.9 * protocol.delta
+
+
+@pytest.mark.parametrize("x", [(0.0, 1.0), (0.5, 0.5), (0.25, 0.75), (1.0, 0.25)])
+def test_streaming_makes_the_same_view(x: tuple[float, ...]) -> None:
+    protocol = UnaryEncoding(2, 1, 0.05, messages=2)
+    assert view_law(protocol, x) == view_law(protocol, x, streamed=True)
+
+
+@pytest.mark.parametrize("x", [(0.0, 1.0), (0.5, 1.0), (0.25, 0.75), (0.0, 0.0)])
+def test_unbiased_and_within_the_error_exactly(x: tuple[float, ...]) -> None:
+    for protocol in (
+        UnaryEncoding(2, 1, 0.05, messages=2),
+        BinaryRandomizedResponse(2, 1, 0.05) if 0.25 not in x else None,
+    ):
+        if protocol is None:
+            continue
+        law = view_law(protocol, x)
+        mean, square = Fraction(0), Fraction(0)
+        for columns, chance in law.items():
+            view = View(tuple(np.array(column) for column in columns), None)
+            parts = protocol._parts(view, 2)
+            mean += chance * Fraction(parts)
+            square += chance * (Fraction(parts) - Fraction(sum(x))) ** 2
+        assert mean == Fraction(sum(x))
+        assert square <= Fraction(protocol.mse) * Fraction(1 + 1e-12)
+
+
+def test_the_mean_square_error_is_attained() -> None:
+    """Where every value is in the middle between two steps."""
+    for protocol, x in (
+        (BinaryRandomizedResponse(2, 1, 0.05), (0.5, 0.5)),
+        (UnaryEncoding(2, 1, 0.05, messages=2), (0.25, 0.75)),
+    ):
+        square = Fraction(0)
+        for columns, chance in view_law(protocol, x).items():
+            view = View(tuple(np.array(column) for column in columns), None)
+            square += chance * (Fraction(protocol._parts(view, 2)) - 1) ** 2
+        assert float(square) == pytest.approx(protocol.mse, rel=1e-12)
+        assert protocol.error(2).largest >= (1 - protocol.gamma / 2) / (
+            getattr(protocol, "messages", 1) * (1 - protocol.gamma)
+        )
+
+
+def ones_law(zeros: int, ones: int, g: float, halves: int = 0) -> IntegerLaw:
+    pmf = np.convolve(
+        stats.binom.pmf(np.arange(zeros + 1), zeros, g),
+        stats.binom.pmf(np.arange(ones + 1), ones, 1 - g),
+    )
+    return IntegerLaw(0, np.convolve(pmf, stats.binom.pmf(np.arange(halves + 1), halves, 0.5)))
+
+
+def runs(protocol: Any, x: NDArray[np.float64], count: int, *, staged: bool) -> NDArray[np.int64]:
+    rng = DeterministicRandom(5)
+    found = []
+    for _ in range(count):
+        if staged:
+            view = protocol.shuffle(protocol.randomize(x, rng), rng, order="permuted")
+        else:
+            view = protocol._play(x, rng)
+        column = view.columns[0]
+        found.append(column[1] if isinstance(protocol, UnaryEncoding) else column.sum())
+    return np.array(found, dtype=np.int64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("staged", [False, True])
+def test_the_law_of_the_count_at_a_larger_size(staged: bool) -> None:
+    x = np.array([0.0, 1.0, 0.5, 0.0] * 50)
+    g = 0.0
+    for protocol in (
+        BinaryRandomizedResponse(200, 1, 1e-4),
+        UnaryEncoding(200, 1, 1e-4, messages=5),
+    ):
+        r = getattr(protocol, "messages", 1)
+        g = float(protocol.gamma / 2)
+        # half of five: two are 1, two are 0, one is a coin
+        law = ones_law(100 * r + 50 * (r // 2), 50 * r + 50 * (r // 2), g, halves=50)
+        found = runs(protocol, x, 3000, staged=staged)
+        assert law.p_value(found) > FALSE_ALARM
+        half = runs(halved(protocol), x, 3000, staged=staged)
+        assert law.p_value(half) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BinaryRandomizedResponse(60, 0.5, 0.01),
+        lambda: UnaryEncoding(30, 0.5, 0.01, messages=3),
+    ],
+)
+def test_two_samples_tell_a_broken_protocol(make: Callable[[], Any]) -> None:
+    """Runs on neighbours cannot contradict the guarantee; those with half the noise do.
+
+    An event is chosen by the law; it happens with at most e^eps times the other's probability and
+    delta. A false alarm is one of two intervals that misses, each with at most half of 1e-9.
+    """
+
+    def contradicts(protocol: Any) -> bool:
+        r, n = getattr(protocol, "messages", 1), protocol.n
+        g = float(protocol.gamma / 2)
+        low, high = ones_law(r, n * r - r, g), ones_law(0, n * r, g)
+        ratio = math.exp(protocol.epsilon)
+        start = int(np.argmax(np.cumsum((high.pmf - ratio * low.pmf)[::-1])[::-1]))
+        near = np.ones(n)
+        x = near.copy()
+        x[0] = 0
+        count, rng = 50_000, DeterministicRandom(7)
+        with_one, without = (
+            int((messages.reshape(r, count, n).sum(axis=(0, 2)) >= start).sum())
+            for messages in (protocol._messages(np.tile(v, count), rng) for v in (near, x))
+        )
+        confidence = 1 - Fraction(FALSE_ALARM) / 2
+        least = clopper_pearson(with_one, count, confidence).low
+        most = clopper_pearson(without, count, confidence).high
+        return least > ratio * most + float(protocol.delta)
+
+    assert not contradicts(make())
+    assert contradicts(halved(make()))
+
+
+def test_bits_are_the_papers_encoding() -> None:
+    """Bits 1 to mu - 1 are 1, bit mu by chance, the rest 0, with mu = ceil(x r)."""
+    protocol = UnaryEncoding(6, 1, 0.4, messages=4)
+    object.__setattr__(protocol, "gamma", Fraction(0))
+    x = np.array([0.0, 0.1, 0.25, 0.6, 0.99, 1.0])
+    for seed in range(20):
+        bits = protocol.randomize(x, DeterministicRandom(seed))
+        for user, value in enumerate(x):
+            mu = math.ceil(value * 4)
+            assert bits[: max(mu - 1, 0), user].all()
+            assert not bits[mu:, user].any()
+    drawn = np.concatenate(
+        [protocol.randomize(x, DeterministicRandom(s))[:, 3] for s in range(100, 400)]
+    ).reshape(-1, 4)
+    low, high = clopper_pearson(int(drawn[:, 2].sum()), 300, 1 - Fraction(FALSE_ALARM))
+    assert low <= 0.6 * 4 - 2 <= high
+
+
+@pytest.mark.parametrize("r", [1, 3, 10])
+def test_intervals_cover(r: int) -> None:
+    protocol = UnaryEncoding(300, 1, 1e-4, messages=r, lower=-1, upper=3)
+    x = np.linspace(-1, 3, 300)
+    rng = DeterministicRandom(9)
+    results = [protocol.run(x, rng) for _ in range(400)]
+    hits = sum(result.interval(0.8)[0] <= x.sum() <= result.interval(0.8)[1] for result in results)
+    assert clopper_pearson(hits, 400, 1 - Fraction(FALSE_ALARM)).high >= 0.8
+    assert results[0].interval(0.8).high - results[0].interval(0.8).low < 8 * protocol.mse**0.5
+
+
+def test_one_message_is_binary_randomized_response() -> None:
+    one, other = BinaryRandomizedResponse(500, 1, 1e-5), UnaryEncoding(500, 1, 1e-5, messages=1)
+    assert (one.gamma, one.mse, one.influence) == (other.gamma, other.mse, other.influence)
+
+
+def test_debiasing_is_the_papers() -> None:
+    protocol = BinaryRandomizedResponse(100, 1, 1e-3)
+    lam = protocol.gamma * 100
+    view = View((np.array([0] * 40 + [1] * 60, dtype=np.uint8),), None)
+    assert protocol._parts(view, 100) == 100 / (100 - lam) * (60 - lam / 2)
+
+
+@pytest.mark.parametrize("protocol", [BinaryRandomizedResponse, UnaryEncoding])
+def test_noise_of_fewer_honest_users_is_larger(protocol: Any) -> None:
+    every, some = protocol(1000, 1, 1e-5), protocol(1000, 1, 1e-5, min_honest=400)
+    assert some.gamma > 1.3 * every.gamma
+    assert "at least 400 of the 1000 users" in some.guarantee.conditions[1]
+    alone = protocol(400, 1, 1e-5, **({"messages": 32} if protocol is UnaryEncoding else {}))
+    assert some.gamma == alone.gamma
+    rng = DeterministicRandom(1)
+    assert some.run(np.ones(400), rng).users == 400
+    with pytest.raises(ValueError, match="min_honest = 400"):
+        some.run(np.ones(399), rng)
+
+
+@pytest.mark.parametrize("accountant", ["exact", "composition", "csuzz19"])
+def test_bits_are_as_random_as_the_honest_users_need(accountant: str) -> None:
+    """Whatever accounts for them: those of no more users count."""
+
+    def unary(n: int, **options: Any) -> UnaryEncoding:
+        return UnaryEncoding(n, 1, 1e-6, messages=3, accountant=accountant, **options)
+
+    few = unary(10**5)
+    assert unary(10**7, min_honest=10**5).gamma == few.gamma > unary(10**7).gamma
+
+
+def test_defaults_and_published_accountants() -> None:
+    assert UnaryEncoding(10**4, 0.5, 1e-4).messages == 50
+    assert UnaryEncoding(10**4, 0.5, 1e-4).cost().messages_per_user == 50
+    exact = BinaryRandomizedResponse(10**4, 1, 1e-8)
+    published = BinaryRandomizedResponse(10**4, 1, 1e-8, accountant="csuzz19")
+    assert published.gamma > 12 * exact.gamma
+    assert "CSUZZ19" in published.guarantee.theorem
+    composed = UnaryEncoding(10**4, 1, 1e-8, messages=5, accountant="composition")
+    assert composed.gamma > UnaryEncoding(10**4, 1, 1e-8, messages=5).gamma
+    with pytest.raises(ValueError, match="published"):
+        UnaryEncoding(10**4, 1, 1e-8, accountant="csuzz19")
+    assert UnaryEncoding(10**6, 1, 1e-6, messages=2, accountant="csuzz19").gamma < 0.1
+
+
+def test_influence_is_what_one_users_messages_can_do() -> None:
+    for protocol in (
+        BinaryRandomizedResponse(20, 1, 0.01, lower=-1, upper=2),
+        UnaryEncoding(20, 1, 0.01, messages=3, lower=-1, upper=2),
+    ):
+        messages = protocol.randomize(np.zeros(20), DeterministicRandom(3))
+        estimates = []
+        for bit in (0, 1):
+            forged = messages.copy()
+            forged[:, 0] = bit
+            estimates.append(protocol.analyze(protocol.shuffle(forged)).estimate)
+        assert abs(estimates[1] - estimates[0]) == pytest.approx(protocol.influence)
+
+
+def test_views_of_another_kind_are_refused() -> None:
+    binary, unary = BinaryRandomizedResponse(4, 1, 0.1), UnaryEncoding(4, 1, 0.1, messages=3)
+    bits = np.zeros(4, dtype=np.uint8)
+    for view in (View((bits + 2,), None), View((bits, bits), None), View((bits,), bits)):
+        with pytest.raises(ValueError, match="view must hold one column of bits"):
+            binary.analyze(view)
+    for column in ([5, 6], [-1, 13], [12, 0, 0]):
+        with pytest.raises(ValueError, match="view must hold one column, the number of zeros"):
+            unary.analyze(View((np.array(column),), None))
+    with pytest.raises(ValueError, match="n = 4 users' values, got 2"):
+        unary.analyze(View((np.array([3, 3]),), None))
+    with pytest.raises(ValueError, match="order must be one of"):
+        unary.shuffle(np.zeros((3, 4), dtype=np.uint8), order="other")
+
+
+@pytest.mark.parametrize("protocol", [BinaryRandomizedResponse, UnaryEncoding])
+def test_bad_parameters_are_refused(protocol: Any) -> None:
+    with pytest.raises(ValueError, match="accountant must be one of"):
+        protocol(10, 1, 0.1, accountant="bennett")
+    with pytest.raises(ValueError, match="delta must be at least"):
+        protocol(10, 1, 0)
+    with pytest.raises(ValueError, match="min_honest must be at most 10"):
+        protocol(10, 1, 0.1, min_honest=11)
+    with pytest.raises(ValueError, match="messages must be at least 1"):
+        UnaryEncoding(10, 1, 0.1, messages=0)
+    with pytest.raises(ValueError, match=r"x\[0\] must be in"):
+        protocol(2, 1, 0.1).run([1.5, 0.0])
+
+
+def test_the_view_does_not_say_who() -> None:
+    protocol = UnaryEncoding(50, 1, 1e-3)
+    x = np.linspace(0, 1, 50)
+    messages = protocol.randomize(x, DeterministicRandom(1))
+    assert messages.shape == (protocol.messages, 50)
+    order = np.random.default_rng(1).permutation(messages.size)
+    mixed = messages.reshape(-1)[order].reshape(messages.shape)
+    assert seen(protocol.shuffle(messages)) == seen(protocol.shuffle(mixed))
+    assert not protocol.shuffle(messages).columns[0].flags.writeable
+    report = protocol.report(0.3, DeterministicRandom(1))
+    assert report.shape == (protocol.messages,)
+    assert encode(np.array([1.0]), 7, DeterministicRandom(1))[0] == 7
+
+
+@pytest.mark.slow
+def test_a_million_users_with_a_thousand_messages() -> None:
+    protocol = UnaryEncoding(10**6, 1, 1e-12)
+    x = np.linspace(0, 1, 10**6)
+    result = protocol.run(x, DeterministicRandom(2))
+    assert protocol.messages == 1000
+    assert protocol.mse < 50
+    assert abs(result.estimate - 500000) < protocol.error(10**6).half_width(FALSE_ALARM)

@@ -1,0 +1,164 @@
+"""Noise of one designated user: privacy of the view, computed exactly, and whose trust it takes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from protocols.views import no_noise, noise_modulo, view_delta
+from statistical import FALSE_ALARM, discrete_laplace_law
+
+from ikos import PrivateSum
+from ikos.baselines import CentralDiscreteLaplace, DesignatedNoise
+from ikos.testing import DeterministicRandom
+
+
+def tiny(q: int, p: int, epsilon: Any, **options: Any) -> DesignatedNoise:
+    return DesignatedNoise(
+        options.pop("n", 2),
+        epsilon,
+        options.pop("delta", 0.3),
+        precision=p,
+        modulus=q,
+        shuffler="single",
+        clear_share=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1, 2])
+@pytest.mark.parametrize(
+    ("n", "q", "p", "m"), [(2, 3, 1, 14), (2, 4, 1, 12), (2, 5, 2, 9), (3, 4, 1, 8)]
+)
+def test_view_is_as_private_as_stated(
+    epsilon: Fraction | int, n: int, q: int, p: int, m: int
+) -> None:
+    guarantee = tiny(q, p, epsilon, n=n, messages=m).guarantee
+    assert guarantee.proved
+    silent = (no_noise(q),) * (n - 1)
+    noises = (noise_modulo(q, 1.0, float(Fraction(epsilon) / p)), *silent)
+    true = view_delta(noises, q, m, p, guarantee.epsilon)
+    assert true <= guarantee.delta
+    # Without the designated user's noise, or for whoever knows it, the sum is in the open.
+    assert view_delta((no_noise(q), *silent), q, m, p, guarantee.epsilon) > 0.9
+    # Noise for a sensitivity of 1 breaks the guarantee where it is 2.
+    if p == 2:
+        thin = (noise_modulo(q, 1.0, float(epsilon)), *silent)
+        assert view_delta(thin, q, m, p, guarantee.epsilon) > true + 0.01
+
+
+def test_too_few_messages_leak() -> None:
+    noises = (noise_modulo(3, 1.0, 1.0), no_noise(3))
+    deltas = [view_delta(noises, 3, m, 1, 1.0) for m in (1, 2, 3, 5, 8)]
+    assert all(a > b for a, b in pairwise(deltas))
+    assert deltas[0] > 0.3
+
+
+@pytest.mark.slow
+def test_one_user_adds_discrete_laplace_noise_and_the_others_none() -> None:
+    """With every value at an end nothing is rounded; shares of a user add up to what it shared."""
+    protocol = DesignatedNoise(3, 1, 1e-3, precision=20)
+    q, rng, noise = protocol.modulus, DeterministicRandom(1), []
+    for run in range(4000):
+        value = run % 2
+        shared = protocol.randomize([value] * 3, rng).sum(axis=0) % q
+        assert (shared[1:] == 20 * value).all()
+        noise.append((int(shared[0]) - 20 * value + q // 2) % q - q // 2)
+    drawn = np.array(noise)
+    assert discrete_laplace_law(1 / 20).p_value(drawn) > FALSE_ALARM
+    assert discrete_laplace_law(1 / 16).p_value(drawn) < FALSE_ALARM
+    assert discrete_laplace_law(1 / 25).p_value(drawn) < FALSE_ALARM
+
+
+def test_reports_carry_noise_for_the_designated_user_alone() -> None:
+    protocol = DesignatedNoise(3, 1, 1e-3, precision=50)
+    q, rng = protocol.modulus, DeterministicRandom(2)
+    for _ in range(30):
+        assert int(protocol.report(1.0, rng).sum()) % q == 50
+    noisy = {int(protocol.report(1.0, rng, designated=True).sum()) % q for _ in range(30)}
+    assert len(noisy) > 10
+    with pytest.raises(TypeError, match="designated must be True or False"):
+        protocol.report(1.0, designated=1)  # type: ignore[arg-type]
+
+
+def test_error_is_that_of_the_central_model() -> None:
+    protocol = DesignatedNoise(10**4, 1, 1e-8)
+    central = CentralDiscreteLaplace(10**4, 1)
+    assert protocol.precision == central.precision
+    assert central.mse <= protocol.mse < 1.002 * central.mse  # the rest is wrapping around
+    assert protocol.mse < PrivateSum(10**4, 1, 1e-8).mse  # which spends some epsilon on hiding
+
+
+def test_the_trust_it_takes_is_said_first() -> None:
+    conditions = DesignatedNoise(100, 1, 1e-6).guarantee.conditions
+    assert "ONLY while the designated user" in conditions[0]
+    assert "does not collude" in conditions[0]
+    assert "NOT from the designated user" in conditions[1]
+    assert "no shuffler colludes" in str(conditions)
+    single = DesignatedNoise(100, 1, 1e-6, shuffler="single")
+    assert "the shuffler does not collude" in str(single.guarantee.conditions)
+
+
+def test_all_must_be_there() -> None:
+    protocol = DesignatedNoise(20, 1, 1e-3)
+    assert protocol.min_honest == 20
+    messages = protocol.randomize([0.5] * 20)
+    with pytest.raises(ValueError, match="shares must hold 20 users"):
+        protocol.shuffle(messages[:, 1:])
+
+
+@pytest.mark.parametrize("analysis", ["second_moment", "balle2020", "ghazi2020", "ishai2006"])
+def test_messages_prove_delta_and_one_fewer_does_not(analysis: str) -> None:
+    options: dict[str, Any] = {"analysis": analysis}
+    if analysis in ("ghazi2020", "ishai2006"):
+        options |= {"shuffler": "single", "clear_share": False}
+    protocol = DesignatedNoise(1000, 1, 1e-6, **options)
+    count = protocol.messages
+    assert protocol.guarantee.delta <= 1e-6
+    assert not any("NOT for this group" in said for said in protocol.guarantee.conditions)
+    assert protocol.guarantee.delta == count.delta
+    assert "Lemma 5.2" in protocol.guarantee.theorem
+    assert protocol.cost().messages_per_user == count.total
+    # (1 + e) 2^-sigma, and no less
+    assert count.delta == pytest.approx((1 + np.e) * 2**-count.sigma, rel=1e-9)
+    fewer = DesignatedNoise(1000, 1, 1e-6, messages=count.total - 1, **options)
+    assert fewer.guarantee.delta > 1e-6
+
+
+def test_a_theorem_that_does_not_cover_the_group_is_said_to() -> None:
+    ways: dict[str, Any] = {"analysis": "ghazi2020", "shuffler": "single", "clear_share": False}
+    protocol = DesignatedNoise(1000, 1, 1e-6, modulus=2**40, **ways)
+    assert "NOT for this group: not proved for a composite modulus" in protocol.guarantee.conditions
+
+
+def test_nothing_proved_is_said() -> None:
+    bare = DesignatedNoise(1000, 1, 1e-6, messages=1)
+    assert bare.guarantee.delta == 1
+    assert bare.guarantee.conditions == ()
+    assert "no differential privacy is proved" in str(bare.run([0.5] * 1000))
+
+
+def test_one_user_alone_is_protected_by_its_own_noise() -> None:
+    protocol = DesignatedNoise(1, 1, 1e-6)
+    assert protocol.guarantee.delta == 0
+    assert protocol.run([0.5]).users == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"modulus": 100}, "modulus must be above n \\* precision = 1000"),
+        ({"precision": 0}, "precision must be at least 1"),
+        ({"precision": 2**53}, "precision must be at most"),
+        ({"messages": 0}, "messages must be at least 1"),
+        ({"analysis": "none"}, "analysis must be one of"),
+        ({"shuffler": "two"}, "shuffler must be one of"),
+        ({"analysis": "ishai2006"}, "ishai2006. does not cover"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        DesignatedNoise(100, 1, 1e-3, **({"precision": 10} | arguments))

@@ -1,0 +1,285 @@
+"""The privacy blanket and the recursive protocol: their views' exact laws, and broken ones."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from statistical import FALSE_ALARM, outcome_p_value
+
+from ikos.accounting.digits_bbgn20 import DigitParameters
+from ikos.aggregation.protocol import Baseline
+from ikos.baselines import PrivacyBlanket, RecursiveSum
+from ikos.confidence import clopper_pearson
+from ikos.randomized_response import GRID, grid_up
+from ikos.testing import DeterministicRandom
+
+
+def digits_of(encoded, places):
+    result = []
+    for place in places:
+        digit, encoded = divmod(encoded, place)
+        result.append(digit)
+    return tuple(result)
+
+
+def column_law(values, k, gamma):
+    """Return the law of the sorted answers to true values, in rationals."""
+    law = Counter({(): Fraction(1)})
+    for x in values:
+        following = Counter()
+        for seen, chance in law.items():
+            for y in range(k):
+                here = gamma / k + (1 - gamma) * (y == x)
+                following[tuple(sorted((*seen, y)))] += chance * here
+        law = following
+    return law
+
+
+def view_law(encoded, digits):
+    """Return the law of a view: every digit's sorted answers."""
+    columns = zip(*(digits_of(value, digits.places) for value in encoded), strict=True)
+    laws = [
+        column_law(values, k, gamma)
+        for values, k, gamma in zip(columns, digits.domains, digits.gammas, strict=True)
+    ]
+    law = Counter()
+    for parts in itertools.product(*(part.items() for part in laws)):
+        law[tuple(seen for seen, _ in parts)] += math.prod(chance for _, chance in parts)
+    return law
+
+
+def true_divergence(digits, n, epsilon):
+    """Return the divergence of the view, worst over neighbouring encoded inputs."""
+    odds = Fraction(math.exp(epsilon))
+    values = range(digits.precision + 1)
+    worst = Fraction(0)
+    for others in itertools.combinations_with_replacement(values, n - 1):
+        laws = {x: view_law((x, *others), digits) for x in values}
+        for x, other in itertools.permutations(values, 2):
+            apart = sum(
+                (max(Fraction(0), p - odds * laws[other][seen]) for seen, p in laws[x].items()),
+                Fraction(0),
+            )
+            worst = max(worst, apart)
+    return worst
+
+
+TINY = [
+    (lambda: PrivacyBlanket(2, 1.0, 0.05, precision=1), 2),
+    (lambda: PrivacyBlanket(3, 0.5, 0.1, precision=2), 3),
+    (lambda: RecursiveSum(2, 1.0, 0.05), 2),
+    (lambda: RecursiveSum(2, 1.0, 0.05, composition="basic"), 2),
+    (lambda: RecursiveSum(3, 1.0, 0.1, messages=2), 3),
+]
+
+
+@pytest.mark.parametrize(("make", "n"), TINY)
+def test_no_view_tells_more_than_delta(make, n):
+    protocol = make()
+    worst = true_divergence(protocol.digits, n, float(protocol.epsilon))
+    assert 0 < worst <= protocol.delta
+    # Half of the noise would be too little: the check can fail.
+    halved = DigitParameters(
+        protocol.digits.precision,
+        protocol.digits.domains,
+        protocol.digits.places,
+        tuple(grid_up(gamma / 2) for gamma in protocol.digits.gammas),
+    )
+    assert true_divergence(halved, n, float(protocol.epsilon)) > protocol.delta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+def test_views_follow_their_law(shuffler):
+    protocol = RecursiveSum(2, 1.0, 0.2, shuffler=shuffler)
+    digits = protocol.digits
+    rng = DeterministicRandom(3)
+    encoded = [0, digits.precision]
+    law = view_law(encoded, digits)
+    x = [value / digits.precision for value in encoded]
+
+    def seen():
+        view = protocol.shuffle(protocol.randomize(x, rng))
+        return tuple(tuple(map(int, column)) for column in protocol._by_digit(view))
+
+    assert outcome_p_value((seen() for _ in range(8_000)), law) > FALSE_ALARM
+    other = view_law([0, 0], digits)
+    assert outcome_p_value((seen() for _ in range(8_000)), other) < FALSE_ALARM
+
+
+def leaks(gamma, seed):
+    """Whether views of one user's two values are proved to differ by more than (1/2, 1/100).
+
+    False with probability at least 1 - 2e-9 where they do not. The others hold a third value, so
+    that x and x' are told apart by how often each is seen.
+    """
+    n, k, epsilon, delta, runs = 300, 3, 0.5, 0.01, 30_000
+    rng = DeterministicRandom(seed)
+    counts = []
+    for x in (0, 1):
+        # Nobody else sends a 0 or a 1 but at random: draw the answers of all runs at once.
+        from ikos.randomized_response import respond
+
+        others = respond(np.full(runs * (n - 1), 2), k, gamma, rng).reshape(runs, n - 1)
+        own = respond(np.full(runs, x), k, gamma, rng)
+        zeros = (others == 0).sum(axis=1) + (own == 0)
+        ones = (others == 1).sum(axis=1) + (own == 1)
+        threshold = math.tanh(epsilon / 2) * (zeros + ones)
+        counts.append(int((zeros - ones > threshold).sum()))
+    level = 1 - Fraction(1, 10**9)
+    above = clopper_pearson(counts[0], runs, level).low
+    below = clopper_pearson(counts[1], runs, level).high
+    return above > math.exp(epsilon) * below + delta
+
+
+@pytest.mark.slow
+def test_samples_of_a_broken_gamma_are_told_apart_and_of_the_right_one_not():
+    gamma = PrivacyBlanket(300, 0.5, 0.01, precision=2).gamma
+    assert not leaks(gamma, 1)
+    assert leaks(grid_up(gamma / 4), 2)
+
+
+def test_the_estimate_is_unbiased_exactly():
+    """The expected estimate of every encoded value is that value, in rationals."""
+    for protocol in (PrivacyBlanket(2, 1.0, 0.05, precision=3), RecursiveSum(2, 1.0, 0.05)):
+        digits = protocol.digits
+        for value in range(digits.precision + 1):
+            total = Fraction(0)
+            for digit, k, place, gamma in zip(
+                digits_of(value, digits.places),
+                digits.domains,
+                digits.places,
+                digits.gammas,
+                strict=True,
+            ):
+                mean = (1 - gamma) * digit + gamma * Fraction(k - 1, 2)
+                total += place * (mean - gamma * Fraction(k - 1, 2)) / (1 - gamma)
+            assert total == value
+
+
+def test_the_papers_debias_is_biased():
+    """Algorithm 2 of BBGN20 subtracts n gamma (p + 1)/2: off by n gamma / 2 / (1 - gamma)."""
+    n, p = 1000, 4
+    protocol = PrivacyBlanket(n, 1.0, 1e-6, precision=p)
+    gamma = protocol.gamma
+    view = protocol.shuffle(np.full((1, n), 2))
+    ours = protocol.analyze(view).estimate
+    theirs = float((2 * n - n * gamma * Fraction(p + 1, 2)) / (1 - gamma)) / p
+    assert math.isclose(ours, n / 2)
+    assert math.isclose(ours - theirs, float(n * gamma / 2 / (1 - gamma)) / p)
+
+
+def test_extra_noise_against_users_who_add_none():
+    n, honest = 10**4, 8000
+    plain = PrivacyBlanket(n, 1.0, 1e-8, precision=6)
+    careful = PrivacyBlanket(n, 1.0, 1e-8, precision=6, min_honest=honest)
+    from ikos.accounting import response_delta
+
+    assert response_delta(1.0, honest, 7, plain.gamma) > 5e-8  # what is left of the plain one
+    assert response_delta(1.0, honest, 7, careful.gamma) <= 1e-8
+    assert 1.2 < float(careful.gamma / plain.gamma) < 1.3
+    assert 1.1 < careful.mse / plain.mse < 1.3
+
+
+@pytest.mark.parametrize("messages", [1, 2])
+def test_digits_are_those_of_the_encoded_value(messages):
+    protocol = RecursiveSum(10**4, 1.0, 1e-8, messages=messages)
+    digits = protocol.digits
+    values = np.arange(digits.precision + 1)
+    got = np.array(list(protocol._digits(values)))
+    assert (np.array(digits.places) @ got == values).all()
+    for row, k in zip(got, digits.domains, strict=True):
+        assert row.min() == 0
+        assert row.max() == k - 1
+
+
+def test_the_papers_layout_keeps_digits_in_their_domains():
+    protocol = RecursiveSum(10**5, 1.0, 1e-10, messages=3, parameters="paper")
+    digits = protocol.digits
+    ends = np.array([0, 1, digits.precision - 1, digits.precision])
+    for row, k in zip(protocol._digits(ends), digits.domains, strict=True):
+        assert row.max() < k
+    x = np.random.default_rng(5).random(10**5)
+    result = protocol.run(x, DeterministicRandom(5))
+    assert abs(result.estimate - x.sum()) < 7 * math.sqrt(protocol.mse)
+
+
+def test_probabilities_are_those_that_were_accounted_for():
+    protocol = RecursiveSum(10**4, 1.0, 1e-8)
+    assert all((gamma * GRID).denominator == 1 for gamma in protocol.digits.gammas)
+    assert isinstance(protocol, Baseline)
+    text = repr(protocol)
+    assert "digits of (3, 5) values" in text
+    assert "mean squared error at most" in text
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        (PrivacyBlanket, {}),
+        (PrivacyBlanket, {"precision": 6}),
+        (RecursiveSum, {"messages": 1}),
+        (RecursiveSum, {"parameters": "paper"}),
+        pytest.param(RecursiveSum, {}, marks=pytest.mark.slow),
+        pytest.param(RecursiveSum, {"composition": "basic", "messages": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_answers_are_as_random_as_the_honest_users_need(protocol, options):
+    """Those of no more users count, however many there are."""
+    few, many = protocol(2000, 1, 1e-6, **options), protocol(10**5, 1, 1e-6, **options)
+    trusting = protocol(10**5, 1, 1e-6, min_honest=2000, **options)
+    assert trusting.digits == few.digits
+    assert max(trusting.digits.gammas) > max(many.digits.gammas)
+
+
+@pytest.mark.slow
+def test_so_they_are_where_exact_losses_would_take_too_long():
+    trusting = RecursiveSum(10**8, 0.01, 1e-6, min_honest=10**7)
+    assert trusting.composition == "basic"
+    assert trusting.digits == RecursiveSum(10**7, 0.01, 1e-6).digits
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: PrivacyBlanket(100, 1, 1e-6, precision=0), "precision must be at least 1"),
+        (lambda: PrivacyBlanket(100, 2, 1e-6, accountant="closed-form"), "epsilon must be"),
+        (lambda: PrivacyBlanket(100, 1, 1e-6, accountant="renyi"), "accountant must be one of"),
+        (
+            lambda: PrivacyBlanket(100, 1, 1e-6, precision=3, accountant="closed-form"),
+            "precision must be smaller for 100 honest users",
+        ),
+        (lambda: PrivacyBlanket(100, 1, 0), "delta must be at least"),
+        (lambda: RecursiveSum(100, 1, 1e-6, parameters="best"), "parameters must be one of"),
+        (
+            lambda: RecursiveSum(100, 1, 1e-6, parameters="paper", composition="numerical"),
+            "composition must be one of 'advanced', 'basic'",
+        ),
+        (lambda: RecursiveSum(100, 1, 1e-6, shuffler="none"), "shuffler must be one of"),
+        (lambda: RecursiveSum(100, 1, 1e-6, messages=20), "messages must be at most 8"),
+        (lambda: RecursiveSum(100, 1, 1e-6, min_honest=101), "min_honest must be at most 100"),
+    ],
+)
+def test_nonsense_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_views_of_another_kind_are_refused():
+    one, two = RecursiveSum(12, 4, 1e-2), RecursiveSum(12, 4, 1e-2, shuffler="single")
+    x = np.full(12, 0.5)
+    for protocol, other in ((one, two), (two, one)):
+        view = other.shuffle(other.randomize(x, DeterministicRandom(1)))
+        with pytest.raises(ValueError, match="view must"):
+            protocol.analyze(view)
+    messages = one.randomize(x, DeterministicRandom(1))
+    messages[0, 0] = one.digits.domains[0]
+    with pytest.raises(ValueError, match="view must hold digits below"):
+        one.analyze(one.shuffle(messages))
+    messages = two.randomize(x, DeterministicRandom(1))
+    messages[0, 0] = sum(two.digits.domains)
+    with pytest.raises(ValueError, match="view must hold messages below"):
+        two.analyze(two.shuffle(messages))
