@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import TypedDict
 
-from ikos._validation import quote
-
 
 class SumOptions(TypedDict, total=False):
-    """Those of `ikos.PrivateSum` that go with everything."""
+    """Those of `ikos.PrivateSum` that go with any values."""
 
     precision: int | None
     modulus: int | None
@@ -34,37 +31,3 @@ class VectorSumOptions(SumOptions, total=False):
 
     layout: str
     releases: int
-
-
-def check_passed_on(
-    caller: str, given: Mapping[str, object], allowed: type, own: Mapping[str, str]
-) -> None:
-    """Refuse keyword arguments that are not passed on.
-
-    Parameters
-    ----------
-    caller : str
-        The function that was called.
-    given : mapping
-        What it does not name itself.
-    allowed : type
-        Which it passes on, the keys of a `TypedDict`.
-    own : mapping
-        Names that it must not pass on, because it says itself what they are, and the reasons.
-
-    Examples
-    --------
-    >>> check_passed_on("means", {"integers": True}, SumOptions, {"integers": "columns are scaled"})
-    Traceback (most recent call last):
-    ...
-    TypeError: means() takes no integers (columns are scaled), got True
-    """
-    known = allowed.__annotations__
-    for name, value in given.items():
-        if name in own:
-            raise TypeError(f"{caller}() takes no {name} ({own[name]}), got {quote(value)}")
-        if name not in known:
-            raise TypeError(
-                f"{caller}() got an unexpected keyword argument {name!r}; it passes on "
-                f"{', '.join(known)}"
-            )

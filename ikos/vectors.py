@@ -29,17 +29,18 @@ from ikos.baselines.vector_registry import (
     vector_comparison,
 )
 from ikos.categories import Categories
-from ikos.columns import (
+from ikos.domains import Ball, Box, Domain, SparseTernary
+from ikos.statistics import (
     ColumnSums,
     Histograms,
     Variances,
     histograms,
     linear_statistics,
     means,
+    project_simplex,
+    projected_frequencies,
     variances,
 )
-from ikos.domains import Ball, Box, Domain, SparseTernary
-from ikos.simplex import project_simplex, projected_frequencies
 
 __all__ = [
     "PCKVGRR",

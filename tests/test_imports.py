@@ -15,7 +15,7 @@ ABOVE = {"__main__", "cli"}
 """Programs: nothing that is imported knows of them."""
 
 CALCULATORS = ("counts", "accounting", "graphs", "bounds", "accuracy", "confidence")
-PROTOCOLS = {"aggregation", "baselines", "vectors", "columns", "statistics"}
+PROTOCOLS = {"aggregation", "baselines", "vectors", "statistics"}
 
 
 def _named(path: Path) -> str:

@@ -1,0 +1,33 @@
+"""Means, counts, variances, histograms and linear statistics, from private sums.
+
+Each function takes the values of all users, runs the protocol in this process, and returns
+estimates with a guarantee for the whole release. The number of users is public. Keyword arguments
+that a function does not name (``shuffler``, ``min_honest``, ...) go to the protocol behind it:
+`PrivateSum` for `mean` and `count`, `ikos.vectors.PrivateVectorSum` for the others. Functions of
+several columns are also in `ikos.vectors`.
+"""
+
+from __future__ import annotations
+
+from ikos.statistics.column import Variance, count, mean, variance
+from ikos.statistics.columns import ColumnSums, Variances, linear_statistics, means, variances
+from ikos.statistics.histograms import Histogram, Histograms, histogram, histograms
+from ikos.statistics.simplex import project_simplex, projected_frequencies
+
+__all__ = [
+    "ColumnSums",
+    "Histogram",
+    "Histograms",
+    "Variance",
+    "Variances",
+    "count",
+    "histogram",
+    "histograms",
+    "linear_statistics",
+    "mean",
+    "means",
+    "project_simplex",
+    "projected_frequencies",
+    "variance",
+    "variances",
+]
