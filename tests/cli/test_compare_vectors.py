@@ -188,13 +188,15 @@ def test_plot(run, refused, tmp_path):
 def test_long_titles_fit(tmp_path):
     """In two lines, above the axes, of the widest words that there are."""
     pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     from ikos.plots.protocols import protocols_figure
 
     rows = vector_comparison(100, Ball(3), 1, 1e-6, protocols=["private-vector-sum"])
     figure = protocols_figure(
         rows, "Words of some length " * 4 + "with (1, 1e-08)-differential privacy"
     )
-    renderer = figure.canvas.get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()
     (drawn,) = (text for text in figure.texts if text.get_text().startswith("Words"))
     box = drawn.get_window_extent(renderer)
     assert drawn.get_text().count("\n") == 1
