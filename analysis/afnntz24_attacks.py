@@ -15,23 +15,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
-import click
 import numpy as np
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.afnntz24_attacks import (
     PoisonCurve,
     ReconstructionPanel,
@@ -51,22 +38,10 @@ from ikos.attacks.reconstruction_afnntz24 import (
     measure_reconstruction,
     random_unit,
 )
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, SingleMessageGrid
-
-__all__ = [
-    "command",
-    "dishonest",
-    "floors",
-    "poisoned",
-    "poisonings",
-    "reconstructions",
-    "split_protocol",
-]
 
 # Reconstruction
 
@@ -313,40 +288,25 @@ def _floor_table() -> str:
     return markdown(header, rows)
 
 
-PROGRAM = "python -m analysis.afnntz24_attacks"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.afnntz24_attacks --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Run AFNNTZ24's attacks, and compute what they prove.
 
-    Takes two or three minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes two or three minutes.
     """
     dimensions, most, trials, d = ((2, 8), 3, 4, 16) if quick else ((2, 4, 8), 6, 40, 512)
-    with filled(output):
-        with steps("reconstruction", 2 * len(dimensions) * most) as step:
-            found = reconstructions(dimensions, most, trials, seed, step)
-        write_text(output / "afnntz24-reconstruction.csv", _reconstruction_table(found))
-        save_figure(output, "afnntz24-reconstruction", _reconstruction_figure(found, trials))
-        exponent = d.bit_length() - 1
-        with steps("dishonest users", 2 * (2 * exponent + 3)) as step:
-            curves = poisonings(d, seed, step)
-        write_text(output / "afnntz24-poisoning.csv", _poisoning_table(curves))
-        save_figure(output, "afnntz24-poisoning", _poisoning_figure(curves, d))
-        write_text(output / "afnntz24-dishonest.md", _dishonest_table(seed))
-        write_text(output / "afnntz24-floors.md", _floor_table())
+    with steps("reconstruction", 2 * len(dimensions) * most) as step:
+        found = reconstructions(dimensions, most, trials, seed, step)
+    files.text("afnntz24-reconstruction.csv", _reconstruction_table(found))
+    files.figure("afnntz24-reconstruction", _reconstruction_figure(found, trials))
+    exponent = d.bit_length() - 1
+    with steps("dishonest users", 2 * (2 * exponent + 3)) as step:
+        curves = poisonings(d, seed, step)
+    files.text("afnntz24-poisoning.csv", _poisoning_table(curves))
+    files.figure("afnntz24-poisoning", _poisoning_figure(curves, d))
+    files.text("afnntz24-dishonest.md", _dishonest_table(seed))
+    files.text("afnntz24-floors.md", _floor_table())
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -14,32 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol
-
-__all__ = ["PROTOCOLS", "command", "data", "error_figure", "kashin_constants", "slope"]
 
 DELTA = 1e-6
 
@@ -80,13 +63,7 @@ def data(n: int, d: int, seed: int) -> NDArray[np.float64]:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the exponent of a law that is fitted to points by least squares of logarithms.
-
-    Examples
-    --------
-    >>> round(slope([1, 10, 100], [5, 500, 50_000]), 6)
-    2.0
-    """
+    """Return the exponent of a law that is fitted to points by least squares of logarithms."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
@@ -280,25 +257,11 @@ def measured_table(found: Iterable[Point]) -> str:
     return markdown(["varied", "n", "d", "ε", "bound", "measured"], rows)
 
 
-PROGRAM = "python -m analysis.afnntz24_rates"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.afnntz24_rates --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Measure the errors and messages of AFNNTZ24's multi-message protocols.
 
-    Takes about a quarter of an hour. Each file is written whole, or not at all when
-    interrupted.
+    Takes about a quarter of an hour.
     """
     runs = 3 if quick else 20
     users = 20 if quick else 100
@@ -309,29 +272,28 @@ def command(output: Path, seed: int, quick: bool) -> None:
         errors = {name: tuple((500, 8 if name != "d" else d, e) for _, d, e in many)
                   for name, many in errors.items()}  # fmt: skip
         errors["n"] = ((500, 8, 1.0), (1000, 8, 1.0))
-    with filled(output):
-        found: list[Point] = []
-        several = len(PROTOCOLS) * sum(map(len, errors.values()))
-        with steps("running", several) as step:
-            for one in points(errors, runs, seed):
-                found.append(one)
-                step()
-        write_text(output / "afnntz24-errors.csv", _table(found))
-        write_text(output / "afnntz24-rates.md", measured_table(found))
-        save_figure(output, "afnntz24-errors", error_figure(found, runs))
-        counted = list(points(messages, 0, seed))
-        write_text(output / "afnntz24-messages.csv", _table(counted))
-        save_figure(output, "afnntz24-messages", message_figure(counted))
-        constants = {}
-        with steps("representing", len(dimensions)) as step:
-            for d in dimensions:
-                constants[d] = kashin_constants(d, users, seed)
-                step()
-        names = list(next(iter(constants.values())))
-        rows = [[d, *(of[name] for name in names)] for d, of in constants.items()]
-        write_text(output / "afnntz24-kashin.csv", csv_text(["d", *names], rows))
-        save_figure(output, "afnntz24-kashin", kashin_figure(constants, users))
+    found: list[Point] = []
+    several = len(PROTOCOLS) * sum(map(len, errors.values()))
+    with steps("running", several) as step:
+        for one in points(errors, runs, seed):
+            found.append(one)
+            step()
+    files.text("afnntz24-errors.csv", _table(found))
+    files.text("afnntz24-rates.md", measured_table(found))
+    files.figure("afnntz24-errors", error_figure(found, runs))
+    counted = list(points(messages, 0, seed))
+    files.text("afnntz24-messages.csv", _table(counted))
+    files.figure("afnntz24-messages", message_figure(counted))
+    constants = {}
+    with steps("representing", len(dimensions)) as step:
+        for d in dimensions:
+            constants[d] = kashin_constants(d, users, seed)
+            step()
+    names = list(next(iter(constants.values())))
+    rows = [[d, *(of[name] for name in names)] for d, of in constants.items()]
+    files.text("afnntz24-kashin.csv", csv_text(["d", *names], rows))
+    files.figure("afnntz24-kashin", kashin_figure(constants, users))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

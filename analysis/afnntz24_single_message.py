@@ -14,31 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import click
 import numpy as np
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.afnntz24_attacks import GridCurve, single_message_figure
 from ikos.accounting.bounds_afnntz24 import published_error, single_message_floor
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SingleMessageGrid
-
-__all__ = ["DIMENSIONS", "command", "error_figure", "measured", "points", "settings", "slope"]
 
 DELTA = 1e-10
 DIMENSIONS = (1, 2, 3, 4, 5, 6)
@@ -47,21 +31,7 @@ FIXED_USERS, FIXED_EPSILON = 10**9, 1.0
 
 @dataclass(frozen=True)
 class Point:
-    """One setting.
-
-    Attributes
-    ----------
-    d, n : int
-        Coordinates and users.
-    epsilon : float
-        Of the guarantee.
-    levels : int
-        The best number of steps.
-    gamma, mse, published, floor : float
-        Probability of a random point, bound on the error, the paper's, and that of all protocols.
-    measured, expected, runs : float, float, int
-        Mean square of so many runs on uniform vectors, and what it should be; NaN for none.
-    """
+    """One setting."""
 
     d: int
     n: int
@@ -200,34 +170,19 @@ def _table(found: Sequence[Point]) -> str:
     return csv_text(header, rows)
 
 
-PROGRAM = "python -m analysis.afnntz24_single_message"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.afnntz24_single_message --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Compute and measure the errors of one message per user.
 
-    Takes about five minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes about five minutes.
     """
     users, epsilons, runs, most = settings(quick=quick)
-    with filled(output):
-        with steps("running", len(DIMENSIONS) * (len(users) + len(epsilons))) as step:
-            found = points(users, epsilons, runs, most, seed, step)
-        write_text(output / "afnntz24-single-message.csv", _table(found))
-        write_text(output / "afnntz24-single-message.md", _slopes(found))
-        save_figure(output, "afnntz24-single-message", error_figure(found))
+    with steps("running", len(DIMENSIONS) * (len(users) + len(epsilons))) as step:
+        found = points(users, epsilons, runs, most, seed, step)
+    files.text("afnntz24-single-message.csv", _table(found))
+    files.text("afnntz24-single-message.md", _slopes(found))
+    files.figure("afnntz24-single-message", error_figure(found))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

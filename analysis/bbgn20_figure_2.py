@@ -11,30 +11,15 @@ protocols and runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.experiments import Errors, measured, protocols
-from analysis.output import (
-    csv_text,
-    filled,
-    output_option,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, program, stepped
 from analysis.plots.experiments import ErrorCurve, errors_figure
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
-
-__all__ = ["DATA", "SHUFFLED", "USERS", "command", "data", "error_figure", "measure_all"]
 
 USERS = (1000, 2000, 5000, 10_000)
 
@@ -118,37 +103,18 @@ def _table(found: Sequence[Found]) -> str:
     return csv_text(columns, rows)
 
 
-PROGRAM = "python -m analysis.bbgn20_figure_2"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.bbgn20_figure_2 --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Compute BBGN20's Figure 2 on uniform and normal values.
 
-    Takes a minute or two. Each file is written whole, or not at all when
-    interrupted.
+    Takes a minute or two.
     """
     runs = _FEW if quick else 400
     users = USERS[:2] if quick else USERS
-    with filled(output):
-        found = []
-        with steps("running", len(users) * 8 * len(DATA)) as step:
-            for one in measure_all(runs, seed, users):
-                found.append(one)
-                step()
-        write_text(output / "bbgn20-figure-2.csv", _table(found))
-        save_figure(output, "bbgn20-figure-2", error_figure(found, runs))
+    found = stepped("running", len(users) * 8 * len(DATA), measure_all(runs, seed, users))
+    files.text("bbgn20-figure-2.csv", _table(found))
+    files.figure("bbgn20-figure-2", error_figure(found, runs))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -13,26 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import click
-
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    quick_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos import PrivateSum, message_count
 from ikos.accounting import optimized_digits, paper_digits
 from ikos.baselines import SparseNoise, UnaryEncoding
-from ikos.cli import execute
-from ikos.cli.errors import Command
-
-__all__ = ["ORDERS", "Order", "command", "slopes"]
 
 N, EPSILON, DELTA = 10**6, 1.0, 1e-10
 """What is fixed while something else varies."""
@@ -105,25 +90,7 @@ _LOG_DELTA = -math.log(DELTA)
 
 @dataclass(frozen=True)
 class Order:
-    """One statement of Table 1 in one variable.
-
-    Attributes
-    ----------
-    reference : str
-        The row.
-    what, of : str
-        Error or messages, and the variable.
-    stated : str
-        The order as the paper has it.
-    exponent : float or None
-        Of the variable in it; None for a logarithm or a term that falls beside a constant.
-    points : tuple of float
-        Of the variable.
-    value : callable
-        The calculator.
-    note : str
-        What to keep in mind.
-    """
+    """One statement of Table 1 in one variable."""
 
     reference: str
     what: str
@@ -202,13 +169,7 @@ ORDERS = (
 
 
 def slopes(points: Sequence[float], values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the slopes on logarithmic axes of the first two points, the last two, and the ends.
-
-    Examples
-    --------
-    >>> slopes([1, 10, 100], [1, 100, 1000])
-    (2.0, 1.0, 1.5)
-    """
+    """Return the slopes on logarithmic axes of the first two points, the last two, and the ends."""
 
     def slope(i: int, j: int) -> float:
         return math.log(values[j] / values[i]) / math.log(points[j] / points[i])
@@ -254,29 +215,15 @@ def _tables(quick: bool) -> Iterator[tuple[str, str]]:
     yield "bbgn20-table-1.csv", csv_text(columns, rows)
 
 
-PROGRAM = "python -m analysis.bbgn20_table_1"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.bbgn20_table_1 --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@quick_option
-def command(output: Path, quick: bool) -> None:
+@program()
+def command(files: Files, quick: bool) -> None:
     """Measure the orders of BBGN20's Table 1.
 
-    Takes half a minute. Each file is written whole, or not at all when
-    interrupted.
+    Takes half a minute.
     """
-    with filled(output):
-        for name, text in _tables(quick):
-            write_text(output / name, text)
+    for name, text in _tables(quick):
+        files.text(name, text)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -21,22 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.experiments import NAMES, Errors, expected_error, measured, protocols
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    quick_option,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, program, stepped
 from ikos.baselines import SumProtocol
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.testing import DeterministicRandom
-
-__all__ = ["PRINTED", "SHA256", "USERS", "Row", "command", "normalized_ages", "table_rows"]
 
 SHA256 = "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
 """Of adult.data."""
@@ -59,13 +46,7 @@ _FEW = 20
 
 
 def normalized_ages(path: Path) -> NDArray[np.float64]:
-    """Return the ages of adult.data, divided by the greatest.
-
-    Raises
-    ------
-    click.UsageError
-        If the file cannot be read, or is another one.
-    """
+    """Return the ages of adult.data, divided by the greatest."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -137,43 +118,24 @@ def _tables(found: list[Row], n: int, runs: int) -> Iterator[tuple[str, str]]:
     yield "bbgn20-table-2.csv", csv_text([*columns, *more], values)
 
 
-PROGRAM = "python -m analysis.bbgn20_table_2"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.bbgn20_table_2 --data adult.data --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@program("--data adult.data --output build/figures")
 @click.option(
     "--data",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
     help="adult.data, from https://archive.ics.uci.edu/dataset/2/adult; not part of the project.",
 )
-@output_option
-@seed_option
-@quick_option
-def command(data: Path, output: Path, seed: int, quick: bool) -> None:
+def command(files: Files, data: Path, seed: int, quick: bool) -> None:
     """Compute BBGN20's Table 2 on the ages of the Adult data set.
 
-    Takes a minute or two. Each file is written whole, or not at all when
-    interrupted.
+    Takes a minute or two.
     """
     runs = 2 * _FEW if quick else 1000
     x = normalized_ages(data)
-    with filled(output):
-        found = []
-        with steps("running", len(NAMES)) as step:
-            for row in table_rows(x, runs, seed):
-                found.append(row)
-                step()
-        for name, text in _tables(found, x.size, runs):
-            write_text(output / name, text)
+    found = stepped("running", len(NAMES), table_rows(x, runs, seed))
+    for name, text in _tables(found, x.size, runs):
+        files.text(name, text)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -13,21 +13,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-
-import click
 
 from analysis.digit_floor import digit_floor
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, stepped, steps
 from ikos import PrivateSum, message_count
 from ikos.accounting import paper_digits
 from ikos.baselines import (
@@ -37,10 +25,6 @@ from ikos.baselines import (
     RecursiveSum,
     UnaryEncoding,
 )
-from ikos.cli import execute
-from ikos.cli.errors import Command
-
-__all__ = ["CELLS", "FLOORS", "PRINTED", "Cell", "command", "floors", "rows"]
 
 CELLS = ((10**4, 0.5), (10**4, 1.0), (10**5, 0.5), (10**5, 1.0))
 """Users and epsilon; delta is 1/n^2."""
@@ -183,11 +167,6 @@ FLOORS = ((10**5, 0.5, 2, False), (10**5, 0.5, 2, True), (10**5, 0.5, 3, True))
 def floors(ratio: float) -> Iterator[tuple[int, float, int, bool, float, float, float]]:
     """Yield the setting, the floor, the printed error and ours.
 
-    Parameters
-    ----------
-    ratio : float
-        Between the ends of a box of probabilities.
-
     Notes
     -----
     The floor of three digits is not looked for above what rounds to the printed number.
@@ -224,38 +203,20 @@ def _floor_tables(ratio: float) -> Iterator[tuple[str, str]]:
     yield "bbgn20-table-3-floors.csv", csv_text(columns, values)
 
 
-PROGRAM = "python -m analysis.bbgn20_table_3"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.bbgn20_table_3 --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@quick_option
-def command(output: Path, quick: bool) -> None:
+@program()
+def command(files: Files, quick: bool) -> None:
     """Compute BBGN20's Table 3, and floors below it.
 
-    Takes two minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes two minutes.
     """
-    with filled(output):
-        found = []
-        with steps("finding parameters", len(REASONS)) as step:
-            for row in rows():
-                found.append(row)
-                step()
-        for name, text in _tables(found):
-            write_text(output / name, text)
-        if quick:  # the floors take the most of the time
-            return
-        for name, text in _floor_tables(1.1):
-            write_text(output / name, text)
+    found = stepped("finding parameters", len(REASONS), rows())
+    for name, text in _tables(found):
+        files.text(name, text)
+    if quick:  # the floors take the most of the time
+        return
+    for name, text in _floor_tables(1.1):
+        files.text(name, text)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -18,31 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import click
 
 from analysis.machine_rates import Rates, machine, measured, share_bytes
-from analysis.output import (
-    Folder,
-    csv_text,
-    filled,
-    markdown,
-    plain_number,
-    quick_option,
-    save_figure,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import PrivateSum, SecureSum
-from ikos.cli import execute
-from ikos.cli.errors import Command
-from ikos.cli.output import power_text, print_text
+from ikos.cli.output import power_text
 from ikos.cli.types import DELTA, EPSILON, MODULUS, SIGMA, WHOLE
 from ikos.results import at_least
-
-__all__ = ["ID", "Machine", "Need", "command", "limits", "needs", "ordering_seconds", "plan"]
 
 ID = 16
 """Bytes of a report's id."""
@@ -128,13 +113,6 @@ def ordering_seconds(rates: Rates, size: int) -> float:
 def needs(protocol: SecureSum, rates: Rates) -> tuple[Need, Need, Need]:
     """Return what a client, a shuffler and the analyzer need, with parallel shufflers.
 
-    Parameters
-    ----------
-    protocol : SecureSum
-        Parallel shufflers and a clear share; every report is complete.
-    rates : Rates
-        What one core takes.
-
     Notes
     -----
     With n users, m shuffled messages, w bytes of a share, E of an envelope and I of an id, and u
@@ -184,15 +162,7 @@ def needs(protocol: SecureSum, rates: Rates) -> tuple[Need, Need, Need]:
 
 
 def limits(found: Sequence[Need], one: Machine) -> dict[str, float]:
-    """Return, for each limit, how many machines, or windows, or pieces it takes: above 1 it breaks.
-
-    Parameters
-    ----------
-    found : sequence of Need
-        Of all parties; clients are left out.
-    one : Machine
-        What a party has.
-    """
+    """Return how many machines, windows or pieces each limit takes: above 1 it breaks."""
     shares = {}
     for need in found:
         if need.party == "client":
@@ -221,24 +191,12 @@ _TIMES = [(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"), (3600.0, "h")]
 
 
 def bytes_text(value: float) -> str:
-    """Return bytes for a table, rounded up.
-
-    Examples
-    --------
-    >>> bytes_text(56), bytes_text(1234), bytes_text(4.9e11)
-    ('56 B', '1.3 kB', '490 GB')
-    """
+    """Return bytes for a table, rounded up."""
     return _shown(value, _BYTES)
 
 
 def time_text(value: float) -> str:
-    """Return a time for a table, rounded up.
-
-    Examples
-    --------
-    >>> time_text(4.55e-5), time_text(61.5), time_text(180000)
-    ('46 µs', '62 s', '50 h')
-    """
+    """Return a time for a table, rounded up."""
     return _shown(value, _TIMES)
 
 
@@ -381,15 +339,6 @@ def _csv(cases: Sequence[_Case]) -> str:
 
 # The program
 
-PROGRAM = "python -m analysis.deployment_plan"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.deployment_plan
-  python -m analysis.deployment_plan --users 1e9 --users 1e10 --cores 64
-  python -m analysis.deployment_plan --modulus 2^64 --sigma 80
-"""
-
 
 def _maker(
     epsilon: Fraction | None, delta: Fraction | None, modulus: int | None, sigma: Fraction | None
@@ -414,9 +363,7 @@ def _limit_of_files() -> int:
     return soft if soft > 0 else 1 << 20
 
 
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@program("", "--users 1e9 --users 1e10 --cores 64", "--modulus 2^64 --sigma 80", printed=True)
 @click.option("--users", type=WHOLE, multiple=True, help="How many; any number of times.")
 @click.option("--epsilon", type=EPSILON, help="Of a private sum [1].")
 @click.option("--delta", type=DELTA, help="Of a private sum [1e-12].")
@@ -426,13 +373,8 @@ def _limit_of_files() -> int:
 @click.option("--memory", type=WHOLE, default=64, help="Of a machine, GiB [64].")
 @click.option("--network", type=WHOLE, default=10, help="Gbit/s, each way [10].")
 @click.option("--hours", type=WHOLE, default=24, help="For all of it [24].")
-@click.option(
-    "--output",
-    type=Folder(file_okay=False, path_type=Path),
-    help="A folder to write into as well; made where it is missing.",
-)
-@quick_option
 def command(
+    files: Files,
     users: tuple[int, ...],
     epsilon: Fraction | None,
     delta: Fraction | None,
@@ -442,7 +384,6 @@ def command(
     memory: int,
     network: int,
     hours: int,
-    output: Path | None,
     quick: bool,
 ) -> None:
     """Plan a deployment: messages, bytes, core time and memory of each party.
@@ -471,13 +412,9 @@ def command(
         found = needs(secure, rates)
         cases.append(_Case(protocol, found, limits(found, one)))
     text = plan(what, cases, rates, one)
-    print_text(text.splitlines())
-    if output is None:
-        return
-    with filled(output):
-        write_text(output / "deployment-plan.md", text)
-        write_text(output / "deployment-plan.csv", _csv(cases))
-        save_figure(output, "deployment-plan", _figure(what, cases))
+    files.report("deployment-plan", text)
+    files.text("deployment-plan.csv", _csv(cases))
+    files.figure("deployment-plan", _figure(what, cases))
 
 
 def _figure(what: str, cases: Sequence[_Case]) -> Any:
@@ -490,4 +427,4 @@ def _figure(what: str, cases: Sequence[_Case]) -> Any:
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -28,8 +28,6 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from ikos.randomized_response import response_variance
 
-__all__ = ["Floor", "digit_floor", "view_divergence", "view_losses"]
-
 _REACH = 7.0
 """Standard deviations around the mean that are summed over."""
 
@@ -81,24 +79,7 @@ def _more_values(n: int, k: int, gamma: float) -> tuple[NDArray[np.float64], NDA
 
 @lru_cache(maxsize=4096)
 def view_losses(n: int, k: int, gamma: float, step: float) -> Losses:
-    """Return a lattice of privacy losses of one digit that are at most the true ones.
-
-    Parameters
-    ----------
-    n : int
-        Users.
-    k : int
-        Values of the digit, at least 2.
-    gamma : float
-        Probability of a uniform answer.
-    step : float
-        Of the lattice.
-
-    Returns
-    -------
-    (int, ndarray)
-        The smallest loss in steps, and the masses of it and of the losses above it.
-    """
+    """Return a lattice of privacy losses of one digit that are at most the true ones."""
     first, second = _two_values(n, gamma) if k == 2 else _more_values(n, k, gamma)
     known = (first > 1e-30) & (second > 0)
     losses = np.floor(np.log(first[known] / second[known]) / step - 1e-9).astype(np.int64)
@@ -117,18 +98,7 @@ def _divergence(epsilon: float, step: float, parts: list[Losses]) -> float:
 
 @dataclass(frozen=True)
 class Floor:
-    """What no choice of digits gets below.
-
-    Attributes
-    ----------
-    mse : float
-        Lower bound of the error that Lemma A.1 of BBGN20 gives for private digits; rounded down
-        by the size of a box.
-    domains : tuple of int
-        For which the bound is smallest.
-    covered : int
-        How many choices of domains were looked at; for all others a bound of fewer terms is above.
-    """
+    """What no choice of digits gets below."""
 
     mse: float
     domains: tuple[int, ...]
@@ -258,29 +228,7 @@ def digit_floor(
     ratio: float = 1.05,
     together: bool = True,
 ) -> Floor:
-    """Return a lower bound of the error of all private digits.
-
-    Parameters
-    ----------
-    n : int
-        Users.
-    epsilon, delta : float
-        The guarantee that the digits must have.
-    messages : int
-        Digits.
-    below : float
-        Where to stop: choices of domains above this are not looked at.
-    ratio : float
-        Between the ends of a box of probabilities: closer to 1 is tighter and slower.
-    together : bool
-        Whether the digits' views are composed. Otherwise each digit only has to be private by
-        itself: quick, and a smaller bound.
-
-    Returns
-    -------
-    Floor
-        ``mse`` is ``below`` if nothing is less.
-    """
+    """Return a lower bound of the error of all private digits."""
     cover = _Cover(n, epsilon, delta, ratio, epsilon / 60)
     best, covered = below, 0
     where: tuple[int, ...] = ()
@@ -302,17 +250,7 @@ def digit_floor(
 def view_divergence(
     n: int, domains: tuple[int, ...], gammas: tuple[float, ...], epsilon: float
 ) -> float:
-    """Return a lower bound of the delta of digits with these probabilities, at epsilon.
-
-    Parameters
-    ----------
-    n : int
-        Users who answer at random as they should.
-    domains, gammas
-        Of the digits.
-    epsilon : float
-        Positive.
-    """
+    """Return a lower bound of the delta of digits with these probabilities, at epsilon."""
     step = epsilon / 200
     losses = [view_losses(n, k, g, step) for k, g in zip(domains, gammas, strict=True)]
     return _divergence(epsilon, step, losses)

@@ -13,8 +13,6 @@ from ikos import PrivateSum
 from ikos.baselines import CentralLaplace, LocalLaplace, PrivacyBlanket, RecursiveSum, SumProtocol
 from ikos.randomness import RandomSource
 
-__all__ = ["NAMES", "Errors", "expected_error", "measured", "protocols"]
-
 _MAKERS: dict[str, Callable[[int, float, float], SumProtocol]] = {
     "CentralLaplace": lambda n, epsilon, _: CentralLaplace(n, epsilon),
     "LocalLaplace": lambda n, epsilon, _: LocalLaplace(n, epsilon),

@@ -21,27 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos.accounting.optimal_composition import optimal_local_epsilon
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least
@@ -64,7 +51,6 @@ from ikos.vectors import (
 if TYPE_CHECKING:
     from ikos.results import Cost
 
-__all__ = ["CONTENDERS", "Learner", "Task", "command", "gradients", "task", "train"]
 
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
@@ -321,39 +307,24 @@ def figure(found: Sequence[Found]) -> Figure:
     )
 
 
-PROGRAM = "python -m analysis.federated_learning"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.federated_learning --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Train a small model on private sums of clipped gradients.
 
-    Takes some minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes some minutes.
     """
     epsilons = (SHOWN,) if quick else EPSILONS
     rounds, repetitions = (2, 1) if quick else (ROUNDS, 3)
-    with filled(output):
-        data, found = task(), []
-        with steps("training", len(epsilons) * len(CONTENDERS)) as step:
-            for one in measure(data, epsilons, rounds, repetitions, seed):
-                found.append(one)
-                step()
-        columns = ["protocol", "epsilon", "messages", "bits", "error", "accuracy", "reason"]
-        write_text(output / "federated-learning.csv", csv_text(columns, _rows(found, data.users)))
-        write_text(output / "federated-learning.md", _table(found, data.users))
-        save_figure(output, "federated-learning", figure(found))
+    data, found = task(), []
+    with steps("training", len(epsilons) * len(CONTENDERS)) as step:
+        for one in measure(data, epsilons, rounds, repetitions, seed):
+            found.append(one)
+            step()
+    columns = ["protocol", "epsilon", "messages", "bits", "error", "accuracy", "reason"]
+    files.text("federated-learning.csv", csv_text(columns, _rows(found, data.users)))
+    files.text("federated-learning.md", _table(found, data.users))
+    files.figure("federated-learning", figure(found))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -28,25 +28,11 @@ import click
 import numpy as np
 
 from analysis.machine_rates import machine
-from analysis.output import (
-    Folder,
-    csv_text,
-    filled,
-    markdown,
-    plain_number,
-    quick_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import PrivateSum, SecureSum
-from ikos.cli import execute
-from ikos.cli.errors import Command
-from ikos.cli.output import print_text
 from ikos.cli.types import WHOLE
 from ikos.concurrency import cores
 from ikos.results import at_least
-
-__all__ = ["KINDS", "Measured", "bytes_of_process", "command", "measured", "on_workers", "protocol"]
 
 KINDS = {
     "secure": "secure, q = 2^64, 8 messages",
@@ -156,19 +142,7 @@ def _file(folder: Path, kind: str, users: int) -> Path:
 
 
 def measured(kind: str, users: int, threads: Sequence[int], repeats: int) -> Iterator[Measured]:
-    """Yield what a sum takes, for each number of threads.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    users : int
-        How many.
-    threads : sequence of int
-        The first of them is what the speed-up is relative to.
-    repeats : int
-        Runs of each, of which the first, in new memory, may be slow.
-    """
+    """Yield what a sum takes, for each number of threads."""
     with tempfile.TemporaryDirectory(prefix="ikos-") as folder:
         values = _file(Path(folder), kind, users)
         first = 0.0
@@ -202,17 +176,7 @@ def _two(kind: str, users: int, values: Path, repeats: int) -> float:
 
 
 def on_workers(kind: str, users: int, workers: int, repeats: int) -> tuple[float, float]:
-    """Return how long workers of Dask take to start, and the shortest of their sums.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    users, workers : int
-        How many.
-    repeats : int
-        Sums, of which the first, in new processes, may be slow.
-    """
+    """Return how long workers of Dask take to start, and the shortest of their sums."""
     from ikos.cluster import Cluster
 
     sums = protocol(kind, users)
@@ -273,18 +237,7 @@ def _workers_table(found: Sequence[tuple[str, int, int, float, float]]) -> str:
     return markdown(["sum", "n", "workers of Dask", "their start", "wall time"], rows)
 
 
-PROGRAM = "python -m analysis.large_sums"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.large_sums
-  python -m analysis.large_sums --users 1e7 --kind private --repeats 9
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@program("", "--users 1e7 --kind private --repeats 9", printed=True)
 @click.option("--kind", type=click.Choice(list(KINDS)), multiple=True, help="Which; all of them.")
 @click.option("--users", type=WHOLE, multiple=True, help="How many; 1e7 and 1e8.")
 @click.option(
@@ -294,19 +247,13 @@ Examples
 @click.option(
     "--workers", type=click.IntRange(1, 1024), help="Of Dask, to run each sum on as well."
 )
-@click.option(
-    "--output",
-    type=Folder(file_okay=False, path_type=Path),
-    help="A folder to write into as well; made where it is missing.",
-)
-@quick_option
 def command(
+    files: Files,
     kind: tuple[str, ...],
     users: tuple[int, ...],
     threads: tuple[int, ...],
     repeats: int,
     workers: int | None,
-    output: Path | None,
     quick: bool,
 ) -> None:
     """Measure large sums here: time, memory, and the speed-up of threads.
@@ -340,13 +287,10 @@ def command(
     text = f"{intro}\n{_table(rows)}"
     if elsewhere:
         text += f"\n{_workers_table(elsewhere)}"
-    print_text(text.splitlines())
-    if output is not None:
-        names: list[Any] = [field.name for field in fields(Measured)]
-        with filled(output) as folder:
-            write_text(folder / "large-sums.md", text)
-            write_text(folder / "large-sums.csv", csv_text(names, map(astuple, rows)))
+    files.report("large-sums", text)
+    names: list[Any] = [field.name for field in fields(Measured)]
+    files.text("large-sums.csv", csv_text(names, map(astuple, rows)))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

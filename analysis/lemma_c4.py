@@ -22,14 +22,12 @@ from typing import Any
 
 import click
 
-from ikos.cli import execute
+from analysis.output import main
 from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
 from ikos.cli.types import MODULUS, NAME, WHOLE
 from ikos.counts.types import SHUFFLERS
 from ikos.graphs.enumeration import CollisionIdentity, case_count, check_collision_identity
-
-__all__ = ["GRID_CASES", "MODULI", "PROGRAM", "SIZES", "check_all", "command", "default_grid"]
 
 Size = tuple[int, int, int, str]
 
@@ -41,8 +39,6 @@ MODULI = (2, 3, 4, 6)
 
 GRID_CASES = 12_000_000
 """Of these sizes, those with at most so many pairs of a permutation and a tuple of shares."""
-
-PROGRAM = "python -m analysis.lemma_c4"
 
 EXAMPLES = """\b
 Examples
@@ -154,6 +150,7 @@ def _json(found: Sequence[CollisionIdentity]) -> dict[str, Any]:
 
 
 @click.command(
+    "python -m analysis.lemma_c4",
     cls=Command,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
@@ -194,4 +191,4 @@ def command(
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

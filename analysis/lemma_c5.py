@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli import execute
+from analysis.output import main
 from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
 from ikos.cli.types import NAME
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 else:
     Base = click.ParamType  # not subscriptable in older versions
 
-__all__ = ["MESSAGES", "NAMES", "PROGRAM", "USERS", "Range", "command", "factor_text"]
 
 USERS = (19, 300)
 MESSAGES = (3, 10)
@@ -50,8 +49,6 @@ NAMES = {"lemma_c5": "Lemma C.5 of BBGN20", "parts": "The bound by parts"}
 
 SHOWN = 10
 """Most violations that are printed."""
-
-PROGRAM = "python -m analysis.lemma_c5"
 
 EXAMPLES = """\b
 Examples
@@ -152,6 +149,7 @@ def _json(found: Sweep) -> dict[str, Any]:
 
 
 @click.command(
+    "python -m analysis.lemma_c5",
     cls=Command,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
@@ -212,4 +210,4 @@ def command(
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

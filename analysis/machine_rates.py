@@ -38,7 +38,6 @@ try:
 except ImportError:  # before version 47
     hpke = None  # type: ignore[assignment]
 
-__all__ = ["INFO", "Connection", "Envelopes", "Ordering", "Rates", "machine", "measured", "slowest"]
 
 INFO = 48
 """Bytes of context that an envelope is bound to: the hash of the task, column and version."""
@@ -320,27 +319,7 @@ def measured(
     crowd: int = 1 << 22,
     step: Callable[[], None] = lambda: None,
 ) -> Rates:
-    """Measure all rates on this machine.
-
-    Parameters
-    ----------
-    make : callable
-        From users to the protocol with its parameters for so many.
-    n : int
-        The users whose parameters a client's report has.
-    sizes : iterable of int
-        Envelopes to be ordered.
-    id_bytes : int
-        Of a report's id.
-    repeats : int
-        Of each measurement; the slowest counts.
-    count : int
-        Reports and envelopes that are timed together, ten times as many as connections.
-    crowd : int
-        Users that are simulated in one call.
-    step : callable
-        Called after each kind of measurement.
-    """
+    """Measure all rates on this machine."""
     protocol = make(n)
     group = protocol.group if isinstance(protocol, SecureSum) else protocol.secure_sum.group
     value: int = 1

@@ -21,28 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 import gmpy2
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import MessageCount, message_count, private_message_count
 from ikos.attacks import Advantage, measure_advantage
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.counts.floor import counting_floor
 from ikos.counts.recursion import rational_split
 from ikos.counts.rounding import UP, float_up, rounding
@@ -63,19 +49,6 @@ from ikos.plots.style import GREY, power_of_ten
 from ikos.randomness import RandomSource
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom
-
-__all__ = [
-    "EXPERIMENTS",
-    "Measured",
-    "Row",
-    "advantage_figure",
-    "command",
-    "counts_figure",
-    "measure",
-    "private_rows",
-    "proved_advantage",
-    "secure_rows",
-]
 
 SIGMAS = (40, 80, 128)
 MODULI_BITS = (32, 64, 128)
@@ -99,23 +72,7 @@ EXPERIMENTS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What one analysis says of one setting.
-
-    Attributes
-    ----------
-    n, q : int
-        Users, and the order of the group.
-    analysis : str
-        Its name; or "floor", below which no analysis can get.
-    shuffler : str
-        "parallel" or "single".
-    clear : int
-        1 with a clear share, else 0.
-    shuffled : int
-        Messages that are shuffled.
-    count : MessageCount or None
-        What the analysis returned; None for the floor.
-    """
+    """What one analysis says of one setting."""
 
     n: int
     q: int
@@ -302,15 +259,7 @@ def _private_tables() -> Iterator[tuple[str, str]]:
 
 
 def counts_figure(users: Sequence[int], step: Callable[[], None] | None = None) -> Figure:
-    """Return small multiples of messages against users: a row for each sigma, a column for each q.
-
-    Parameters
-    ----------
-    users : sequence of int
-        Where to compute, ascending.
-    step : callable, optional
-        Called after each panel's curves.
-    """
+    """Return messages against users, a row of panels for each sigma and a column for each q."""
     panels: dict[tuple[int, int], list[Curve]] = {}
     for sigma in SIGMAS:
         for bits in MODULI_BITS:
@@ -420,17 +369,7 @@ def proved_advantage(n: int, q: int, m: int) -> float:
 def measure(
     trials: int, rng: RandomSource, step: Callable[[int], None] | None = None
 ) -> list[Measured]:
-    """Run all experiments.
-
-    Parameters
-    ----------
-    trials : int
-        Views that each experiment draws.
-    rng : RandomSource
-        Where they come from.
-    step : callable, optional
-        Called after each experiment with its weight.
-    """
+    """Run all experiments."""
     results = []
     for n, q, messages in EXPERIMENTS:
         for m in messages:
@@ -458,13 +397,7 @@ def _advantage_csv(results: Iterable[Measured]) -> str:
 
 
 def advantage_figure(results: Sequence[Measured]) -> Figure:
-    """Return what the attack gained, against the number of messages, a panel for each experiment.
-
-    Parameters
-    ----------
-    results : sequence of Measured
-        At least one.
-    """
+    """Return what the attack gained against the messages, a panel for each experiment."""
     groups: dict[tuple[int, int], list[Measured]] = {}
     for result in results:
         groups.setdefault((result.found.n, result.found.q), []).append(result)
@@ -561,47 +494,32 @@ def advantage_figure(results: Sequence[Measured]) -> Figure:
 
 # The program
 
-PROGRAM = "python -m analysis.message_counts"
 
-EXAMPLES = """\b
-Examples
-  python -m analysis.message_counts --output build/figures
-  python -m analysis.message_counts --output build/figures --trials 1000000
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
+@program("--output build/figures", "--output build/figures --trials 1000000")
 @click.option(
     "--trials",
     type=click.IntRange(min=100),
     help="Simulated views for each measured point  [default: 200000; 2000 with --quick].",
 )
-@seed_option
-@quick_option
-def command(output: Path, trials: int | None, seed: int, quick: bool) -> None:
+def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:
     """Compute all tables and figures about the number of messages.
 
-    Takes under a minute. Each file is written whole, or not at all when
-    interrupted.
+    Takes under a minute.
     """
     if trials is None:
         trials = 2000 if quick else 200_000
-    with filled(output):
-        for name, text in _tables():
-            write_text(output / name, text)
-        with steps("counting messages", len(SIGMAS) * len(MODULI_BITS)) as step:
-            users = grid(10, 10**9, 4 if quick else 30)
-            figure = counts_figure(users, step)
-        save_figure(output, "message-counts", figure)
-        weight = sum(_weight(n, m) for n, _, messages in EXPERIMENTS for m in messages)
-        with steps("attacking", weight) as step:
-            results = measure(trials, DeterministicRandom(seed), step)
-        write_text(output / "attack-advantage.csv", _advantage_csv(results))
-        save_figure(output, "attack-advantage", advantage_figure(results))
+    for name, text in _tables():
+        files.text(name, text)
+    with steps("counting messages", len(SIGMAS) * len(MODULI_BITS)) as step:
+        users = grid(10, 10**9, 4 if quick else 30)
+        figure = counts_figure(users, step)
+    files.figure("message-counts", figure)
+    weight = sum(_weight(n, m) for n, _, messages in EXPERIMENTS for m in messages)
+    with steps("attacking", weight) as step:
+        results = measure(trials, DeterministicRandom(seed), step)
+    files.text("attack-advantage.csv", _advantage_csv(results))
+    files.figure("attack-advantage", advantage_figure(results))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import click
 import numpy as np
@@ -21,22 +20,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from analysis.machine_rates import machine
-from analysis.output import (
-    Folder,
-    filled,
-    markdown,
-    plain_number,
-    quick_option,
-    steps,
-    write_text,
-)
-from ikos.cli import execute
-from ikos.cli.errors import Command
-from ikos.cli.output import print_text
+from analysis.output import Files, main, markdown, plain_number, program, steps
 from ikos.randomness import SecureRandom
 from ikos.results import at_least
-
-__all__ = ["WAYS", "command", "in_parts", "permuted", "scattered", "sorted_at_once"]
 
 Messages = NDArray[np.uint64]
 SIZES = (10**6, 10**7)
@@ -107,26 +93,9 @@ def _table(sizes: Sequence[int], repeats: int) -> str:
     return markdown(("way", *(f"n = {plain_number(n)}" for n in sizes)), rows)
 
 
-PROGRAM = "python -m analysis.mixing_ways"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.mixing_ways
-  python -m analysis.mixing_ways --repeats 20
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@program("", "--repeats 20", printed=True)
 @click.option("--repeats", type=click.IntRange(min=1), default=9, help="Runs of each [9].")
-@click.option(
-    "--output",
-    type=Folder(file_okay=False, path_type=Path),
-    help="A folder to write into as well; made where it is missing.",
-)
-@quick_option
-def command(repeats: int, output: Path | None, quick: bool) -> None:
+def command(files: Files, repeats: int, quick: bool) -> None:
     """Measure ways to mix a column of messages here.
 
     Takes half a minute, on one thread.
@@ -136,11 +105,8 @@ def command(repeats: int, output: Path | None, quick: bool) -> None:
         "Nanoseconds of the processor for a message of 64 bits, on one thread, the least of "
         f"{repeats} runs,\nrounded up. Measured on {machine()}.\n\n{table}"
     )
-    print_text(text.splitlines())
-    if output is not None:
-        with filled(output) as folder:
-            write_text(folder / "mixing-ways.md", text)
+    files.report("mixing-ways", text)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

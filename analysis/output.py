@@ -1,38 +1,33 @@
-"""What the analysis commands share: where they write, tables, figures, and progress."""
+"""What the analysis programs share: their command lines, the files they write, and progress.
+
+A program is a function of `Files` and of options, made a command by `program`: it computes, and
+writes tables in Markdown and CSV, and figures as SVG and PNG. Each file is written whole, or not at
+all when interrupted.
+"""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ikos.cli import execute
+from ikos.cli.errors import Command
 from ikos.cli.output import print_text, progress
 from ikos.plots import save, written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Folder",
-    "csv_text",
-    "filled",
-    "markdown",
-    "output_option",
-    "plain_number",
-    "quick_option",
-    "save_figure",
-    "seed_option",
-    "steps",
-    "write_text",
-]
 
-
-# Options
+T = TypeVar("T")
 
 
 class Folder(click.Path):
@@ -45,73 +40,100 @@ class Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
-output_option = click.option(
-    "--output",
-    required=True,
-    type=Folder(file_okay=False, path_type=Path),
-    help="The folder to write into; made where it is missing.",
-)
+@dataclass(frozen=True)
+class Files:
+    """The folder that a program writes into; without one, nothing is written."""
 
-seed_option = click.option(
+    folder: Path | None
+
+    def text(self, name: str, text: str) -> None:
+        """Write a file whole or not at all, and print its name."""
+        if self.folder is not None:
+            with written_whole(self.folder / name) as file:
+                file.write(text.encode())
+            print_text([str(self.folder / name)])
+
+    def report(self, name: str, text: str) -> None:
+        """Print a text, and write it as ``name.md``."""
+        print_text(text.splitlines())
+        self.text(f"{name}.md", text)
+
+    def figure(self, name: str, figure: Figure) -> None:
+        """Write a figure as SVG and as PNG, and print the names of the files."""
+        for suffix in (".svg", ".png"):
+            if self.folder is not None:
+                save(figure, self.folder / (name + suffix))
+                print_text([str(self.folder / (name + suffix))])
+
+
+_SEED = click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
     help="Of the experiments; the same seed gives the same files.",
 )
-
-quick_option = click.option(
+_QUICK = click.option(
     "--quick", is_flag=True, help="Coarse curves and few trials: to see that it runs."
 )
 
 
-# Files
+def program(
+    *examples: str, printed: bool = False
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function of `Files` and, where it has them, of ``seed`` and ``quick``.
+
+    Further options are added by click. A program that prints its results takes ``--output`` or not.
+    """
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        name = f"python -m analysis.{Path(function.__code__.co_filename).stem}"
+        shown = examples or ("--output build/figures",)
+        lines = (f"  {name} {example}".rstrip() for example in shown)
+        epilog = "\n".join(("\b", "Examples", *lines, ""))
+
+        def command(output: Path | None, **options: Any) -> None:
+            with _filled(output):
+                function(Files(output), **options)
+
+        command.__doc__ = function.__doc__
+        command.__dict__.update(function.__dict__)  # options that click has added
+        taken = inspect.signature(function).parameters
+        for option, own in (("quick", _QUICK), ("seed", _SEED)):
+            if option in taken:
+                command = own(command)
+        words = "The folder to write into" + (" as well" if printed else "")
+        folder = click.option(
+            "--output",
+            required=not printed,
+            type=Folder(file_okay=False, path_type=Path),
+            help=f"{words}; made where it is missing.",
+        )
+        settings = {"help_option_names": ["-h", "--help"]}
+        made = click.command(name, cls=Command, epilog=epilog, context_settings=settings)
+        return made(folder(command))
+
+    return decorate
+
+
+def main(command: click.Command) -> None:
+    """Run a program from the shell."""
+    assert command.name is not None
+    execute(command, command.name)
 
 
 @contextmanager
-def filled(folder: Path) -> Iterator[Path]:
-    """Give a folder to write into, made where it is missing; say in one line what fails.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the files go.
-
-    Yields
-    ------
-    Path
-        The same.
-
-    Raises
-    ------
-    click.UsageError
-        For an `OSError`, with the name of the file.
-    """
+def _filled(folder: Path | None) -> Iterator[None]:
+    """Make the folder, if there is one; say in one line what cannot be written."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         reason = (error.strerror or "output error").lower()
         raise click.UsageError(
             f"cannot write {error.filename or str(folder)!r}: {reason}"
         ) from None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all, and print its name."""
-    with written_whole(path) as file:
-        file.write(text.encode())
-    print_text([str(path)])
-
-
-def save_figure(folder: Path, name: str, figure: Figure) -> None:
-    """Write a figure as SVG and as PNG, and print the names of the files."""
-    for suffix in (".svg", ".png"):
-        save(figure, folder / (name + suffix))
-        print_text([str(folder / (name + suffix))])
-
-
-# Tables
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -138,31 +160,14 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def plain_number(n: int) -> str:
-    """Return a number of users for a table: large powers of ten as such, others in full.
-
-    Examples
-    --------
-    >>> plain_number(1000), plain_number(10**6), plain_number(1234567)
-    ('1,000', '10^6', '1,234,567')
-    """
+    """Return a number of users for a table: large powers of ten as such, others in full."""
     exponent = len(str(n)) - 1
     return f"10^{exponent}" if exponent >= 4 and n == 10**exponent else f"{n:,}"
 
 
-# Progress
-
-
 @contextmanager
 def steps(what: str, whole: int) -> Iterator[Callable[..., None]]:
-    """Give a function to be called after each step, with its weight, to show progress.
-
-    Parameters
-    ----------
-    what : str
-        What is going on.
-    whole : int
-        The sum of all weights.
-    """
+    """Give a function to be called after each step, with its weight, to show progress."""
     done = 0
     with progress(what) as shown:
 
@@ -173,3 +178,13 @@ def steps(what: str, whole: int) -> Iterator[Callable[..., None]]:
                 shown(done, whole)
 
         yield step
+
+
+def stepped(what: str, whole: int, found: Iterable[T]) -> list[T]:
+    """Return all that an iterable yields, each of which is a step of the progress shown."""
+    results = []
+    with steps(what, whole) as step:
+        for one in found:
+            results.append(one)
+            step()
+    return results

@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -32,21 +31,8 @@ from gmpy2 import mpfr
 
 from analysis.lemma_c5 import MESSAGES, factor_text
 from analysis.lemma_c5 import USERS as SWEPT_USERS
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.second_moments import excess_curve, excess_figure
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.cli.output import progress
 from ikos.counts.rounding import UP, rounding
 from ikos.graphs import (
@@ -69,18 +55,6 @@ from ikos.plots.share_graphs import graph_figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom
-
-__all__ = [
-    "DRAWN",
-    "LAW",
-    "MODELS",
-    "RARE",
-    "Rare",
-    "command",
-    "law_rows",
-    "rare_rows",
-    "swept",
-]
 
 MODELS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 
@@ -170,15 +144,7 @@ def swept(
     messages: tuple[int, int],
     step: Callable[[int, int, int], None] | None = None,
 ) -> list[Sweep]:
-    """Compare Lemma C.5 and, in all four models, the bound by parts with the exact law.
-
-    Parameters
-    ----------
-    users, messages : (int, int)
-        The ends of the ranges.
-    step : callable, optional
-        Called with the number of the comparison, and what of it is done and the whole.
-    """
+    """Compare Lemma C.5 and, in all four models, the bound by parts with the exact law."""
 
     def shown(number: int) -> Callable[[int, int], None] | None:
         return None if step is None else lambda done, whole: step(number, done, whole)
@@ -248,19 +214,7 @@ def _bounds_tables(found: Sequence[Sweep]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Rare:
-    """What samples say of P[C >= c], beside what is known.
-
-    Attributes
-    ----------
-    c : int
-        Components.
-    tally : Tally
-        Sampled graphs.
-    planted : PlantedTally
-        Importance samples.
-    exact : mpfr or None
-        P[C >= c], rounded up; None beyond the reach of the exact law.
-    """
+    """What samples say of P[C >= c], beside what is known."""
 
     c: int
     tally: Tally
@@ -271,17 +225,7 @@ class Rare:
 def rare_rows(
     trials: int, rng: RandomSource, step: Callable[[int], None] | None = None
 ) -> list[Rare]:
-    """Sample graphs in both ways, at each of `RARE`.
-
-    Parameters
-    ----------
-    trials : int
-        Graphs to sample plainly, fewer where they are large.
-    rng : RandomSource
-        Where they come from.
-    step : callable, optional
-        Called after each with its weight.
-    """
+    """Sample graphs in both ways, at each of `RARE`."""
     found = []
     for n, m, c in RARE:
         plain, planted = _rare_trials(trials, n, m)
@@ -370,75 +314,58 @@ def _relative(tally: PlantedTally) -> str:
 
 # The program
 
-PROGRAM = "python -m analysis.random_graphs"
 
-EXAMPLES = """\b
-Examples
-  python -m analysis.random_graphs --output build/figures
-  python -m analysis.random_graphs --output build/figures --trials 10000000
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
+@program("--output build/figures", "--output build/figures --trials 10000000")
 @click.option(
     "--trials",
     type=click.IntRange(min=100),
     help="Graphs to sample, fewer of large ones  [default: 1000000; 20000 with --quick].",
 )
-@seed_option
-@quick_option
-def command(output: Path, trials: int | None, seed: int, quick: bool) -> None:
+def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:
     """Compute all tables and figures about the random share graphs.
 
-    Takes two minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes two minutes.
     """
     if trials is None:
         trials = 20_000 if quick else 1_000_000
-    with filled(output):
-        for name, n, m, clear, drawing in DRAWN:
-            targets = sample_targets(n, m, rng=DeterministicRandom(drawing))[0]
-            save_figure(output, name, graph_figure(targets, clear_share=clear))
-        for name, text in _law_tables():
-            write_text(output / name, text)
-        save_figure(
-            output, "second-moment", _moment_figure(*((200, 40) if quick else (1000, 1000)))
-        )
-        rng = DeterministicRandom(seed)
-        for name, shuffler, clear, more in (
-            ("components-parallel", "parallel", True, 0),
-            ("components-single", "single", False, 1),
-        ):
-            n, m = COMPARED
-            with progress("sampling") as shown:
-                check = check_components(
-                    n,
-                    m + more,
-                    trials,
-                    shuffler=shuffler,
-                    clear_share=clear,
-                    rng=rng,
-                    progress=shown,
-                )
-            save_figure(output, name, components_figure(check))
-        weight = sum(sum(_rare_trials(trials, n, m)) * n * m for n, m, _ in RARE)
-        with steps("sampling rare events", weight) as step:
-            rare = rare_rows(trials, rng, step)
-        for name, text in _rare_tables(rare):
-            write_text(output / name, text)
-        with progress("comparing bounds") as shown:
-            found = swept(
-                (19, 40) if quick else SWEPT_USERS,
-                (3, 4) if quick else MESSAGES,
-                None
-                if shown is None
-                else lambda number, done, whole: shown(number * whole + done, 5 * whole),
+    for name, n, m, clear, drawing in DRAWN:
+        targets = sample_targets(n, m, rng=DeterministicRandom(drawing))[0]
+        files.figure(name, graph_figure(targets, clear_share=clear))
+    for name, text in _law_tables():
+        files.text(name, text)
+    files.figure("second-moment", _moment_figure(*((200, 40) if quick else (1000, 1000))))
+    rng = DeterministicRandom(seed)
+    for name, shuffler, clear, more in (
+        ("components-parallel", "parallel", True, 0),
+        ("components-single", "single", False, 1),
+    ):
+        n, m = COMPARED
+        with progress("sampling") as shown:
+            check = check_components(
+                n,
+                m + more,
+                trials,
+                shuffler=shuffler,
+                clear_share=clear,
+                rng=rng,
+                progress=shown,
             )
-        for name, text in _bounds_tables(found):
-            write_text(output / name, text)
+        files.figure(name, components_figure(check))
+    weight = sum(sum(_rare_trials(trials, n, m)) * n * m for n, m, _ in RARE)
+    with steps("sampling rare events", weight) as step:
+        rare = rare_rows(trials, rng, step)
+    for name, text in _rare_tables(rare):
+        files.text(name, text)
+    with progress("comparing bounds") as shown:
+        found = swept(
+            (19, 40) if quick else SWEPT_USERS,
+            (3, 4) if quick else MESSAGES,
+            None
+            if shown is None
+            else lambda number, done, whole: shown(number * whole + done, 5 * whole),
+        )
+    for name, text in _bounds_tables(found):
+        files.text(name, text)
 
 
 def _moment_figure(most: int, points: int) -> Any:
@@ -449,4 +376,4 @@ def _moment_figure(most: int, points: int) -> Any:
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

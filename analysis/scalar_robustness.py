@@ -14,24 +14,13 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.digit_floor import view_divergence
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    seed_option,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, plain_number, program
 from ikos import PrivateSum
 from ikos.accounting import response_delta
 from ikos.baselines import (
@@ -50,12 +39,8 @@ from ikos.baselines import (
 )
 from ikos.baselines.central_laplace import FINE
 from ikos.baselines.digits import DigitProtocol
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
-
-__all__ = ["HONEST", "USERS", "Attack", "attacks", "command", "missing", "skew"]
 
 USERS, EPSILON, DELTA = 10**4, 1.0, 1e-8
 
@@ -180,17 +165,7 @@ def attacks(seed: int) -> Iterator[Attack]:
 
 @dataclass(frozen=True)
 class Missing:
-    """The privacy blanket where only some users answer at random.
-
-    Attributes
-    ----------
-    honest : Fraction
-        The part of the users who do.
-    delta_low, delta : float
-        Bounds of delta at the epsilon that was asked for, if the noise is for all n users.
-    mse : float
-        Bound of the error with noise that makes up for the missing users.
-    """
+    """The privacy blanket where only some users answer at random."""
 
     honest: Fraction
     delta_low: float
@@ -268,30 +243,15 @@ def _tables(seed: int) -> Iterator[tuple[str, str]]:
     )
 
 
-PROGRAM = "python -m analysis.scalar_robustness"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.scalar_robustness --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:  # noqa: ARG001
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:  # noqa: ARG001
     """Measure what dishonest users can do (BBGN20, Section 8).
 
-    Takes half a minute, with --quick too. Each file is written whole, or not
-    at all when interrupted.
+    Takes half a minute, with --quick too.
     """
-    with filled(output):
-        for name, text in _tables(seed):
-            write_text(output / name, text)
+    for name, text in _tables(seed):
+        files.text(name, text)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

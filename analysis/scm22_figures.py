@@ -24,24 +24,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.scm22 import ErrorLine, ErrorPanel, sampled_figure
 from ikos.accounting.scm22 import (
     coordinate_error,
@@ -51,14 +39,10 @@ from ikos.accounting.scm22 import (
     published_single_gamma,
     sampled_answers,
 )
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.results import at_least
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SampledCoordinates
-
-__all__ = ["Found", "Setting", "command", "exponent", "heartbeats", "measure"]
 
 
 @dataclass(frozen=True)
@@ -179,13 +163,7 @@ def measure(setting: Setting, runs: int, seed: int) -> Found:
 
 
 def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the slope of a straight line through points on logarithmic axes, by least squares.
-
-    Examples
-    --------
-    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
-    2.0
-    """
+    """Return the slope of a straight line through points on logarithmic axes, by least squares."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
@@ -366,25 +344,11 @@ def against_t(found: Iterable[Found]) -> str:
     return markdown(head, rows)
 
 
-PROGRAM = "python -m analysis.scm22_figures"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.scm22_figures --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Compute SCM22's Figures 1 to 3 on made heartbeats.
 
-    Takes a few minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes a few minutes.
     """
     runs = 3 if quick else 20
     jobs = [
@@ -393,25 +357,24 @@ def command(output: Path, seed: int, quick: bool) -> None:
         for published in (True, False)
         for sweep in sweeps
     ]
-    with filled(output):
-        results: list[tuple[int, Sweep, Found]] = []
-        shown: dict[int, list[tuple[Sweep, ErrorPanel]]] = {number: [] for number in FIGURES}
-        with steps("running", sum(len(settings) for *_, settings in jobs)) as step:
-            for number, sweep, _, settings in jobs:
-                found = []
-                for setting in settings:
-                    found.append(measure(setting, runs, seed))
-                    step()
-                results += [(number, sweep, one) for one in found]
-                shown[number].append((sweep, panel(sweep, found)))
-        write_text(output / "scm22-errors.csv", csv_text(COLUMNS, _rows(results)))
-        laws = [pair for pairs in shown.values() for pair in pairs]
-        of_t = [one for _, sweep, one in results if sweep.name == "t"]
-        write_text(output / "scm22.md", exponents(laws) + "\n" + against_t(of_t))
-        for number, pairs in shown.items():
-            drawn = draw(number, [p for _, p in pairs], runs, QUICK if quick else Setting())
-            save_figure(output, f"scm22-figure-{number}", drawn)
+    results: list[tuple[int, Sweep, Found]] = []
+    shown: dict[int, list[tuple[Sweep, ErrorPanel]]] = {number: [] for number in FIGURES}
+    with steps("running", sum(len(settings) for *_, settings in jobs)) as step:
+        for number, sweep, _, settings in jobs:
+            found = []
+            for setting in settings:
+                found.append(measure(setting, runs, seed))
+                step()
+            results += [(number, sweep, one) for one in found]
+            shown[number].append((sweep, panel(sweep, found)))
+    files.text("scm22-errors.csv", csv_text(COLUMNS, _rows(results)))
+    laws = [pair for pairs in shown.values() for pair in pairs]
+    of_t = [one for _, sweep, one in results if sweep.name == "t"]
+    files.text("scm22.md", exponents(laws) + "\n" + against_t(of_t))
+    for number, pairs in shown.items():
+        drawn = draw(number, [p for _, p in pairs], runs, QUICK if quick else Setting())
+        files.figure(f"scm22-figure-{number}", drawn)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

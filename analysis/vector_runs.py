@@ -27,10 +27,7 @@ from numpy.typing import NDArray
 
 from analysis.large_sums import bytes_of_process
 from analysis.machine_rates import machine
-from analysis.output import Folder, csv_text, filled, markdown, quick_option, steps, write_text
-from ikos.cli import execute
-from ikos.cli.errors import Command
-from ikos.cli.output import print_text
+from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos.results import at_least
 from ikos.vectors import (
     PCKVGRR,
@@ -48,8 +45,6 @@ from ikos.vectors import (
     SingleMessageGrid,
     SparseTernary,
 )
-
-__all__ = ["RUNS", "Measured", "command", "measured"]
 
 USERS, DIMENSION, FEW, ENTRIES = 10**5, 1024, 8, 16
 BUDGET = 1, 1e-6
@@ -201,17 +196,7 @@ def _serve(name: str, n: int, d: int, values: Path, repeats: int, pipe: Connecti
 
 
 def measured(name: str, n: int, d: int, repeats: int) -> Measured:
-    """Return what runs of a protocol took, in a fresh process.
-
-    Parameters
-    ----------
-    name : str
-        Of `RUNS`.
-    n, d : int
-        Users and coordinates.
-    repeats : int
-        Runs, of which the shortest counts.
-    """
+    """Return what runs of a protocol took, in a fresh process."""
     with tempfile.TemporaryDirectory(prefix="ikos-") as folder:
         x = _vectors(RUNS[name].data, n, d)
         (rows, columns), size = x.shape, x.nbytes
@@ -249,29 +234,12 @@ def _table(rows: list[Measured]) -> str:
     return markdown(header, body)
 
 
-PROGRAM = "python -m analysis.vector_runs"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.vector_runs
-  python -m analysis.vector_runs --protocol collision --repeats 5
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@program("", "--protocol collision --repeats 5", printed=True)
 @click.option(
     "--protocol", type=click.Choice(list(RUNS)), multiple=True, help="Which; all of them."
 )
 @click.option("--repeats", type=click.IntRange(min=1), default=3, help="Runs of each [3].")
-@click.option(
-    "--output",
-    type=Folder(file_okay=False, path_type=Path),
-    help="A folder to write into as well; made where it is missing.",
-)
-@quick_option
-def command(protocol: tuple[str, ...], repeats: int, output: Path | None, quick: bool) -> None:
+def command(files: Files, protocol: tuple[str, ...], repeats: int, quick: bool) -> None:
     """Measure runs of vector protocols here: time and memory.
 
     Takes about half an hour, 3 GB of memory and 1 GB of disk. Linux only.
@@ -291,13 +259,10 @@ def command(protocol: tuple[str, ...], repeats: int, output: Path | None, quick:
         "beyond that of the data. Rounded up.\nMeasured on "
         f"{machine()}.\n\n{_table(rows)}"
     )
-    print_text(text.splitlines())
-    if output is not None:
-        columns: list[Any] = [field.name for field in fields(Measured)]
-        with filled(output) as folder:
-            write_text(folder / "vector-runs.md", text)
-            write_text(folder / "vector-runs.csv", csv_text(columns, map(astuple, rows)))
+    files.report("vector-runs", text)
+    columns: list[Any] = [field.name for field in fields(Measured)]
+    files.text("vector-runs.csv", csv_text(columns, map(astuple, rows)))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -13,14 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from analysis.output import filled, markdown, output_option, plain_number, steps, write_text
-from ikos.cli import execute
-from ikos.cli.errors import Command
+from analysis.output import Files, main, markdown, plain_number, program, steps
 from ikos.counts import vector_layouts
 from ikos.results import at_least
 from ikos.vectors import (
@@ -43,7 +38,6 @@ from ikos.vectors import (
 if TYPE_CHECKING:
     from ikos.vectors import Domain
 
-__all__ = ["CHOICE", "TABLES", "command", "rounded", "whole_bytes"]
 
 USERS = 100_000
 DIMENSIONS = (1, 16, 256, 1024)
@@ -57,24 +51,12 @@ Maker = Callable[[int], VectorProtocol]
 
 
 def rounded(value: float) -> str:
-    """Return a bound to three digits, rounded up, without an exponent.
-
-    Examples
-    --------
-    >>> rounded(8388608.0), rounded(9.1326), rounded(190.0), rounded(math.inf)
-    ('8,390,000', '9.14', '190', 'unlimited')
-    """
+    """Return a bound to three digits, rounded up, without an exponent."""
     return "unlimited" if math.isinf(value) else f"{float(at_least(value, 3)):,.10g}"
 
 
 def whole_bytes(bits: float) -> str:
-    """Return bits as bytes, rounded up.
-
-    Examples
-    --------
-    >>> whole_bytes(9), whole_bytes(48_267.4)
-    ('2', '6,034')
-    """
+    """Return bits as bytes, rounded up."""
     return f"{math.ceil(bits / 8):,}"
 
 
@@ -272,30 +254,19 @@ TABLES: Mapping[str, Callable[[], str]] = {
 }
 """Every table by the name of its file."""
 
-PROGRAM = "python -m analysis.vector_tables"
 
-EXAMPLES = """\b
-Examples
-  python -m analysis.vector_tables --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-def command(output: Path) -> None:
+@program()
+def command(files: Files) -> None:
     """Compute the tables of messages and errors of vector protocols.
 
-    Takes about a minute. Each file is written whole, or not at all when
-    interrupted.
+    Takes about a minute.
     """
-    with filled(output), steps("computing", len(TABLES)) as step:
+    with steps("computing", len(TABLES)) as step:
         for name, table in TABLES.items():
             text = table()
             step()
-            write_text(output / f"{name}.md", text)
+            files.text(f"{name}.md", text)
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

@@ -25,26 +25,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
+from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.wlqdly21 import Line, Panel, panels_figure
 from ikos.accounting.wlqdly21 import (
     collision_variances,
@@ -53,8 +41,6 @@ from ikos.accounting.wlqdly21 import (
     published_lower_bound,
     set_response_gamma,
 )
-from ikos.cli import execute
-from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.vectors import (
     PCKVGRR,
@@ -65,8 +51,6 @@ from ikos.vectors import (
     SparseTernary,
     projected_frequencies,
 )
-
-__all__ = ["EPSILONS", "SETTINGS", "SPARSITIES", "People", "command", "hits_law", "simulated"]
 
 EPSILONS = (0.001, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0)
 SPARSITIES = (4, 8, 16, 32)
@@ -92,17 +76,7 @@ _TICKS = (0.001, 0.01, 0.1, 1)
 
 @dataclass(frozen=True)
 class People:
-    """Users with exactly s events each, in a uniformly random order.
-
-    Attributes
-    ----------
-    events : (n, s) ndarray of int64
-        2j for +1 at coordinate j, 2j + 1 for -1.
-    dimension : int
-        Coordinates.
-    counts : (2 d,) ndarray of int64
-        How many users have each event.
-    """
+    """Users with exactly s events each, in a uniformly random order."""
 
     events: NDArray[np.int64]
     dimension: int
@@ -519,51 +493,36 @@ def _text(
     return "\n".join(parts)
 
 
-PROGRAM = "python -m analysis.wlqdly21_figures"
-
-EXAMPLES = """\b
-Examples
-  python -m analysis.wlqdly21_figures --output build/figures
-"""
-
-
-@click.command(
-    cls=Command, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
-@output_option
-@seed_option
-@quick_option
-def command(output: Path, seed: int, quick: bool) -> None:
+@program()
+def command(files: Files, seed: int, quick: bool) -> None:
     """Compute WLQDLY21's Figures 1 to 6, and its comparison after shuffling.
 
-    Takes a few minutes. Each file is written whole, or not at all when
-    interrupted.
+    Takes a few minutes.
     """
     runs = 2 if quick else 10
     settings = (("5-6", 10_000, 256),) if quick else SETTINGS
     epsilons = EPSILONS[2::3] if quick else EPSILONS
     users, epsilon, delta = 100_000, 0.5, 1e-5
     dimensions = (256, 1024) if quick else (64, 256, 1024, 4096, 16_384, 65_536, 262_144)
-    with filled(output):
-        points: list[Point] = []
-        with steps("measuring", len(settings) * len(SPARSITIES)) as step:
-            for some in measure(settings, epsilons, runs, seed):
-                points += some
-                step()
-        fields = list(Point.__dataclass_fields__)
-        write_text(
-            output / "wlqdly21-errors.csv",
-            csv_text(fields, [[getattr(p, name) for name in fields] for p in points]),
-        )
-        for figures in dict.fromkeys(p.figures for p in points):
-            here = [p for p in points if p.figures == figures]
-            save_figure(output, f"wlqdly21-figures-{figures}", figure_of(here, runs))
-        save_figure(output, "wlqdly21-local", local_figure(settings, epsilons))
-        sparsities = SPARSITIES[:1] if quick else SPARSITIES
-        shuffled = after_shuffling(users, epsilon, delta, dimensions, sparsities)
-        save_figure(output, "wlqdly21-shuffled", shuffled_figure(shuffled, users, epsilon, delta))
-        write_text(output / "wlqdly21.md", _text(points, settings, epsilons, shuffled))
+    points: list[Point] = []
+    with steps("measuring", len(settings) * len(SPARSITIES)) as step:
+        for some in measure(settings, epsilons, runs, seed):
+            points += some
+            step()
+    fields = list(Point.__dataclass_fields__)
+    files.text(
+        "wlqdly21-errors.csv",
+        csv_text(fields, [[getattr(p, name) for name in fields] for p in points]),
+    )
+    for figures in dict.fromkeys(p.figures for p in points):
+        here = [p for p in points if p.figures == figures]
+        files.figure(f"wlqdly21-figures-{figures}", figure_of(here, runs))
+    files.figure("wlqdly21-local", local_figure(settings, epsilons))
+    sparsities = SPARSITIES[:1] if quick else SPARSITIES
+    shuffled = after_shuffling(users, epsilon, delta, dimensions, sparsities)
+    files.figure("wlqdly21-shuffled", shuffled_figure(shuffled, users, epsilon, delta))
+    files.text("wlqdly21.md", _text(points, settings, epsilons, shuffled))
 
 
 if __name__ == "__main__":
-    execute(command, PROGRAM)
+    main(command)

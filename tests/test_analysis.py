@@ -42,7 +42,7 @@ def refused(program, monkeypatch, capsys):
     def refused(*arguments, status=2):
         monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            program.execute(program.command, program.PROGRAM)
+            program.main(program.command)
         assert end.value.code == status
         said = capsys.readouterr().err
         assert said.count("\n") == 1

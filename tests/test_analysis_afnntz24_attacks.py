@@ -41,8 +41,8 @@ def table(path):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_help(name):
     module = program(name)
-    assert f"analysis.{name}" in module.PROGRAM
-    assert module.PROGRAM in run(module, "--help").output
+    assert f"analysis.{name}" in module.command.name
+    assert module.command.name in run(module, "--help").output
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def table(path):
 
 
 def test_help(module):
-    assert module.PROGRAM in CliRunner().invoke(module.command, ["--help"]).output
+    assert module.command.name in CliRunner().invoke(module.command, ["--help"]).output
 
 
 @pytest.mark.slow

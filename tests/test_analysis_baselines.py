@@ -72,8 +72,8 @@ def check_shown(made, *names):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_help(name):
     module = program(name)
-    assert f"analysis.{name}" in module.PROGRAM
-    assert module.PROGRAM in run(module, "--help").output
+    assert f"analysis.{name}" in module.command.name
+    assert module.command.name in run(module, "--help").output
 
 
 # The floor below all digits

@@ -60,7 +60,7 @@ def fixture_refused(program, monkeypatch, capsys):
     def refused(*arguments):
         monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            program.execute(program.command, program.PROGRAM)
+            program.main(program.command)
         assert end.value.code == 2
         said = capsys.readouterr()
         assert said.out == ""

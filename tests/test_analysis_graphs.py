@@ -67,12 +67,12 @@ def refused(monkeypatch, capsys):
     def refused(module, *arguments, status=2):
         monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            module.execute(module.command, module.PROGRAM)
+            module.main(module.command)
         assert end.value.code == status
         said = capsys.readouterr().err
         assert said.count("\n") == 1
         start, _, message = said.rstrip("\n").partition(": error: ")
-        assert start == module.PROGRAM
+        assert start == module.command.name
         return message
 
     return refused
@@ -178,7 +178,7 @@ def test_the_comparison_interrupted(lemma, refused, monkeypatch):
 
 def test_help(lemma, figures):
     for module in (lemma, figures):
-        assert module.PROGRAM in run(module, "--help").output
+        assert module.command.name in run(module, "--help").output
 
 
 # Tables and figures

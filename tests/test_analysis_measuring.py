@@ -117,9 +117,9 @@ def test_sums_on_workers_are_measured_beside_threads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["vector_runs", "mixing_ways", "vector_tables"])
 def test_help_and_nonsense(program: Callable[[str], ModuleType], name: str) -> None:
     module = program(name)
-    assert module.PROGRAM in CliRunner().invoke(module.command, ["--help"]).output
+    assert module.command.name in CliRunner().invoke(module.command, ["--help"]).output
     done = run(name, "--output", "")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"{module.PROGRAM}: error: ")
+    assert line.startswith(f"{module.command.name}: error: ")
     assert line.endswith("'--output': must name a folder, got ''")

@@ -32,8 +32,8 @@ def fixture_module():
 
 def test_help(module):
     shown = CliRunner().invoke(module.command, ["--help"]).output
-    assert "analysis.scm22_figures" in module.PROGRAM
-    assert module.PROGRAM in shown
+    assert "analysis.scm22_figures" in module.command.name
+    assert module.command.name in shown
 
 
 def test_the_data_are_in_the_box_and_the_same_every_time(module):

@@ -137,7 +137,7 @@ def test_central_noise_is_the_smaller_of_two(program):
 
 
 def test_help(program):
-    assert program.PROGRAM in CliRunner().invoke(program.command, ["--help"]).output
+    assert program.command.name in CliRunner().invoke(program.command, ["--help"]).output
 
 
 @pytest.mark.slow

@@ -183,7 +183,7 @@ def ended(program, monkeypatch, capsys):
     def ended(*arguments):
         monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            program.execute(program.command, program.PROGRAM)
+            program.main(program.command)
         output = capsys.readouterr()
         assert output.out == ""
         assert output.err.count("\n") == 1

@@ -20,19 +20,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class RateCurve:
-    """A quantity against a parameter.
-
-    Attributes
-    ----------
-    name : str
-        The same one has the same colour in all panels.
-    x, y : tuple of float
-        Positive; what is predicted.
-    measured : tuple of (float, float, float, float), optional
-        x, mean, and both ends of an interval of what was measured.
-    reference : bool
-        Whether it is a law to compare with, drawn as a dashed line.
-    """
+    """A quantity against a parameter."""
 
     name: str
     x: tuple[float, ...]
@@ -43,15 +31,7 @@ class RateCurve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes of a figure.
-
-    Attributes
-    ----------
-    title, x_label : str
-        What varies, and what is fixed.
-    curves : tuple of RateCurve
-        At least one.
-    """
+    """Axes of a figure."""
 
     title: str
     x_label: str
@@ -59,28 +39,7 @@ class Panel:
 
 
 def rates_figure(panels: Sequence[Panel], title: str, y_label: str, note: str = "") -> Figure:
-    """Draw panels in a row, with one legend below: curves, measured points, and laws.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        At least one, each with a curve.
-    title, y_label : str
-        Above the figure, and beside the first panel.
-    note : str
-        Below the title.
-
-    Raises
-    ------
-    ValueError
-        If there is no panel, or one without a curve.
-
-    Examples
-    --------
-    >>> line = RateCurve("line", (1, 10, 100), (2, 20, 200))
-    >>> len(rates_figure([Panel("one", "d", (line,))], "A line", "error").axes)
-    1
-    """
+    """Draw panels in a row, with one legend below: curves, measured points, and laws."""
     if not panels or not all(panel.curves for panel in panels):
         raise ValueError("panels must hold at least one panel, and each at least one curve")
     curves = {curve.name: curve for panel in panels for curve in panel.curves}
@@ -163,13 +122,7 @@ def _scale(axes: Axes, panel: Panel) -> None:
 
 
 def slope_text(slopes: Mapping[str, float]) -> str:
-    """Return fitted exponents as a line of text.
-
-    Examples
-    --------
-    >>> slope_text({"d": 1.02, "n": -0.004})
-    'fitted exponents: d 1.02, n 0.00'
-    """
+    """Return fitted exponents as a line of text."""
     rounded = {name: round(value, 2) + 0.0 for name, value in slopes.items()}
     return "fitted exponents: " + ", ".join(
         f"{name} {value:.2f}" for name, value in rounded.items()

@@ -18,19 +18,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class GridCurve:
-    """The mean squared error of one message, for each coordinate of a box of width 1.
-
-    Attributes
-    ----------
-    dimension : int
-        Coordinates.
-    places : tuple of float
-        Users, or epsilons.
-    bounds, floors : tuple of float
-        Of the protocol, and of every protocol.
-    measured : tuple of (float, float)
-        Place and measured error, where it was measured.
-    """
+    """The mean squared error of one message, for each coordinate of a box of width 1."""
 
     dimension: int
     places: tuple[float, ...]
@@ -42,20 +30,7 @@ class GridCurve:
 def single_message_figure(
     users: Sequence[GridCurve], epsilons: Sequence[GridCurve], title: str, note: str
 ) -> Figure:
-    """Draw errors against the users and against epsilon, a colour for each dimension.
-
-    Raises
-    ------
-    ValueError
-        If a panel has no curve.
-
-    Examples
-    --------
-    >>> curve = GridCurve(2, (1e4, 1e6), (20.0, 200.0), (0.1, 1.0), ((1e4, 15.0),))
-    >>> figure = single_message_figure([curve], [curve], "Errors", "")
-    >>> len(figure.axes), figure.axes[0].get_xlabel()
-    (2, 'users n')
-    """
+    """Draw errors against the users and against epsilon, a colour for each dimension."""
     if not users or not epsilons:
         raise ValueError("users and epsilons must hold at least one curve each")
     figure = Figure(figsize=(11.5, 5.4), dpi=150)
@@ -111,17 +86,7 @@ def single_message_figure(
 
 @dataclass(frozen=True)
 class ReconstructionPanel:
-    """Distances from the set of sums, against messages per user.
-
-    Attributes
-    ----------
-    messages : tuple of int
-        Of each user.
-    own, other : tuple of (float, float, float)
-        10th percentile, median, 90th percentile: of the target's vector, of one that nobody has.
-    limit : float
-        Root of the bound on the mean square of the former.
-    """
+    """Distances from the set of sums, against messages per user."""
 
     messages: tuple[int, ...]
     own: tuple[tuple[float, float, float], ...]
@@ -141,26 +106,7 @@ def _band(
 def reconstruction_figure(
     rows: Mapping[str, Mapping[int, ReconstructionPanel]], title: str, note: str
 ) -> Figure:
-    """Draw distances, a row for each protocol and a column for each dimension.
-
-    Parameters
-    ----------
-    rows : mapping of str to mapping of int to ReconstructionPanel
-        By protocol, then by dimension; the same dimensions in all rows.
-    title, note : str
-        Above the figure.
-
-    Raises
-    ------
-    ValueError
-        If there is no panel.
-
-    Examples
-    --------
-    >>> panel = ReconstructionPanel((1, 2), ((0.1, 0.2, 0.3),) * 2, ((0.5, 0.6, 0.7),) * 2, 0.25)
-    >>> len(reconstruction_figure({"split": {2: panel, 8: panel}}, "Attack", "").axes)
-    2
-    """
+    """Draw distances, a row for each protocol and a column for each dimension."""
     if not rows or not all(rows.values()):
         raise ValueError("rows must hold at least one panel each")
     columns = max(len(panels) for panels in rows.values())
@@ -213,17 +159,7 @@ def reconstruction_figure(
 
 @dataclass(frozen=True)
 class PoisonCurve:
-    """Squared errors against the number of shufflers.
-
-    Attributes
-    ----------
-    name : str
-        What is attacked, by how many.
-    shufflers : tuple of int
-        Ascending.
-    measured, limits : tuple of float
-        Squared errors, and what they can be at most.
-    """
+    """Squared errors against the number of shufflers."""
 
     name: str
     shufflers: tuple[int, ...]
@@ -234,24 +170,7 @@ class PoisonCurve:
 def poisoning_figure(
     curves: Sequence[PoisonCurve], lines: Mapping[str, float], title: str, note: str
 ) -> Figure:
-    """Draw squared errors of attacked sums against the number of shufflers.
-
-    Parameters
-    ----------
-    curves : sequence of PoisonCurve
-        At least one.
-    lines : mapping of str to float
-        Levels to compare with, by name.
-    title, note : str
-        Above the figure.
-
-    Examples
-    --------
-    >>> curve = PoisonCurve("even, 1 user", (1, 64), (200.0, 3.0), (256.0, 4.0))
-    >>> figure = poisoning_figure([curve], {"diameter squared": 4.0}, "Attack", "")
-    >>> figure.axes[0].get_xlabel()
-    'shufflers s'
-    """
+    """Draw squared errors of attacked sums against the number of shufflers."""
     if not curves:
         raise ValueError("curves must hold at least one curve")
     figure = Figure(figsize=(11.5, 5.6), dpi=150)

@@ -14,30 +14,7 @@ except ImportError:
 
 
 def limits_figure(limits: Mapping[str, Mapping[int, float]], title: str) -> Figure:
-    """Draw the machines that each limit asks for against the number of users.
-
-    Parameters
-    ----------
-    limits : mapping of str to mapping of int to float
-        By limit and users, the machines; above 1 one is not enough.
-    title : str
-        Above the figure.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no limit.
-
-    Examples
-    --------
-    >>> figure = limits_figure({"memory": {10**6: 0.1, 10**9: 100.0}}, "A plan")
-    >>> [line.get_label() for line in figure.axes[0].get_lines()][0]
-    'memory'
-    """
+    """Draw the machines that each limit asks for against the number of users."""
     if not limits:
         raise ValueError("limits must hold at least one, got none")
     figure = Figure(figsize=(9.5, 4.8), dpi=150)

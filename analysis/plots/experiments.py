@@ -26,19 +26,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """A protocol's errors against the number of users.
-
-    Attributes
-    ----------
-    name : str
-        Of the protocol; the same one has the same colour in all panels.
-    users : tuple of int
-        Ascending.
-    means : tuple of float
-        Mean errors.
-    low, high : tuple of float
-        The ends of the bars: how far single runs spread.
-    """
+    """A protocol's errors against the number of users."""
 
     name: str
     users: tuple[int, ...]
@@ -48,33 +36,7 @@ class ErrorCurve:
 
 
 def errors_figure(panels: Mapping[str, Sequence[ErrorCurve]], title: str, *, spread: str) -> Figure:
-    """Draw curves of errors, a panel for each data set and group of protocols, two in a row.
-
-    Parameters
-    ----------
-    panels : mapping of str to sequence of ErrorCurve
-        By title; at least one, in reading order. All panels in a row share their scale.
-    title : str
-        Above the figure.
-    spread : str
-        What the bars are.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no panel, or one without a curve.
-
-    Examples
-    --------
-    >>> curve = ErrorCurve("blanket", (1000, 2000), (2e-3, 1e-3), (1e-3, 5e-4), (4e-3, 2e-3))
-    >>> figure = errors_figure({"uniform": [curve], "normal": [curve]}, "Errors", spread="all runs")
-    >>> len(figure.axes)
-    2
-    """
+    """Draw curves of errors, a panel for each data set and group of protocols, two in a row."""
     if not panels or not all(panels.values()):
         raise ValueError("panels must hold at least one panel, and each at least one curve")
     names = list(dict.fromkeys(curve.name for curves in panels.values() for curve in curves))

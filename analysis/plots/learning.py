@@ -25,38 +25,7 @@ def learning_figure(
     shown: float,
     reference: str | None = None,
 ) -> Figure:
-    """Draw the accuracy after each round, and after the last one for several budgets.
-
-    Parameters
-    ----------
-    by_round : mapping of str to sequence of float
-        Accuracies after each round, by protocol.
-    by_epsilon : mapping of str to mapping of float to sequence of float
-        By protocol and epsilon, the accuracies of some repetitions.
-    title : str
-        Above the figure.
-    shown : float
-        The epsilon of the first panel.
-    reference : str, optional
-        What the protocols are measured against, drawn in black.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no protocol.
-
-    Examples
-    --------
-    >>> figure = learning_figure(
-    ...     {"blanket": [0.3, 0.5]}, {"blanket": {1.0: [0.4], 4.0: [0.5]}}, "Digits", shown=4.0
-    ... )
-    >>> len(figure.axes)
-    2
-    """
+    """Draw the accuracy after each round, and after the last one for several budgets."""
     names = list(dict.fromkeys([*by_round, *by_epsilon]))
     if not names:
         raise ValueError("by_round must hold at least one protocol's accuracies, got none")

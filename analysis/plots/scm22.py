@@ -47,17 +47,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class ErrorLine:
-    """A curve of errors.
-
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`.
-    x, y : tuple of float
-        Points, x ascending.
-    label : str
-        Written beside its end, such as a power law; "" for none.
-    """
+    """A curve of errors."""
 
     kind: str
     x: tuple[float, ...]
@@ -67,15 +57,7 @@ class ErrorLine:
 
 @dataclass(frozen=True)
 class ErrorPanel:
-    """One panel of a figure.
-
-    Attributes
-    ----------
-    title, axis : str
-        Above it, and below its horizontal axis.
-    lines : tuple of ErrorLine
-        What it shows.
-    """
+    """One panel of a figure."""
 
     title: str
     axis: str
@@ -83,33 +65,7 @@ class ErrorPanel:
 
 
 def sampled_figure(panels: Sequence[ErrorPanel], title: str, note: str) -> Figure:
-    """Draw panels of errors, two in a row, both axes logarithmic, and a legend below.
-
-    Parameters
-    ----------
-    panels : sequence of ErrorPanel
-        In reading order. The two of a row share their vertical scale.
-    title : str
-        Above the figure.
-    note : str
-        Below the title: what is the same in all panels.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no panel, or one without a line.
-
-    Examples
-    --------
-    >>> line = ErrorLine("own", (1.0, 2.0), (0.1, 0.2))
-    >>> figure = sampled_figure([ErrorPanel("a", "t", (line,))] * 2, "Errors", "n = 1000")
-    >>> len(figure.axes), len(figure.legends[0].get_texts())
-    (2, 1)
-    """
+    """Draw panels of errors, two in a row, both axes logarithmic, and a legend below."""
     if not panels or not all(panel.lines for panel in panels):
         raise ValueError("panels must hold at least one panel, and each at least one line")
     kinds = [kind for kind in KINDS if any(line.kind == kind for p in panels for line in p.lines)]

@@ -38,24 +38,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class ExcessCurve:
-    """E[q^C]/q - 1 as a function of the users, with a bound and its leading term.
-
-    Attributes
-    ----------
-    q : int
-        Order of the group.
-    graph : ShareGraph
-        The model: shuffled messages m, shuffler, clear share.
-    users : tuple of int
-        Ascending.
-    exact : tuple of float
-        The excess, rounded up.
-    bound : tuple of float or None
-        Lemma C.5's bound of it, None where that is not stated.
-    leading : tuple of float
-        (q - 1) B(n, 1), where B(n, 1) is the expected number of users alone, n^(1-m) for parallel
-        shufflers and a clear share.
-    """
+    """E[q^C]/q - 1 as a function of the users, with a bound and its leading term."""
 
     q: int
     graph: ShareGraph
@@ -81,31 +64,6 @@ def excess_curve(
     of B(n, 1) and two components of which none is a single user of the order of B(n, 2), which is
     smaller than B(n, 1) by a factor that falls to 0 with n where two or more messages hide. What
     is left is one user alone: of probability B(n, 1) to first order, where q^(C-1) - 1 is q - 1.
-
-    Parameters
-    ----------
-    users : sequence of int
-        From 1 to 2048.
-    m : int
-        Shuffled messages of each, at least 1.
-    q : int
-        Order of the group, at least 2.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers.
-
-    Returns
-    -------
-    ExcessCurve
-
-    Examples
-    --------
-    >>> curve = excess_curve([10, 1000], 3, 16)
-    >>> [f"{value:.3g}" for value in curve.exact]
-    ['0.175', '1.5e-05']
-    >>> [f"{value:.3g}" for value in curve.leading], curve.bound[0]
-    (['0.15', '1.5e-05'], None)
     """
     order = integer("q", q, low=2)
     points = tuple(sorted({integer("users", n, low=1, high=MAX_LAW_USERS) for n in users}))
@@ -131,30 +89,7 @@ def _bound(n: int, m: int, q: int) -> float | None:
 
 
 def excess_figure(curves: Sequence[ExcessCurve], title: str | None = None) -> Figure:
-    """Draw E[q^C]/q - 1 against the users, a colour for each number of messages.
-
-    Parameters
-    ----------
-    curves : sequence of ExcessCurve
-        At least one, which differ in the messages and users alone.
-    title : str, optional
-        Above the figure.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no curve, or they differ in more than the messages.
-
-    Examples
-    --------
-    >>> figure = excess_figure([excess_curve([20, 50, 100], m, 16) for m in (2, 3)])
-    >>> len(figure.axes[0].get_lines())  # for m = 2 there is no bound
-    5
-    """
+    """Draw E[q^C]/q - 1 against the users, a colour for each number of messages."""
     if not curves:
         raise ValueError("curves must hold at least one curve")
     q, graph = curves[0].q, curves[0].graph

@@ -24,17 +24,7 @@ _DASHES: dict[str, tuple[int, tuple[float, ...]]] = {
 
 @dataclass(frozen=True)
 class Line:
-    """A curve.
-
-    Attributes
-    ----------
-    name : str
-        Of the mechanism; the same one has the same colour in all panels.
-    x, y : tuple of float
-        Points, x ascending.
-    reference : str
-        "" for a mechanism; "dashed" or "dotted" for a line to compare with, drawn without markers.
-    """
+    """A curve."""
 
     name: str
     x: tuple[float, ...]
@@ -44,15 +34,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure.
-
-    Attributes
-    ----------
-    title : str
-        Above it.
-    lines : tuple of Line
-        What it shows.
-    """
+    """One panel of a figure."""
 
     title: str
     lines: tuple[Line, ...]
@@ -67,40 +49,7 @@ def panels_figure(
     logarithmic: bool = False,
     ticks: Sequence[float] = (),
 ) -> Figure:
-    """Draw rows of panels with one horizontal scale, logarithmic, and a legend beside them.
-
-    Parameters
-    ----------
-    rows : mapping of str to sequence of Panel
-        By what their vertical axis shows; all rows have as many panels. The panels of a row share
-        their scale.
-    title : str
-        Above the figure.
-    below : str
-        What the horizontal axis shows.
-    note : str
-        Under the title.
-    logarithmic : bool
-        Whether the vertical axes are; otherwise they are linear, for logarithms.
-    ticks : sequence of float
-        Where the horizontal axis has numbers.
-
-    Returns
-    -------
-    Figure
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to draw, or rows differ in length.
-
-    Examples
-    --------
-    >>> line = Line("Collision", (0.1, 1.0), (2.0, 0.5))
-    >>> figure = panels_figure({"ln TVE": [Panel("s = 4", (line,))]}, "Errors", below="epsilon")
-    >>> len(figure.axes)
-    1
-    """
+    """Draw rows of panels with one horizontal scale, logarithmic, and a legend beside them."""
     counts = {len(panels) for panels in rows.values()}
     if not rows or counts == {0}:
         raise ValueError("rows must hold at least one panel")
