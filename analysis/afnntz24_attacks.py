@@ -20,11 +20,10 @@ import numpy as np
 
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.afnntz24_attacks import (
-    PoisonCurve,
     ReconstructionPanel,
-    poisoning_figure,
     reconstruction_figure,
 )
+from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.accounting.bounds_afnntz24 import (
     counter_bits,
     least_messages,
@@ -157,19 +156,19 @@ def poisoned(case: _Attacked, shufflers: int, seed: int) -> Poisoned:
     return poison(protocol, case.coefficients, case.malicious, rng=rng)
 
 
-def poisonings(d: int, seed: int, step: Callable[[], None]) -> list[PoisonCurve]:
+def poisonings(d: int, seed: int, step: Callable[[], None]) -> list[Line]:
     """Attack sums of coordinates and of Kashin's coefficients with 1 to D shufflers."""
     curves = []
     for case in _attacked(d, seed):
         many = case.coefficients.shape[1]
-        shufflers = [1 << e for e in range(0, many.bit_length(), 1)]
+        shufflers = [1 << e for e in range(many.bit_length())]
         measured, limits = [], []
         for s in shufflers:
             found = poisoned(case, s, seed)
-            measured.append(found.attacked)
+            measured.append((float(s), found.attacked))
             limits.append(found.limit)
             step()
-        curves.append(PoisonCurve(case.name, tuple(shufflers), tuple(measured), tuple(limits)))
+        curves.append(Line(case.name, tuple(shufflers), tuple(limits), measured=tuple(measured)))
     return curves
 
 
@@ -180,8 +179,8 @@ def _noise(d: int) -> float:
     return d * 2 * (2 * frame.largest / budget) ** 2
 
 
-def _poisoning_figure(curves: list[PoisonCurve], d: int) -> Figure:
-    lines = {
+def _poisoning_figure(curves: list[Line], d: int) -> Figure:
+    levels = {
         "(2·10)²: 10 users who lie about\ntheir vectors, in any protocol": 400.0,
         f"privacy noise of Algorithm 3\n(ε = 1, δ = 10⁻⁶): {_noise(d):.2g}": _noise(d),
     }
@@ -191,16 +190,24 @@ def _poisoning_figure(curves: list[PoisonCurve], d: int) -> Figure:
         "about one coefficient. No privacy noise is in the measured errors. The lines fall as 1/s, "
         "and further where each shuffler has one coefficient."
     )
-    return poisoning_figure(
-        curves, lines, "What dishonest users do to a sum of vectors (AFNNTZ24, Section 4)", note
+    names = zip(levels.items(), ("dashed", "dotted"), strict=True)
+    references = [
+        Line(name, curves[0].x, (level,) * len(curves[0].x), style)
+        for (name, level), style in names
+    ]
+    panel = Panel("markers: measured; lines: at most", (*curves, *references), "shufflers s")
+    return panels_figure(
+        [("squared error of the sum", [panel])],
+        "What dishonest users do to a sum of vectors (AFNNTZ24, Section 4)",
+        note,
     )
 
 
-def _poisoning_table(curves: list[PoisonCurve]) -> str:
+def _poisoning_table(curves: list[Line]) -> str:
     rows = [
         (curve.name.replace("\n", " "), *values)
         for curve in curves
-        for values in zip(curve.shufflers, curve.measured, curve.limits, strict=True)
+        for values in zip(curve.x, (m for _, m in curve.measured), curve.y, strict=True)
     ]
     return csv_text(["attack", "shufflers", "measured", "at_most"], rows)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
-from analysis.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
+from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol
@@ -126,19 +126,19 @@ def error_figure(found: Sequence[Point], runs: int) -> Figure:
             here = _of(found, panel, name)
             xs = tuple(point.x for point in here)
             measured = tuple(point.measured for point in here)
-            curves.append(RateCurve(name, xs, tuple(point.mse for point in here), measured))
+            curves.append(Line(name, xs, tuple(point.mse for point in here), measured=measured))
             if name == first:
                 slopes[panel] = slope(xs, [middle for _, middle, _, _ in measured])
         law = tuple(d / e**2 for _, d, e in settings)
-        curves.append(RateCurve("d/ε²", curves[0].x, law, reference=True))
-        panels.append(Panel(_fixed(panel, settings[0]), _LABELS[panel], tuple(curves)))
+        curves.append(Line("d/ε²", curves[0].x, law, "dashed"))
+        panels.append(Panel(_fixed(panel, settings[0]), tuple(curves), _LABELS[panel]))
+    fitted = ", ".join(f"{name} {round(value, 2) + 0.0:.2f}" for name, value in slopes.items())
     note = (
         f"δ = {DELTA:g}; lines: bounds; points: means of {runs} runs with two standard errors; "
-        f"{slope_text(slopes)} (first protocol, measured)"
+        f"fitted exponents: {fitted} (first protocol, measured)"
     )
-    return rates_figure(
-        panels, "Sums of vectors of norm 1, many messages", "mean squared error of the sum", note
-    )
+    rows = [("mean squared error of the sum", panels)]
+    return panels_figure(rows, "Sums of vectors of norm 1, many messages", note)
 
 
 def _panels(found: Sequence[Point]) -> Iterator[tuple[str, list[Setting]]]:
@@ -154,12 +154,12 @@ def message_figure(found: Sequence[Point]) -> Figure:
         for name in PROTOCOLS:
             here = _of(found, panel, name)
             xs = tuple(point.x for point in here)
-            curves.append(RateCurve(name, xs, tuple(point.messages for point in here)))
+            curves.append(Line(name, xs, tuple(point.messages for point in here)))
         law = tuple(min(n * e**2, d) for n, d, e in settings)
-        curves.append(RateCurve("min(nε², d)", curves[0].x, law, reference=True))
-        panels.append(Panel(_fixed(panel, settings[0]), _LABELS[panel], tuple(curves)))
+        curves.append(Line("min(nε², d)", curves[0].x, law, "dashed"))
+        panels.append(Panel(_fixed(panel, settings[0]), tuple(curves), _LABELS[panel]))
     note = f"δ = {DELTA:g}; means, of a user all of whose coefficients are the largest"
-    return rates_figure(panels, "Messages of each user", "messages", note)
+    return panels_figure([("messages", panels)], "Messages of each user", note)
 
 
 # Kashin's constant
@@ -214,16 +214,13 @@ def kashin_figure(found: dict[int, dict[str, float]], users: int) -> Figure:
     """Return the figure of the constants against d."""
     dimensions = tuple(map(float, found))
     names = next(iter(found.values()))
-    curves = [
-        RateCurve(name, dimensions, tuple(of[name] for of in found.values())) for name in names
-    ]
-    curves.append(RateCurve("K = 2.5, the default", dimensions, (2.5,) * len(found), (), True))
-    curves.append(RateCurve("K = 1, a lower bound", dimensions, (1.0,) * len(found), (), True))
-    panel = Panel("", "coordinates d", tuple(curves))
+    curves = [Line(name, dimensions, tuple(of[name] for of in found.values())) for name in names]
+    curves.append(Line("K = 2.5, the default", dimensions, (2.5,) * len(found), "dashed"))
+    curves.append(Line("K = 1, a lower bound", dimensions, (1.0,) * len(found), "dotted"))
+    panel = Panel("", tuple(curves), "coordinates d")
     note = f"the largest that one of {users} vectors of each kind needs; 2 d coefficients"
-    return rates_figure(
-        [panel], "How even coefficients can be", "largest coefficient, times sqrt(D)", note
-    )
+    rows = [("largest coefficient, times sqrt(D)", [panel])]
+    return panels_figure(rows, "How even coefficients can be", note)
 
 
 # Tables and files

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.experiments import Errors, measured, protocols
+from analysis.experiments import NAMES, Errors, measured, protocols
 from analysis.output import Files, csv_text, main, program, stepped
-from analysis.plots.experiments import ErrorCurve, errors_figure
+from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 
@@ -63,33 +63,31 @@ def measure_all(runs: int, seed: int, users: Sequence[int] = USERS) -> Iterator[
                 yield kind, name, n, measured(protocol, data(kind, n, seed), runs, rng)
 
 
-def _curve(found: Sequence[Found], kind: str, name: str) -> ErrorCurve | None:
-    here = [
-        (n, errors) for data_set, other, n, errors in found if (data_set, other) == (kind, name)
-    ]
-    if not here:
-        return None
+def _curve(found: Sequence[Found], kind: str, name: str) -> Line:
+    here = [(n, errors) for values, other, n, errors in found if (values, other) == (kind, name)]
+    shift = 1.02 ** (NAMES.index(name) % 5 - 2)  # so that bars do not hide each other
+    users, means = tuple(n * shift for n, _ in here), tuple(errors.mean for _, errors in here)
     tenths = [np.quantile(errors.values, (0.1, 0.9)).tolist() for _, errors in here]
-    return ErrorCurve(
-        name,
-        tuple(n for n, _ in here),
-        tuple(errors.mean for _, errors in here),
-        tuple(low for low, _ in tenths),
-        tuple(high for _, high in tenths),
-    )
+    points = zip(users, means, tenths, strict=True)
+    return Line(name, users, means, measured=tuple((n, mean, *ends) for n, mean, ends in points))
 
 
 def error_figure(found: Sequence[Found], runs: int) -> Figure:
     """Return the figure: shuffle protocols above, against the other models below."""
-    panels = {}
+    known = {name for _, name, _, _ in found}
+    rows = []
     for names, what in ((SHUFFLED, "shuffled digits"), (OUTER, "three models")):
+        panels = []
         for kind in DATA:
-            curves = (_curve(found, kind, name) for name in names)
-            panels[f"{kind} values, {what}"] = [curve for curve in curves if curve is not None]
-    return errors_figure(
-        panels,
+            lines = tuple(_curve(found, kind, name) for name in names if name in known)
+            panels.append(Panel(f"{kind} values, {what}", lines, "users n"))
+        rows.append(("absolute error of the mean", panels))
+    return panels_figure(
+        rows,
         "Error of a mean of n values in [0, 1], ε = 1, δ = 1/n²",
-        spread=f"from the 10th to the 90th percentile of {runs} runs; points: their means",
+        f"bars: from the 10th to the 90th percentile of {runs} runs; points: their means",
+        ticks=sorted({n for _, _, n, _ in found}),
+        beside=2.4,
     )
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
-from analysis.plots.scm22 import ErrorLine, ErrorPanel, sampled_figure
+from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.accounting.scm22 import (
     coordinate_error,
     published_error,
@@ -251,40 +251,50 @@ TITLES = {
 }
 
 
-def panel(sweep: Sweep, found: Sequence[Found]) -> ErrorPanel:
+WHOLE = "whole error: of the estimated mean of all users"
+OWN = "the paper's error: of the sums\nof what was drawn, over (n/d)²"
+REPORTS = "the same over (n t/d)², the mean\nnumber of reports squared"
+BEST = "the paper's error at the best precision k\n(worst case, calculated)"
+BOUND = "the paper's bound, at its own k\n(Section 4.5; Theorem 4.6 for t > 1)"
+LAW = "the paper's power law, through\nthe last point of its error"
+
+
+def panel(sweep: Sweep, found: Sequence[Found]) -> Panel:
     """Return what a panel shows."""
     published = found[0].setting.published
     x = tuple(float(getattr(one.setting, sweep.name)) for one in found)
     own = tuple(one.own for one in found)
     lines = [
-        ErrorLine("whole", x, tuple(one.whole for one in found)),
-        ErrorLine("own", x, own),
+        Line(WHOLE, x, tuple(one.whole for one in found)),
+        Line(OWN, x, own),
     ]
     if sweep.name == "t":
-        lines.append(ErrorLine("reports", x, tuple(o / v**2 for o, v in zip(own, x, strict=True))))
+        lines.append(Line(REPORTS, x, tuple(o / v**2 for o, v in zip(own, x, strict=True))))
     if sweep.name != "k":
         if published:
             bounds = [(v, bound(one.setting)) for v, one in zip(x, found, strict=True)]
             points = [(v, b) for v, b in bounds if b is not None]
             if points:
                 ends = tuple(v for v, _ in points), tuple(b for _, b in points)
-                lines.append(ErrorLine("bound", *ends))
+                lines.append(Line(BOUND, *ends, "dashed"))
         elif sweep.name != "t":
-            lines.append(ErrorLine("best", x, tuple(best_own(one.setting) for one in found)))
+            lines.append(Line(BEST, x, tuple(best_own(one.setting) for one in found), "dotted"))
     if sweep.law is not None:
         y = tuple(own[-1] * (v / x[-1]) ** sweep.law for v in x)
-        lines.append(ErrorLine("law", x, y, LAWS[sweep.law]))
+        lines.append(Line(LAW, x, y, "dash-dotted", label=LAWS[sweep.law]))
     how = "the paper's γ, δ = 0.5" if published else "exact accountant, δ = 10⁻⁶"
-    return ErrorPanel(how, sweep.axis, tuple(lines))
+    return Panel(how, tuple(lines), sweep.axis)
 
 
-def draw(number: int, panels: Sequence[ErrorPanel], runs: int, base: Setting) -> Figure:
+def draw(number: int, panels: Sequence[Panel], runs: int, base: Setting) -> Figure:
     """Return a figure: the paper's parameters above, the exact ones below."""
     note = (
         f"Means of {runs} runs on n = {base.n:,} made heartbeats of d = {base.d} samples; "
         f"where they do not vary t = 1, k = {base.k}, ε = {base.epsilon}."
     )
-    return sampled_figure(panels, TITLES[number], note)
+    pairs = [panels[first : first + 2] for first in range(0, len(panels), 2)]
+    rows = [("mean squared error, normalized", pair) for pair in pairs]
+    return panels_figure(rows, TITLES[number], note, beside=4.0)
 
 
 # Tables
@@ -306,14 +316,14 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def exponents(panels: Sequence[tuple[Sweep, ErrorPanel]]) -> str:
+def exponents(panels: Sequence[tuple[Sweep, Panel]]) -> str:
     """Return a table of the fitted exponents of a few panels."""
     rows = []
     for sweep, shown in panels:
         if sweep.law is None:
             continue
-        cells = {line.kind: line for line in shown.lines}
-        kinds = ("own", "best", "bound", "whole")
+        cells = {line.name: line for line in shown.lines}
+        kinds = (OWN, BEST, BOUND, WHOLE)
         fits = [
             f"{exponent(cells[kind].x, cells[kind].y):.2f}" if kind in cells else "-"
             for kind in kinds
@@ -358,7 +368,7 @@ def command(files: Files, seed: int, quick: bool) -> None:
         for sweep in sweeps
     ]
     results: list[tuple[int, Sweep, Found]] = []
-    shown: dict[int, list[tuple[Sweep, ErrorPanel]]] = {number: [] for number in FIGURES}
+    shown: dict[int, list[tuple[Sweep, Panel]]] = {number: [] for number in FIGURES}
     with steps("running", sum(len(settings) for *_, settings in jobs)) as step:
         for number, sweep, _, settings in jobs:
             found = []

@@ -33,7 +33,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
-from analysis.plots.wlqdly21 import Line, Panel, panels_figure
+from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.accounting.wlqdly21 import (
     collision_variances,
     local_epsilon,
@@ -69,6 +69,7 @@ OTHERS = tuple(MECHANISMS)[1:]
 GUESS = "guess: all equal"
 
 _TICKS = (0.001, 0.01, 0.1, 1)
+_BUDGET = "local budget ε"
 
 
 # People and what is counted of them
@@ -251,14 +252,14 @@ def figure_of(points: Sequence[Point], runs: int) -> Figure:
                         "dashed" if name == GUESS else "",
                     )
                 )
-            rows[label].append(Panel(f"s = {s}", tuple(lines)))
+            rows[label].append(Panel(f"s = {s}", tuple(lines), _BUDGET))
     first = points[0]
     return panels_figure(
-        rows,
+        list(rows.items()),
         f"Errors of the frequencies of {2 * first.d:,} events, n = {first.n:,}, d = {first.d:,}",
-        below="local budget ε",
         note=f"WLQDLY21, Figures {first.figures.replace('-', ' and ')}: projected onto the "
         f"simplex; means of {runs} runs",
+        linear=True,
         ticks=_TICKS,
     )
 
@@ -357,15 +358,13 @@ def local_figure(settings: Sequence[tuple[str, int, int]], epsilons: Sequence[fl
             low = tuple(epsilon for epsilon in epsilons if epsilon <= 1)
             bound = tuple(published_lower_bound(n, d, s, epsilon) for epsilon in low)
             lines.append(Line("Theorem 1 with c = 1", low, bound, "dashed"))
-            panels.append(Panel(f"s = {s}", tuple(lines)))
+            panels.append(Panel(f"s = {s}", tuple(lines), _BUDGET))
         rows[f"MSE of the mean, d = {d:,}"] = panels
     return panels_figure(
-        rows,
+        list(rows.items()),
         f"Exact mean squared errors in the local model, n = {settings[0][1]:,}",
-        below="local budget ε",
         note="squared Euclidean norm, before any projection; dashed: WLQDLY21's lower bound "
         "min(s²/d, ds/(nε²)), its unnamed constant c taken as 1",
-        logarithmic=True,
         ticks=_TICKS,
     )
 
@@ -454,14 +453,12 @@ def shuffled_figure(rows: Sequence[Shuffled], n: int, epsilon: float, delta: flo
             kind = {THEOREM: "dotted", CENTRAL: "dashed"}.get(name, "")
             x, y = tuple(float(row.d) for row in here), tuple(row.error for row in here)
             lines.append(Line(name, x, y, kind))
-        panels.append(Panel(f"s = {s}", tuple(lines)))
+        panels.append(Panel(f"s = {s}", tuple(lines), "coordinates d"))
     return panels_figure(
-        {"root mean squared error of a coordinate": panels},
+        [("root mean squared error of a coordinate", panels)],
         f"After shuffling, n = {n:,}, ε = {epsilon:g}, δ = {delta:g}",
-        below="coordinates d",
         note="exact, of the sum over all users with s entries each (WLQDLY21, Section 6.5); "
         "dashed: a trusted curator's Laplace or Gaussian noise",
-        logarithmic=True,
         ticks=(100, 1000, 10_000, 100_000),
     )
 

@@ -160,14 +160,9 @@ def test_figures_name_what_they_draw():
     assert list(lines["own"].get_ydata()) == [0.2, 0.2]
     assert list(lines["other"].get_ydata()) == [0.6, 0.6]
     assert set(lines["limit"].get_ydata()) == {0.25}
-    poisoned = plots.PoisonCurve("one", (1, 4), (200.0, 60.0), (256.0, 64.0))
-    figure = plots.poisoning_figure([poisoned], {"level": 5.0}, "Attack", "note")
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == ["one", "level"]
     for wrong in (
         lambda: plots.single_message_figure([], [curve], "", ""),
         lambda: plots.reconstruction_figure({}, "", ""),
-        lambda: plots.poisoning_figure([], {}, "", ""),
     ):
         with pytest.raises(ValueError, match="must hold"):
             wrong()

@@ -324,13 +324,6 @@ def test_figure_2_holds_what_was_measured():
         assert {name: line.get_ydata()[0] for name, line in lines.items()} == wanted
 
 
-def test_a_figure_needs_curves():
-    experiments = importlib.import_module("analysis.plots.experiments")
-    for panels in ({}, {"empty": []}):
-        with pytest.raises(ValueError, match="panels must hold"):
-            experiments.errors_figure(panels, "title", spread="none")
-
-
 # Robustness
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import math
 import sys
 from pathlib import Path
 
@@ -181,22 +180,3 @@ def test_the_documentations_random_answers_are_the_calculators(module):
         if base.k * module.published_gamma(published.epsilon, 0.5, base.n, base.d, 1, t) >= 1
     ]
     assert f"and above 1 from t = {above[0]} on" in text
-
-
-def test_figures_hold_the_lines(module):
-    plots = importlib.import_module("analysis.plots.scm22")
-    line = plots.ErrorLine("own", (1.0, 2.0, 4.0), (0.1, 0.2, 0.3))
-    law = plots.ErrorLine("law", (1.0, 4.0), (0.1, 0.4), "$n^1$")
-    panels = [plots.ErrorPanel(str(i), "t", (line, law)) for i in range(4)]
-    figure = plots.sampled_figure(panels, "Title", "note")
-    assert len(figure.axes) == 4
-    for axes in figure.axes:
-        drawn = {one.get_gid(): one for one in axes.get_lines()}
-        assert drawn["own"].get_ydata().tolist() == [0.1, 0.2, 0.3]
-        assert [text.get_text() for text in axes.texts] == ["$n^1$"]
-        assert axes.get_xscale() == "log"
-        assert math.isclose(axes.get_xlim()[0], 1 / 1.08)
-    assert len(figure.legends[0].get_texts()) == 2
-    for wrong in ([], [plots.ErrorPanel("a", "t", ())]):
-        with pytest.raises(ValueError, match="panels must hold"):
-            plots.sampled_figure(wrong, "Title", "note")

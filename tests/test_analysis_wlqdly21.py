@@ -235,20 +235,30 @@ def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, 
 
 
 def test_panels_that_cannot_be_drawn_are_refused():
-    from analysis.plots.wlqdly21 import Line, Panel, panels_figure
+    from analysis.plots.panels import Line, Panel, panels_figure
 
     panel = Panel("a", (Line("b", (1.0,), (1.0,)),))
-    for rows in ({}, {"y": []}, {"y": [panel], "z": [panel, panel]}):
+    for rows in ([], [("y", [Panel("a", ())])], [("y", [panel]), ("z", [panel, panel])]):
         with pytest.raises(ValueError, match="rows"):
-            panels_figure(rows, "title", below="x")
+            panels_figure(rows, "title")
 
 
-def test_references_are_lines_without_markers():
-    from analysis.plots.wlqdly21 import Line, Panel, panels_figure
+def test_panels_hold_their_lines():
+    from analysis.plots.panels import Line, Panel, panels_figure
 
-    lines = (Line("one", (1.0, 2.0), (1.0, 2.0)), Line("two", (1.0, 2.0), (3.0, 3.0), "dashed"))
-    figure = panels_figure({"y": [Panel("a", lines)]}, "title", below="x", logarithmic=True)
-    drawn = {line.get_gid(): line for line in figure.axes[0].get_lines()}
-    assert drawn["one"].get_marker() == "o"
-    assert drawn["two"].get_marker() == "None"
+    points = ((1.0, 1.5, 1.25, 2.0), (2.0, 2.5, 2.0, 3.0))
+    lines = (
+        Line("one", (1.0, 2.0), (1.0, 2.0), measured=points),
+        Line("two", (1.0, 2.0), (3.0, 3.0), "dashed", label="$n^1$"),
+    )
+    figure = panels_figure([("y", [Panel("a", lines, "x")] * 2)], "title", "note")
+    for axes in figure.axes:
+        drawn = {line.get_gid(): line for line in axes.get_lines()}
+        assert list(drawn["one"].get_ydata()) == [1, 2]
+        assert drawn["two"].get_marker() in ("", "None")
+        data, caps, _ = axes.containers[0].lines
+        assert list(data.get_ydata()) == [1.5, 2.5]
+        assert [list(cap.get_ydata()) for cap in caps] == [[1.25, 2.0], [2.0, 3.0]]
+        assert [text.get_text() for text in axes.texts] == ["$n^1$"]
+        assert axes.get_xscale() == axes.get_yscale() == "log"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ikos.plots.style import BLACK, BLUE, COLOURS, GREY, MARKERS, VERMILLION, plain, power_of_ten
+from ikos.plots.style import BLACK, BLUE, COLOURS, GREY, MARKERS, VERMILLION, plain
 
 try:
     from matplotlib.axes import Axes
@@ -153,59 +153,5 @@ def reconstruction_figure(
     figure.legend(
         handles, names, loc="lower left", bbox_to_anchor=(0.06, 0.0), frameon=False, fontsize=9.5,
         ncols=3, handlelength=2.4, columnspacing=2.0,
-    )  # fmt: skip
-    return figure
-
-
-@dataclass(frozen=True)
-class PoisonCurve:
-    """Squared errors against the number of shufflers."""
-
-    name: str
-    shufflers: tuple[int, ...]
-    measured: tuple[float, ...]
-    limits: tuple[float, ...]
-
-
-def poisoning_figure(
-    curves: Sequence[PoisonCurve], lines: Mapping[str, float], title: str, note: str
-) -> Figure:
-    """Draw squared errors of attacked sums against the number of shufflers."""
-    if not curves:
-        raise ValueError("curves must hold at least one curve")
-    figure = Figure(figsize=(11.5, 5.6), dpi=150)
-    figure.text(0.012, 0.98, title, fontsize=12.5, fontweight="bold", va="top")
-    figure.text(0.012, 0.93, note, fontsize=9, color=GREY, va="top", linespacing=1.35)
-    axes = figure.add_axes((0.07, 0.11, 0.52, 0.73))
-    handles, names = [], []
-    for number, curve in enumerate(curves):
-        colour, marker = COLOURS[number % 6], MARKERS[number % 5]
-        axes.plot(curve.shufflers, curve.limits, color=colour, linewidth=1.6, gid="limit")
-        axes.plot(
-            curve.shufflers, curve.measured, color=colour, marker=marker, linestyle="none",
-            markersize=6.5, gid="measured",
-        )  # fmt: skip
-        handles.append(Line2D([], [], color=colour, marker=marker, linewidth=1.6))
-        names.append(curve.name)
-    styles = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
-    for style, (name, level) in zip(styles, lines.items(), strict=False):
-        axes.axhline(level, color=BLACK, linewidth=1.1, linestyle=style, gid="level")
-        handles.append(Line2D([], [], color=BLACK, linewidth=1.1, linestyle=style))
-        names.append(name)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    ticks = sorted({s for curve in curves for s in curve.shufflers})
-    axes.xaxis.set_major_locator(FixedLocator(ticks[:: -(-len(ticks) // 8)]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda s, _: power_of_ten(s)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_locator(LogLocator(numticks=12))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("shufflers s", fontsize=10)
-    axes.set_ylabel("squared error of the sum of vectors of norm 1", fontsize=10)
-    plain(axes)
-    figure.legend(
-        handles, names, loc="upper left", bbox_to_anchor=(0.605, 0.86), frameon=False,
-        fontsize=9.5, handlelength=2.8, labelspacing=0.9, title="markers: measured; lines: at most",
-        title_fontsize=9.5, alignment="left",
     )  # fmt: skip
     return figure
