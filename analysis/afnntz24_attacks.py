@@ -3,7 +3,7 @@
     python -m analysis.afnntz24_attacks --output DIR
 
 writes into DIR ``afnntz24-reconstruction.svg``, ``.png``, ``.csv``: how far the target's vector is
-from the set that the attack ends with, and a vector that nobody has; ``afnntz24-poisoning.svg``,
+from the set that the attack ends with, and a vector that no user has; ``afnntz24-poisoning.svg``,
 ``.png``, ``.csv``: the squared error that dishonest users cause, against the number of shufflers;
 ``afnntz24-dishonest.md``: what one user does to each protocol; and ``afnntz24-floors.md``: how many
 messages are needed at least, and what it takes to limit them.
@@ -149,7 +149,7 @@ def _attacked(d: int, seed: int) -> Iterator[_Attacked]:
 
 
 def poisoned(case: _Attacked, shufflers: int, seed: int) -> Poisoned:
-    """Attack one sum of coefficients that so many shufflers share."""
+    """Attack one sum of coefficients that this many shufflers share."""
     many = case.coefficients.shape[1]
     protocol = CoefficientSum(many, case.bound, STEPS, shufflers, inverse=case.inverse)
     rng = DeterministicRandom(10**6 * seed + shufflers)
@@ -215,7 +215,7 @@ def _poisoning_table(curves: list[Line]) -> str:
 def dishonest(seed: int) -> Iterator[tuple[str, int, float, float]]:
     """Yield protocol, messages of the dishonest user, measured distance, and what it can be.
 
-    Distances of the estimate with everybody honest from that with one user's messages replaced.
+    Distances of the estimate with all users honest from that with one user's messages replaced.
     """
     n, d = 1000, 4
     x = random_unit(n, d, DeterministicRandom(seed))

@@ -147,7 +147,7 @@ def _panels(found: Sequence[Point]) -> Iterator[tuple[str, list[Setting]]]:
 
 
 def message_figure(found: Sequence[Point]) -> Figure:
-    """Return the figure of messages of each user, beside min(n epsilon^2, d)."""
+    """Return the figure of messages of each user, next to min(n epsilon^2, d)."""
     panels = []
     for panel, settings in _panels(found):
         curves = []

@@ -3,7 +3,7 @@
     python -m analysis.afnntz24_single_message --output DIR
 
 writes into DIR ``afnntz24-single-message.svg``, ``.png``, ``.csv`` and
-``afnntz24-single-message.md``: slopes of the error in n and in epsilon, beside d/(d+2) and
+``afnntz24-single-message.md``: slopes of the error in n and in epsilon, next to d/(d+2) and
 -4/(d+2). Measured are errors of uniform vectors of [0, 1]^d, with up to 10^6 users; delta = 1e-10.
 The floor is Theorem 1.4's with all constants,
 `ikos.accounting.bounds_afnntz24.single_message_floor`.

@@ -1,4 +1,4 @@
-"""BBGN20's Table 1, measured: how errors and messages grow, beside the orders that are stated.
+"""BBGN20's Table 1, measured: how errors and messages grow, next to the orders that are stated.
 
     python -m analysis.bbgn20_table_1 --output DIR
 

@@ -4,8 +4,8 @@
 
 writes into DIR ``bbgn20-table-2.md`` and ``.csv``. The data are not part of the project: adult.data
 of the UCI Machine Learning Repository, https://archive.ics.uci.edu/dataset/2/adult, 32,561 records.
-The ages are divided by the greatest, 90, as the paper does; in earnest a bound must not come from
-the data.
+The ages are divided by the greatest, 90, as the paper does; in production a bound must not come
+from the data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BBGN20's Table 3, computed anew, beside the printed one.
+"""BBGN20's Table 3, computed anew, next to the printed one.
 
     python -m analysis.bbgn20_table_3 --output DIR
 

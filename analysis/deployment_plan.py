@@ -97,7 +97,7 @@ class Need:
 
 
 def ordering_seconds(rates: Rates, size: int) -> float:
-    """Return what one core takes to order so many envelopes.
+    """Return what one core takes to order this many envelopes.
 
     Up to the largest size that was measured: as for each envelope of the next larger one, at least
     the truth. Beyond: the time for each grows with the logarithm, as that of a sort by comparison

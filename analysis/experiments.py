@@ -31,7 +31,7 @@ NAMES = tuple(_MAKERS)
 def protocols(
     n: int, epsilon: float, delta: float, names: Sequence[str] = NAMES
 ) -> dict[str, SumProtocol]:
-    """Return those of the protocols that there are for so many users."""
+    """Return those of the protocols that there are for this many users."""
     found = {}
     for name in names:
         try:
@@ -63,7 +63,7 @@ class Errors:
         return self.mean - reach, self.mean + reach
 
     def first(self, runs: int) -> Errors:
-        """Return the first so many."""
+        """Return the first of them."""
         return Errors(self.values[:runs])
 
 

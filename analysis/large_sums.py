@@ -5,8 +5,8 @@
     python -m analysis.large_sums --users 1e7 --threads 1 --workers 2
 
 runs each sum in a fresh process, over values in a memory map, and prints the shortest of several
-runs; beside them, what two processes at once, on one thread each, do of the work of one. With
-``--workers`` it also runs each sum on so many workers of Dask, on values in memory, and says how
+runs; and also what two processes at once, on one thread each, do of the work of one. With
+``--workers`` it also runs each sum on this many workers of Dask, on values in memory, and says how
 long these take to start. With ``--output`` it also writes ``large-sums.md`` and ``.csv``. The times
 are this machine's of this moment, so that no two runs write the same bytes.
 """
@@ -60,7 +60,7 @@ class Measured:
     kind : str
         One of `KINDS`.
     users, shuffled, threads : int
-        Of the sum; shuffled messages of each user, beside a clear share.
+        Of the sum; shuffled messages of each user, besides a clear share.
     seconds, core_seconds : float
         Wall time, and processor time of all threads: the least of all runs.
     memory : int

@@ -38,7 +38,7 @@ MODULI = (2, 3, 4, 6)
 """Its groups; the order need not be prime."""
 
 GRID_CASES = 12_000_000
-"""Of these sizes, those with at most so many pairs of a permutation and a tuple of shares."""
+"""Of these sizes, those with at most this many pairs of a permutation and a tuple of shares."""
 
 EXAMPLES = """\b
 Examples

@@ -326,10 +326,10 @@ def measured(
     report = slowest(lambda: [protocol.report(value) for _ in range(count)], repeats) / count
     step()
 
-    everybody = make(crowd)
+    crowded = make(crowd)
     values = np.arange(crowd) % 2
-    together = slowest(lambda: _shares(everybody, values), repeats) / crowd
-    simulated = slowest(lambda: everybody.run(values, threads=1), repeats) / crowd
+    together = slowest(lambda: _shares(crowded, values), repeats) / crowd
+    simulated = slowest(lambda: crowded.run(values, threads=1), repeats) / crowd
     step()
 
     envelopes = Envelopes(X25519PrivateKey.generate(), standard=hpke is not None)
@@ -376,7 +376,7 @@ def measured(
 
 
 def _shares(protocol: Protocol, values: NDArray[np.int64]) -> NDArray[Any]:
-    """Return everybody's shares, as their clients make them."""
+    """Return all users' shares, as their clients make them."""
     if isinstance(protocol, SecureSum):
         return protocol.share(values)
     return protocol.randomize(values)

@@ -4,7 +4,7 @@
 
 writes into DIR, each file whole or not at all:
 
-- ``message-counts.md``, ``.csv``: the secure sum, every analysis in every setting it covers, beside
+- ``message-counts.md``, ``.csv``: the secure sum, every analysis in every setting it covers, and
   the counting floor;
 - ``private-message-counts.md``, ``.csv``: the private sum, through Lemma 5.2 and Equation 4 of
   BBGN20 and by the second moment;
@@ -13,7 +13,7 @@ writes into DIR, each file whole or not at all:
   between its confidence interval and the proved bound.
 
 The same options write the same bytes: experiments draw from a seeded generator. They measure an
-attack on made-up inputs, so that nobody's privacy rests on it.
+attack on made-up inputs, so that no one's privacy rests on it.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def counts_figure(users: Sequence[int], step: Callable[[], None] | None = None) 
                 step()
     parts = {key: apart(curves) for key, curves in panels.items()}
     if not all(far for far, _ in parts.values()):
-        raise ValueError("users must be so many that the analyses are far apart")
+        raise ValueError("users must be large enough for the analyses to be far apart")
     high = [m for far, _ in parts.values() for curve in far for _, m in curve.points]
     figure = Figure(figsize=(10.5, 12.0), dpi=150)
     cells = figure.add_gridspec(

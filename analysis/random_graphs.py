@@ -4,7 +4,7 @@
 
 writes into DIR, each file whole or not at all:
 
-- ``component-law.md``, ``.csv``: P[C = c] exactly, beside its bounds;
+- ``component-law.md``, ``.csv``: P[C = c] exactly, and its bounds;
 - ``component-bounds.md``, ``.csv``: the smallest factor between the bounds and the exact law, over
   all n in a range and every c, for each m;
 - ``rare-components.md``, ``.csv``: what plain sampling and importance sampling see of P[C >= c];
@@ -16,7 +16,7 @@ writes into DIR, each file whole or not at all:
   graphs.
 
 The same options write the same bytes: graphs come from a seeded generator. They are an experiment,
-and nobody's privacy rests on it.
+and no one's privacy rests on it.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ def law_rows(n: int, m: int, shuffler: str, clear_share: bool) -> Iterator[tuple
 
 
 _LAW_NOTE = """\
-The law of the number C of components for n users with m messages of each, parallel shufflers and a
-clear share, and two bounds of it, all rounded up. *parts*: `ikos.graphs.parts_bound`.
+The distribution of the number C of components for n users with m messages of each, parallel
+shufflers and a clear share, and two bounds of it, all rounded up. *parts*:
+`ikos.graphs.parts_bound`.
 """
 
 
@@ -214,7 +215,7 @@ def _bounds_tables(found: Sequence[Sweep]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Rare:
-    """What samples say of P[C >= c], beside what is known."""
+    """What samples say of P[C >= c], next to what is known."""
 
     c: int
     tally: Tally
@@ -256,10 +257,10 @@ def _tail(n: int, m: int, c: int) -> mpfr | None:
 
 _RARE_NOTE = """\
 P[C >= c] for n users with m messages of each, parallel shufflers and a clear share. *seen*: how
-many of so many sampled graphs had c components or more, and what that proves with 95 % confidence
-(Clopper and Pearson). *estimate*: by importance sampling, from so many *graphs*, and its 95 %
+many of the sampled graphs had c components or more, and what that proves with 95 % confidence
+(Clopper and Pearson). *estimate*: by importance sampling, from *graphs* samples, and its 95 %
 *interval*. *estimate* and *exact* are rounded to the nearest; a dash: more users than the exact
-law is computed for.
+distribution is computed for.
 """
 
 
@@ -369,7 +370,7 @@ def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:
 
 
 def _moment_figure(most: int, points: int) -> Any:
-    """Return the figure of the second moment for up to so many users, at so many points."""
+    """Return the figure of the second moment for users up to ``most``, at some points."""
     q, messages = MOMENT
     users = [round(5 * (most / 5) ** (i / points)) for i in range(points + 1)]
     return excess_figure([excess_curve(users, m, q) for m in messages])

@@ -3,9 +3,10 @@
     python -m analysis.scalar_robustness --output DIR
 
 writes into DIR ``scalar-robustness.md``, ``.csv``: for each protocol the greatest skew that one
-user can cause, by an attack on a run, beside what the calculator says; and ``missing-blankets.md``,
-``.csv``: what the privacy blanket guarantees if some users add no noise, and what noise for fewer
-users costs. Nothing but the honest users' randomness is drawn, from a seeded generator.
+user can cause, by an attack on a run, next to what the calculator says; and
+``missing-blankets.md``, ``.csv``: what the privacy blanket guarantees if some users add no noise,
+and what noise for fewer users costs. Nothing but the honest users' randomness is drawn, from a
+seeded generator.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ FAR = 1 << 50
 """Where noise, and so a message, may have any size: a message so far off."""
 
 FLOOD = 10**5
-"""Where a user may send any number of messages: so many."""
+"""Where a user may send any number of messages: this many."""
 
 Messages = NDArray[Any]
 
@@ -75,7 +76,7 @@ _ATTACKED: dict[str, Callable[[], SumProtocol]] = {
 def _extremes(protocol: SumProtocol, messages: Messages) -> tuple[list[int], list[int]]:
     """Return the attacker's messages for the smallest and for the greatest estimate.
 
-    The attacker knows everybody's messages. Over a group it aims at the two ends of the window
+    The attacker knows all users' messages. Over a group it aims at the two ends of the window
     that sums are decoded to.
     """
     if isinstance(protocol, PrivateSum | DesignatedNoise | SparseNoise):
@@ -96,7 +97,7 @@ def _extremes(protocol: SumProtocol, messages: Messages) -> tuple[list[int], lis
 
 
 def _values(protocol: SumProtocol, seed: int) -> NDArray[np.float64]:
-    """Return everybody's values: halves, or where the attacker's bit decides, if one does.
+    """Return all users' values: halves, or where the attacker's bit decides, if one does.
 
     A coin does not depend on its user's value. So with the coins of this seed, the first values are
     1 until a single one is missing to the threshold, and the others, the attacker's too, are 0.
@@ -123,7 +124,7 @@ def _flooded(protocol: CorrelatedNoise, seed: int) -> Iterator[Messages]:
 
 
 def _attacked(protocol: SumProtocol, seed: int) -> Iterator[Messages]:
-    """Yield everybody's messages, the attacker's for the smallest estimate and for the greatest."""
+    """Yield all users' messages, the attacker's for the smallest estimate and for the greatest."""
     if isinstance(protocol, CorrelatedNoise):
         yield from _flooded(protocol, seed)
         return
@@ -135,7 +136,7 @@ def _attacked(protocol: SumProtocol, seed: int) -> Iterator[Messages]:
 
 
 def skew(protocol: SumProtocol, seed: int) -> float:
-    """Return by how much one user moves the estimate, everybody else's messages fixed."""
+    """Return by how much one user moves the estimate, all other messages fixed."""
     estimates = []
     for attacked in _attacked(protocol, seed):
         # the same seed: the curator's noise is the same in both

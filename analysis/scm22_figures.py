@@ -111,7 +111,7 @@ def heartbeats(n: int, d: int, seed: int) -> NDArray[np.float64]:
         curves += tall * np.exp(-(((times - centre) / spread) ** 2) / 2)
     curves += 0.05 + 0.02 * rng.standard_normal((n, d))
     curves *= times < 0.55 + 0.4 * rng.random((n, 1))
-    np.clip(curves, 0.0, 1.0, out=curves)  # made data; nobody's values are clipped
+    np.clip(curves, 0.0, 1.0, out=curves)  # made data; no user's values are clipped
     curves.setflags(write=False)
     return curves
 
@@ -144,7 +144,7 @@ def errors(
 
 
 def measure(setting: Setting, runs: int, seed: int) -> Found:
-    """Return the errors of a setting over so many runs."""
+    """Return the errors of a setting over some runs."""
     protocol = setting.protocol()
     x = heartbeats(setting.n, setting.d, seed)
     rng = DeterministicRandom(seed)

@@ -51,7 +51,7 @@ BUDGET = 1, 1e-6
 
 
 class Runs(Protocol):
-    """What is measured: something that takes everybody's vectors."""
+    """What is measured: something that takes all users' vectors."""
 
     def run(self, x: Any, /) -> object:
         """Play all the parties."""
@@ -66,7 +66,7 @@ class Run:
     name : str
         What the table calls it.
     make : callable
-        Makes it for so many users and coordinates.
+        Makes it for this many users and coordinates.
     data : {"ball", "box", "few", "signs", "categories", "integers"}
         Which vectors.
     """

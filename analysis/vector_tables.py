@@ -97,7 +97,7 @@ def _pure(protocol: PrivateVectorSum) -> float:
 
 
 def noise() -> str:
-    """Return the deviation of each coordinate's noise, beside pure and central noise."""
+    """Return the deviation of each coordinate's noise, next to pure and central noise."""
     rows = []
     for name, domain in _domains():
         d, protocol = domain.dimension, PrivateVectorSum(USERS, domain, *STRICT)
@@ -177,11 +177,11 @@ BALLS_BOX = Box(1024, -1, 1)
 """The smallest box around the ball."""
 
 PRECISIONS = {10**5: 2, 10**6: 4, 10**7: 7}
-"""The best ones where everybody reports everything; to find one takes a minute."""
+"""The best ones where all users report everything; to find one takes a minute."""
 
 
 def _all(n: int, domain: Box) -> SampledCoordinates:
-    """Return the protocol in which everybody reports every coordinate."""
+    """Return the protocol in which all users report every coordinate."""
     return SampledCoordinates(n, domain, *BUDGET, messages=1024, precision=PRECISIONS[n])
 
 
@@ -210,7 +210,7 @@ CHOICE: Mapping[str, Mapping[str, Maker]] = {
         "`Collision` without a shuffler": lambda n: Collision(n, SPARSE, BUDGET[0]),
     },
 }
-"""Protocols by domain and by what the table calls them; each makes one for so many users."""
+"""Protocols by domain and by what the table calls them; each makes one for some number of users."""
 
 
 def choice() -> str:

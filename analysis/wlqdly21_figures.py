@@ -3,13 +3,13 @@
     python -m analysis.wlqdly21_figures --output DIR
 
 writes into DIR three figures, ``wlqdly21-figures-1-2``, ``-3-4`` and ``-5-6``, ``.svg`` and
-``.png``; ``wlqdly21-errors.csv`` with what they show; ``wlqdly21-local.*``, the exact errors beside
-Theorem 1's bound; ``wlqdly21-shuffled.*``, errors after shuffling; and ``wlqdly21.md``, tables of
-all that.
+``.png``; ``wlqdly21-errors.csv`` with what they show; ``wlqdly21-local.*``, the exact errors next
+to Theorem 1's bound; ``wlqdly21-shuffled.*``, errors after shuffling; and ``wlqdly21.md``, tables
+of all that.
 
 Vectors are as in Section 6: the entries that are not 0 are at uniformly random places, with
 uniformly random signs. What is simulated are not messages but, in one step for all users, the
-counts that the analyzer makes of them, of which the law is the same:
+counts that the analyzer makes of them, which have the same distribution:
 
 - Collision. Let m be how many of a user's s events hit the value sent. For a uniform value m is
   binomial(s, 1/t). Otherwise, of the s places of the set S one is drawn: the events that have one
@@ -85,7 +85,7 @@ class People:
 
     @classmethod
     def drawn(cls, n: int, d: int, s: int, rng: np.random.Generator) -> People:
-        """Draw everybody's vector."""
+        """Draw all users' vectors."""
         keys = np.empty((n, s), dtype=np.int64)
         for column in range(s):
             todo = np.arange(n)
@@ -111,7 +111,7 @@ class People:
 
 
 def hits_law(s: int, t: int, gamma: float) -> NDArray[np.float64]:
-    """Return the law of how many of a user's s events hit the value that the user sends."""
+    """Return the distribution of the number of a user's s events that hit the value sent."""
     law = np.asarray(binom.pmf(np.arange(s + 1), s, 1 / t), dtype=np.float64)
     own = t / s * law
     own[0] = 0
@@ -342,7 +342,7 @@ def laws(points: Sequence[Point]) -> str:
 
 
 def local_figure(settings: Sequence[tuple[str, int, int]], epsilons: Sequence[float]) -> Figure:
-    """Return exact mean squared errors of the mean, beside the lower bound for epsilon <= 1."""
+    """Return exact mean squared errors of the mean, next to the lower bound for epsilon <= 1."""
     rows: dict[str, list[Panel]] = {}
     for _, n, d in settings[:2]:
         panels = []

@@ -50,7 +50,7 @@ def weak_components(matrix: csr_array) -> int:
 
 
 def multiply_and_add(count: int) -> None:
-    """Multiply and add so many pairs of numbers of 256 bits, rounded up, in thousands."""
+    """Multiply and add this many pairs of numbers of 256 bits, rounded up, in thousands."""
     with gmpy2.context(precision=256, round=gmpy2.RoundUp):
         for _ in range(count // 1000):
             gmpy2.fsum(map(mul, THOUSAND, THOUSAND))

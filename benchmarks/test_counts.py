@@ -28,7 +28,7 @@ def forget() -> None:
 
 
 def products(count: int) -> None:
-    """Multiply and add so many thousand numbers of 256 bits."""
+    """Multiply and add this many thousand numbers of 256 bits."""
     with rounding(UP):
         for _ in range(count):
             gmpy2.fsum(map(mul, THOUSAND, THOUSAND))

@@ -101,7 +101,7 @@ def floor_of(protocol: SecureSum, passes: str) -> Callable[[], object]:
 
 
 def sums(n: int, kind: str) -> tuple[SecureSum, Callable[[int], object]]:
-    """Return a sum's protocol, and what runs it on so many threads."""
+    """Return a sum's protocol, and what runs it on this many threads."""
     if kind == "private":
         private, x = PrivateSum(n, 1, 1e-12), np.random.default_rng(0).random(n)
         return private.secure_sum, lambda threads: private.run(x, threads=threads)
@@ -168,5 +168,5 @@ def test_ten_million_users_in_blocks(benchmark: Any, note: Callable[[str], None]
     protocol.run(x)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    note(f"peak {peak / 2**20:.0f} MiB beside the input, {peak / (8 * n):.2f} columns of {M}")
+    note(f"peak {peak / 2**20:.0f} MiB besides the input, {peak / (8 * n):.2f} columns of {M}")
     assert peak <= 4 * 8 * n

@@ -74,7 +74,7 @@ def vectors(protocol: VectorProtocol) -> NDArray[np.float64] | NDArray[np.int8]:
 def test_run_against_one_pass(
     against: Callable[..., float], note: Callable[[str], None], name: str
 ) -> None:
-    """A whole run against one pass over everybody's coordinates, in doubles."""
+    """A whole run against one pass over all users' coordinates, in doubles."""
     protocol = PROTOCOLS[name]()
     x, wide = vectors(protocol), balls()
     against(lambda: protocol.run(x), lambda: wide.sum(), rounds=2)

@@ -1,7 +1,7 @@
 """Secure and private aggregation in the shuffle model.
 
 Many users each hold a number. Each splits it into random shares that add up to it modulo q,
-shufflers mix everybody's shares, and an analyzer adds them up and learns the sum. With noise
+shufflers mix all users' shares, and an analyzer adds them up and learns the sum. With noise
 shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
 single party is trusted to add the noise.
 

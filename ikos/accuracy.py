@@ -1,4 +1,4 @@
-"""How far a private sum is from the truth: the law of its noise, tails, intervals.
+"""How far a private sum is from the truth: the distribution of its noise, tails, intervals.
 
 Everything here is in units of the encoding, where a user's value is an integer in {0..p}, and
 concerns accuracy alone; privacy never rests on it. Tail bounds are upper bounds.
@@ -26,12 +26,12 @@ WRAP_SHARE = 1e-3
 TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
-_LARGEST_QUANTILE = 1e15  # above it the law is not computed in doubles
+_LARGEST_QUANTILE = 1e15  # above it the distribution is not computed in doubles
 _FAR = 1 << 1000  # a distance that doubles hold, and as much as any
 
 
 class Noise(Protocol):
-    """The law of a sum's noise, as far as accuracy depends on it; `NoiseLaw` is one."""
+    """The distribution of a sum's noise, as far as accuracy depends on it; `NoiseLaw` is one."""
 
     @property
     def variance(self) -> float:
@@ -91,7 +91,7 @@ class NoiseLaw(Noise):
         Inverse scale, epsilon / p.
     shape : Fraction
         Users present over users whose noise makes one discrete Laplace variable, at least 1. With
-        shape 1 the law is discrete Laplace.
+        shape 1 the distribution is discrete Laplace.
     """
 
     rate: Fraction
@@ -138,7 +138,7 @@ class NoiseLaw(Noise):
 
     @cached_property
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
-        """Return a cell width w and the law and survival of floor(Polya / w), 0.. ."""
+        """Return a cell width w and the distribution and survival of floor(Polya / w), 0.. ."""
         from scipy import stats
 
         law = stats.nbinom(float(self.shape), -math.expm1(-self._s))

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of work, with the results that were complete.
 
-    It is a `KeyboardInterrupt`: where nobody catches it, the program ends as it always does.
+    It is a `KeyboardInterrupt`: where no code catches it, the program ends as it always does.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Interrupted(KeyboardInterrupt):
         return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
 
 
-_came: list[bool] = []  # whether Ctrl-C came; empty where nobody keeps it
+_came: list[bool] = []  # whether Ctrl-C came; empty where nothing keeps it
 
 
 @contextmanager

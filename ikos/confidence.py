@@ -2,8 +2,8 @@
 
 Each is a theorem about n independent draws, for every n: no normal approximation, no condition on
 how many draws fall where. Ends of intervals are computed in floating point and moved outwards by
-more than its errors: a tail of the binomial law is evaluated with a relative error below 1e-7 up to
-2^50 draws, and asked to be a millionth smaller than it must be.
+more than its errors: a tail of the binomial distribution is evaluated with a relative error below
+1e-7 up to 2^50 draws, and asked to be a millionth smaller than it must be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONFIDENCE = Fraction(19, 20)
 def clopper_pearson(
     successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
-    """Return an interval for the probability of an event that happened so many times.
+    """Return an interval for the probability of an event that happened this many times.
 
     Parameters
     ----------
@@ -55,8 +55,9 @@ def clopper_pearson(
     failures = trials - successes
     share = successes / trials
     low, high = 0.0, 1.0
-    # Quantiles of beta laws are found here and not by scipy, whose search can end far away. For k
-    # of n, the chance of k or more is at most (e n x / k)^k at probability x: a first bracket.
+    # Quantiles of beta distributions are found here and not by scipy, whose search can end far
+    # away. For k of n, the chance of k or more is at most (e n x / k)^k at probability x: a first
+    # bracket.
     if successes:
         start = share * math.exp(math.log(tail) / successes - 1)
         low = _bisected(start, share, lambda x: float(betainc(successes, failures + 1, x)), tail)
@@ -123,9 +124,9 @@ def mean_interval(
     Notes
     -----
     All means mu with trials * kl(total/trials, mu) <= ln(2 / (1 - confidence)), where kl is the
-    relative entropy of two Bernoulli laws: W. Hoeffding, *Probability inequalities for sums of
-    bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1. Narrow where the
-    variables are nearly always 0 or nearly always 1.
+    relative entropy of two Bernoulli distributions: W. Hoeffding, *Probability inequalities for
+    sums of bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1. Narrow where
+    the variables are nearly always 0 or nearly always 1.
 
     Examples
     --------
@@ -159,12 +160,12 @@ def _relative_entropy(p: float, q: float) -> float:
 
 
 def tail_bound(t: float, cells: int) -> float:
-    """Bound the probability that N KL(E || P) is at least t, on so many cells.
+    """Bound the probability that N KL(E || P) is at least t, on this many cells.
 
     Parameters
     ----------
     t : float
-        N times the relative entropy of the empirical law of N draws to the true one.
+        N times the relative entropy of the empirical distribution of N draws to the true one.
     cells : int
         How many values the draws can take.
 
@@ -172,8 +173,8 @@ def tail_bound(t: float, cells: int) -> float:
     -------
     float
         e^-t (e t / (k - 1))^(k - 1) for k cells and t > k - 1, else 1: an upper bound for every N
-        and every law (R. Agrawal, *Finite-sample concentration of the multinomial in relative
-        entropy*, IEEE Trans. Inf. Theory 66, 2020).
+        and every distribution (R. Agrawal, *Finite-sample concentration of the multinomial in
+        relative entropy*, IEEE Trans. Inf. Theory 66, 2020).
 
     Examples
     --------
@@ -191,7 +192,7 @@ def tail_bound(t: float, cells: int) -> float:
 
 
 def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
-    """Bound the probability, under a law, of counts that fit it as badly as these.
+    """Bound the probability, under a distribution, of counts that fit it as badly as these.
 
     A likelihood-ratio test whose false-alarm rate is proved for every number of draws
     (`tail_bound`).

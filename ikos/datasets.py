@@ -2,7 +2,7 @@
 
 944 respondents of the 1996 American National Election Study, in the public domain. The README in
 ``ikos/data`` has its source and the meaning of the columns. It is public: use it to try things
-out, where the truth can be shown beside the private estimate.
+out, where the truth can be shown next to the private estimate.
 """
 
 from __future__ import annotations

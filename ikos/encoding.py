@@ -18,7 +18,7 @@ from ikos.randomness import RandomSource
 MAX_PRECISION = 1 << 52
 _ALL = 53  # random bits that decide a rounding, in all
 _FIRST = 16  # of them, that are drawn at once: all that it takes, but for one value in 2^16
-_NARROW = 18  # bits of a precision up to which there is room for 13 of them beside it in int32
+_NARROW = 18  # bits of a precision up to which there is room for 13 of them next to it in int32
 
 
 def encode(

@@ -20,7 +20,7 @@ __all__ = ["ErrorLaw"]
 
 
 class ErrorLaw(Protocol):
-    """The law of an unbiased estimate's error, as far as it is known."""
+    """The distribution of an unbiased estimate's error, as far as it is known."""
 
     @property
     def mean_square(self) -> float:
@@ -89,7 +89,7 @@ class Bounded:
     Examples
     --------
     >>> coins = Bounded(mean_square=250.0, largest=0.5)  # of 1000 fair coins
-    >>> 31 < coins.half_width(0.05) < 49  # 31 by the normal law
+    >>> 31 < coins.half_width(0.05) < 49  # 31 by the normal distribution
     True
     """
 
@@ -136,7 +136,7 @@ class Noisy:
     def discrete_laplace(
         cls, rate: Fraction, precision: int, users: int, *, shape: int | Fraction = 1
     ) -> Noisy:
-        """Return the law of ``shape`` independent variables of rate ``rate``, and of rounding."""
+        """Return that of ``shape`` independent variables of rate ``rate``, and of rounding."""
         return cls(NoiseLaw(rate, Fraction(shape)), precision, users)
 
     @property

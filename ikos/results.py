@@ -20,7 +20,7 @@ ONE_REPORT = "for one report per user; every further release about the same user
 
 
 def present(least: int, n: int, *, whoever: bool = False) -> str:
-    """Return the condition that so many of n users are honest and present.
+    """Return the condition that this many of n users are honest and present.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def present(least: int, n: int, *, whoever: bool = False) -> str:
 
 
 NOT = "NOT for this "
-"""How a condition begins that is not met: what stands beside it is for comparison only."""
+"""How a condition begins that is not met: what follows is for comparison only."""
 
-_SEEDED = f"{NOT}run: drawn from a seed, it protects nobody from whoever knows that"
+_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from a person who knows it"
 
 
 def at_least(value: float | Fraction, digits: int) -> str:
-    """Return a number to so many significant digits, rounded up: what is printed must hold.
+    """Return a number to this many significant digits, rounded up: what is printed must hold.
 
     The text is at least the value: of a float, if it is read as a double; of a fraction, as it is.
 
@@ -61,7 +61,7 @@ def at_least(value: float | Fraction, digits: int) -> str:
 
 
 def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to so many significant digits, rounded down: what is printed must hold.
+    """Return a number to this many significant digits, rounded down: what is printed must hold.
 
     The text is at most the value, read as `at_least` is.
     """
@@ -258,7 +258,7 @@ class Guarantee(Printed):
         >>> from ikos.testing import DeterministicRandom
         >>> protocol = Guarantee(1.0, 0.0, "discrete Laplace mechanism", (ONE_REPORT,))
         >>> protocol.of_run(DeterministicRandom(0)).conditions[0]
-        'NOT for this run: drawn from a seed, it protects nobody from whoever knows that'
+        'NOT for this run: drawn from a seed, it protects no one from a person who knows it'
         """
         if isinstance(rng, SecureRandom):
             return self
@@ -434,7 +434,7 @@ class SumResult(Estimate):
     precision, modulus : int
         Steps of the encoding between the bounds, and the order of the group.
     noise : NoiseLaw
-        Law of the noise, in steps of the encoding.
+        Distribution of the noise, in steps of the encoding.
     rounded : bool
         Whether values were rounded at random to a step of the encoding.
     wrap_probability : float
@@ -475,8 +475,8 @@ class SumResult(Estimate):
         -------
         Interval
             Symmetric about the estimate, in the data's units. Covers noise, rounding and
-            wrap-around, from the law of the noise; conservative, not asymptotic. Its ends are
-            integers where the values were promised to be.
+            wrap-around, from the distribution of the noise; conservative, not asymptotic. Its ends
+            are integers where the values were promised to be.
 
         Raises
         ------

@@ -27,7 +27,7 @@ _STEP = 1 << 17  # shares that are drawn and taken off at a time, in cache
 
 
 class Sharing:
-    """Everybody's shares, any block of any row at any time, in the memory of one row.
+    """All users' shares, any block of any row at any time, in the memory of one row.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Sharing:
     Notes
     -----
     `put` and `draw` may be called by several threads at once. The last row is complete once
-    everybody's elements were put there, each block of each other row was drawn with ``peel``
+    all users' elements were put there, each block of each other row was drawn with ``peel``
     exactly once, and then `finish` was called for each block.
     """
 
@@ -105,7 +105,7 @@ class Sharing:
             before, or will be.
         """
         # One source for each block of each row, and no two of them alike: no two messages share
-        # randomness, whoever draws them and in whatever order.
+        # randomness, no matter who draws them and in what order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
         for part in blocks(out.size, _STEP):
@@ -137,7 +137,7 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     Returns
     -------
     (messages, n) ndarray
-        Row j holds everybody's share j. Each column sums to its user's value modulo q, and any
+        Row j holds share j of all users. Each column sums to its user's value modulo q, and any
         ``messages - 1`` rows are uniform and independent of ``x``.
     """
     shares = np.empty((messages, x.size), dtype=group.dtype)

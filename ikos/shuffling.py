@@ -1,4 +1,4 @@
-"""The shufflers' part: mix everybody's messages, so that what comes out is a multiset.
+"""The shufflers' part: mix the messages of all users, so that what comes out is a multiset.
 
 A uniformly random order and the sorted order carry the same information, the multiset of the
 messages (BBGN20, Section 2.2), and each can be computed from the other without the senders.

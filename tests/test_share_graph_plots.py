@@ -20,12 +20,10 @@ from ikos.testing import DeterministicRandom
 pytest.importorskip("matplotlib")
 
 from analysis.plots.second_moments import excess_curve, excess_figure
-from ikos.plots import save
 from ikos.plots.share_graphs import graph_figure
 
 GRAPHS = [
-    (12, 2, 2759, True), (12, 3, 1, True), (14, 1, 3, True), (40, 1, 2, True), (40, 3, 5, True),
-    (10, 2, 0, False), (40, 2, 3, False), (5, 4, 1, False),
+    (12, 2, 2759, True), (40, 1, 2, True), (20, 3, 5, True), (10, 2, 0, False), (5, 4, 1, False),
 ]  # fmt: skip
 
 
@@ -179,10 +177,9 @@ def test_extreme_graphs_are_drawn_without_a_warning(targets, clear):
     assert re.match(rf"C = {counts} component", figure.axes[0].get_title(loc="left"))
 
 
-def test_the_same_graph_gives_the_same_bytes(tmp_path):
-    for name in ("a.svg", "b.svg"):
-        save(graph_figure(drawn(20, 3, 1)), tmp_path / name)
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+def test_the_same_graph_gives_the_same_picture():
+    one, other = (users(graph_figure(drawn(20, 3, 1)).axes[0]) for _ in range(2))
+    assert all((one[name].get_xydata() == other[name].get_xydata()).all() for name in one)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def reconstruction_figure(
         Line2D([], [], color=BLACK, linewidth=1.1, linestyle=(0, (4, 2))),
     ]
     names = [
-        "a vector that nobody has",
+        "a vector that no user has",
         "the target's vector",
         "root of Err/n: the target's is no further, in mean square (Proposition 2.3)",
     ]

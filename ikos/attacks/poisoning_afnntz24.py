@@ -108,7 +108,7 @@ class CoefficientSum:
         """Return whether the shufflers let one user's labels pass: they count, and look no further.
 
         Each can tell that a label is one of its own, and how many of them the user sent. What is
-        nobody's does not pass.
+        a message of no user does not pass.
         """
         coefficient = labels // (self.steps + 1)
         if ((coefficient < 0) | (coefficient >= self.coefficients)).any():
@@ -129,7 +129,7 @@ class CoefficientSum:
         )
 
     def totals(self, labels: NDArray[np.int64], *, users: int) -> NDArray[np.float64]:
-        """Return the estimated sums of the coefficients, (D,), for everybody's labels, (m,).
+        """Return the estimated sums of the coefficients, (D,), for the labels of all users, (m,).
 
         ValueError for a label that is about none of them.
         """
@@ -187,7 +187,7 @@ def poison(
     noise: float | Fraction | None = None,
     rng: RandomSource | None = None,
 ) -> Poisoned:
-    """Run a protocol on everybody's coefficients, and again with forged messages of some.
+    """Run a protocol on all users' coefficients, and again with forged messages of some.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def poison(
     coefficients : (n, D) array_like of float
         Of each user's vector.
     malicious : int
-        So many of the first users send `CoefficientSum.forged`.
+        This many of the first users send `CoefficientSum.forged`.
     noise : float, optional
         Rate of discrete Laplace noise in each sum of coefficients, in steps; none by default. It is
         the same in both runs.
@@ -206,7 +206,7 @@ def poison(
     Raises
     ------
     ValueError
-        If there are not so many users.
+        If there are fewer users.
 
     Examples
     --------
@@ -237,13 +237,13 @@ def poison(
 
 
 def flooded(messages: NDArray[Any], user: int, label: int) -> NDArray[Any]:
-    """Return everybody's messages with all of one user's replaced by copies of one label.
+    """Return all users' messages with all of one user's replaced by copies of one label.
 
     Parameters
     ----------
     messages : (m, k) ndarray of int
         As the ``randomize`` of a protocol with labels returns them: column i holds the messages of
-        user i, padded to the most that any user sends. So many the shuffler has to let pass.
+        user i, padded to the most that any user sends. The shuffler has to let this many pass.
     user : int
         The dishonest one.
     label : int

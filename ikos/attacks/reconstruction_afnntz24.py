@@ -7,7 +7,7 @@ user's part of the error: E dist(v, S)^2 <= Err / n for S the set of all such su
 is mixed with messages of dummies whose vectors average to zero (Proposition 2.4).
 
 The attack ends with a set, not with a vector. It has gained something where the set is so small
-that another vector, one that nobody has, is much further from it: that depends on C(n k, k) r^d,
+that another vector, one that no user has, is much further from it: that depends on C(n k, k) r^d,
 the part of the unit ball within r of the set, at most. So about d / log n messages are needed
 (`ikos.accounting.bounds_afnntz24`), and the attack is what proves it. `SplitSum` is a protocol to
 try it on.
@@ -230,7 +230,7 @@ class DummyCandidates:
     points : (sets, d) ndarray of float
         For each set of k messages, the mean estimate.
     standard_errors : (sets,) ndarray of float
-        Root of the estimated mean squared distance from the true mean: that over so many dummies.
+        Root of the estimated mean squared distance from the true mean: that over this many dummies.
     """
 
     points: NDArray[np.float64]
@@ -414,7 +414,7 @@ class Reconstruction:
     own : tuple of float
         Distances of the target's vector from the set.
     other : tuple of float
-        Distances of another vector, uniform on the sphere, that nobody has.
+        Distances of another vector, uniform on the sphere, that no user has.
     subsets : int
         Size of the set, at most.
     mean_square : float

@@ -1,4 +1,4 @@
-"""A check of the component bounds as a figure: the exact law, its bounds, and samples of it."""
+"""A check of the component bounds as a figure: the exact distribution, bounds, and samples."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _log10(value: float | mpfr) -> float | None:
 def components_figure(check: ComponentCheck) -> Figure:
     """Return a figure of P[C = c] against c, on a logarithmic axis without a lower end.
 
-    Beneath it, where the exact law is known, the importance samples in proportion to that: their
-    intervals are too narrow for the large axis.
+    Beneath it, where the exact distribution is known, the importance samples in proportion to that:
+    their intervals are too narrow for the large axis.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def components_figure(check: ComponentCheck) -> Figure:
     >>> from ikos.testing import DeterministicRandom
     >>> check = check_components(20, 3, 1000, rng=DeterministicRandom(1))
     >>> figure = components_figure(check)
-    >>> [text.get_text().partition(",")[0] for text in figure.legends[0].get_texts()]
-    ['Lemma C.5 of BBGN20', 'bound of this library', 'exact law', '1', 'seen in none of 1', '2']
+    >>> [text.get_text().partition(",")[0] for text in figure.legends[0].get_texts()][:3]
+    ['Lemma C.5 of BBGN20', 'bound of this library', 'exact distribution']
     """
     curves, samples = _curves(check), _samples(check)
     figure = Figure(figsize=(10.5, 5.2), dpi=150)
@@ -146,7 +146,7 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Seen]]:
 
 
 def _scaled(style: dict[str, Any], rows: int) -> dict[str, Any]:
-    """Return a style with markers small enough for so many of them."""
+    """Return a style with markers small enough for this many of them."""
     return style | {"markersize": style["markersize"] * min(1.0, math.sqrt(14 / rows))}
 
 
@@ -191,7 +191,7 @@ def _draw_samples(axes: Axes, name: str, seen: Sequence[_Seen], rows: int) -> No
 
 
 def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Seen], rows: int) -> None:
-    """Draw the intervals of the importance samples, divided by the exact law."""
+    """Draw the intervals of the importance samples, divided by the exact distribution."""
     ends = [
         [
             0.0 if value is None else 10 ** (value - exact[point.c])
@@ -213,7 +213,7 @@ def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Seen], row
     axes.set_ylim(bottom - room, top + room)
     digits = max(0, math.ceil(-math.log10(ticks[1] - ticks[0]) - 1e-6))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.{digits}f}"))
-    axes.set_ylabel("÷ exact law", fontsize=10)
+    axes.set_ylabel("÷ exact", fontsize=10)
 
 
 def _components(axes: Axes, rows: int) -> None:
@@ -229,7 +229,7 @@ def _components(axes: Axes, rows: int) -> None:
 def _probabilities(
     axes: Axes, curves: dict[str, list[tuple[int, float]]], samples: dict[str, list[_Seen]]
 ) -> None:
-    """Scale the axis of the logarithms, and write powers of ten beside it."""
+    """Scale the axis of the logarithms, and label it with powers of ten."""
     heights = [log for points in curves.values() for _, log in points]
     for seen in samples.values():
         heights += [end for point in seen for end in (point.low, point.high) if end is not None]
@@ -268,7 +268,7 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
     words = {
         "lemma": "Lemma C.5 of BBGN20, an upper bound",
         "bound": "bound of this library, for any n",
-        "exact": "exact law",
+        "exact": "exact distribution",
         "sampled": f"{check.tally.trials:,} sampled graphs,\n{sure} interval for each c",
         "sampled-limits": f"seen in none of {check.tally.trials:,}:\n"
         f"upper end of the {sure} interval",
@@ -301,9 +301,9 @@ def _notes(check: ComponentCheck) -> list[str]:
     zero = [row.c for row in check.rows if row.exact is not None and not row.exact.high]
     if zero:
         span = f"c = {zero[0]}" if len(zero) == 1 else f"c = {zero[0]} to {zero[-1]}"
-        notes.append(f"The exact law is 0 for {span}.")
+        notes.append(f"The exact distribution is 0 for {span}.")
     if check.rows[0].exact is None:
-        notes.append("The exact law is not computed for so many users.")
+        notes.append("The exact distribution is not computed for this many users.")
     if check.rows[0].bound is None:
         notes.append("No bound is stated where fewer than two messages hide.")
     if any(tally.counts.get(tally.parts) == tally.trials for tally in check.planted):

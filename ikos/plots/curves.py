@@ -44,7 +44,7 @@ class Curve:
     points: tuple[tuple[int, int], ...]
 
     def at(self, users: int) -> int | None:
-        """Return the messages for so many users, or None where that is no point of the curve."""
+        """Return the messages for this many users, or None where that is no point of the curve."""
         return dict(self.points).get(users)
 
 

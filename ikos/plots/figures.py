@@ -116,13 +116,13 @@ _DIGITS: tuple[tuple[float, ...], ...] = (
     tuple(range(1, 10)),
     (1, 1.2, 1.5, 2, 2.5, *range(3, 10)),
 )
-"""Leading digits beside an axis, the fewest first."""
+"""Leading digits of the numbers at an axis, the fewest first."""
 
 
 def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -> None:
     """Scale the axis of the messages logarithmically, with numbers that people read.
 
-    Over so many decades and more, only powers of ten stand beside it; over few, as many others as
+    Over this many decades and more, it shows only powers of ten; over few, as many others as
     it takes to have three, or two powers of ten.
     """
     bottom = max(0.8, 0.8 * low)

@@ -53,7 +53,7 @@ _LEGEND = 8
 
 @dataclass(frozen=True)
 class _Look:
-    """How a component of so many users is drawn; hollow, if it is a single user."""
+    """How a component of this many users is drawn; hollow, if it is a single user."""
 
     size: int
     colour: str

@@ -74,7 +74,7 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:
-    """Return the nearest frequencies of 2d events of which each user has exactly so many.
+    """Return the nearest frequencies of 2d events of which each user has exactly ``sparsity``.
 
     Parameters
     ----------

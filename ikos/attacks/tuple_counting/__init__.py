@@ -10,8 +10,8 @@ under x and compare
 
     S = N(y_1) - N(y_1 + d) + N(y_2) - N(y_2 - d)
 
-with zero: positive speaks for x, negative for x', and at zero a coin is tossed. Under x' the law
-of S is that of -S under x, by the automorphism -1 of the group.
+with zero: positive speaks for x, negative for x', and at zero a coin is tossed. Under x' the
+distribution of S is that of -S under x, by the automorphism -1 of the group.
 
 S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (``moments``), so that it stands at about
 sqrt(q / n^m) of its standard deviations from zero. Were it normal, the advantage would be

@@ -79,7 +79,7 @@ def fluctuation(
     Returns
     -------
     Fluctuation
-        The measured standard deviation of N / (n^m / q) beside the exact one.
+        The measured standard deviation of N / (n^m / q) next to the exact one.
 
     Raises
     ------
