@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 """What a figure's file name may end in."""
 
-MAX_LINKS = 40
-"""As many links in a row are followed, as by Linux."""
-
 # Nothing in a file says when it was made: the same figure makes the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": "ikos"},
@@ -29,52 +26,24 @@ _METADATA: dict[str, dict[str, str | None]] = {
 
 
 def destination(path: Path) -> Path:
-    """Return where a file of that name is written: links are followed, folders must exist.
-
-    Parameters
-    ----------
-    path : Path
-        The name of a regular file, or of none yet.
-
-    Raises
-    ------
-    OSError
-        If something else has that name, or it leads through a folder that does not exist.
-    """
-    target = path
-    for _ in range(MAX_LINKS):
-        if not target.is_symlink():
-            break
-        target = target.parent / os.readlink(target)
+    """Return where a file of that name is written: links are followed, folders must exist."""
+    target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError):
-        mode = os.stat(path).st_mode
+        mode = os.stat(target).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return Path(os.path.realpath(target.parent, strict=True)) / target.name
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+    return target
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write that takes its name only once it is whole.
+    """Give a temporary file in the same folder, which takes the name ``path`` once it is whole.
 
-    Until then, and for good after an exception, whatever was there under the name stays.
-
-    Parameters
-    ----------
-    path : Path
-        The file, as for `destination`.
-
-    Yields
-    ------
-    BinaryIO
-        A temporary file in the same folder.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    After an exception, the file that was there under this name stays as it was.
     """
     target = destination(path)
     temporary = target.with_name(f".ikos-{secrets.token_hex(8)}")

@@ -576,14 +576,12 @@ def test_plot_of_what_is_asked_alone(run, tmp_path):
         ("x", "does not end in .png, .svg, .pdf"),
         ("folder.png", "is a folder"),
         ("missing/x.png", "no such file or directory"),
-        ("missing/../x.png", "no such file or directory"),
         ("file/x.png", "not a directory"),
         ("x.png/", "is a folder"),
         (".png", "has no name before its suffix"),
         ("device.png", "not a regular file"),
         ("pipe.png", "not a regular file"),
         ("loop.png", "symbolic links"),
-        ("dangling.png", "no such file or directory"),
         ("x" * 300 + ".png", "file name too long"),
     ],
 )
@@ -593,7 +591,6 @@ def test_files_that_cannot_be_plotted_into(refused, tmp_path, monkeypatch, name,
     (tmp_path / "file").touch()
     (tmp_path / "device.png").symlink_to("/dev/null")
     (tmp_path / "loop.png").symlink_to("loop.png")
-    (tmp_path / "dangling.png").symlink_to("missing/../y.png")
     if name == "pipe.png":
         os.mkfifo(tmp_path / name)
     before = set(tmp_path.rglob("*"))
