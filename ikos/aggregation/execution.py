@@ -114,7 +114,7 @@ class _Located:
             found = re.match(r"x\[(\d+)\] ", message := str(error))
             if found is None:
                 raise
-            from ikos.tables.parts import BadRow  # which only they need who have tables
+            from ikos.tables import BadRow  # which only they need who have tables
 
             why = f"which {message[found.end() :]}"
             raise BadRow(int(found[1]) - before, why) from None

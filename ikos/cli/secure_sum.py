@@ -139,7 +139,7 @@ class Rule:
         """Return how far a block of integers is above the lower bound, or refuse one of them."""
         import numpy as np
 
-        from ikos.tables.parts import BadRow
+        from ikos.tables import BadRow
 
         del before
         if max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit in 64 bits
