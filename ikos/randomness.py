@@ -338,8 +338,8 @@ class RandomSource(ABC):
         """Return a family of independent sources that can be asked again.
 
         As `streams`, but source k draws the same, from its beginning, each time that it is asked
-        for: what was drawn need not be kept. One secret, drawn now, determines them all, and
-        whoever has the family has it. A secure source's sources are keyed by AES-256 under it.
+        for: what was drawn need not be kept. One secret, drawn now, determines
+        them all. A secure source's sources are keyed by AES-256 under it.
 
         Examples
         --------

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -43,7 +43,6 @@ distributed = pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-MODULI = [2**32, 2**61 - 1, 2**64, 2**127 - 1]
 N = 1000
 TRIES = 5  # to lose a worker in time: what it holds may have been copied a moment before
 
@@ -135,10 +134,9 @@ def test_sums_of_dask_arrays(here, q, shuffler, clear):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("q", [2, 5, *MODULI])
+@pytest.mark.parametrize("q", [2, 2**61 - 1, 2**127 - 1])
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
-@pytest.mark.parametrize("clear", [False, True])
-@pytest.mark.parametrize("messages", [1, 4])
+@pytest.mark.parametrize(("messages", "clear"), [(1, True), (4, True), (4, False)])
 @pytest.mark.parametrize("longest", [N // 7, 1 << 26])
 def test_all_settings(cluster, monkeypatch, q, shuffler, clear, messages, longest):
     """With columns cut into ranges of values, and whole."""
@@ -308,6 +306,18 @@ def test_what_is_no_column(here):
         protocol.run(np.arange(N), threads=2, cluster=here)
 
 
+def test_messages_that_are_missing(here, monkeypatch):
+    real = driver._Sum._released
+
+    def fewer(self, todo):
+        for released in real(self, todo):
+            yield replace(released, count=released.count - 1)
+
+    monkeypatch.setattr(driver._Sum, "_released", fewer)
+    with pytest.raises(ClusterError, match="released 2998 messages of 1500 users"):
+        SecureSum(1500, 2**64, messages=3).run(np.arange(1500), cluster=here)
+
+
 def test_arguments(here):
     with pytest.raises(ValueError, match="workers must be None where scheduler is given"):
         Cluster(2, scheduler="tcp://127.0.0.1:1")
@@ -406,10 +416,10 @@ def test_digests_tell_sharings_apart():
     assert len({digest(some) for some in (sharings, *others)}) == 4
 
 
-@pytest.mark.parametrize("q", [2, 5, 2**64])
+@pytest.mark.parametrize("q", [2, 2**64])
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("threads", [1, 3, 64])
-@pytest.mark.parametrize("users", [1, 1000, 4097, 50_000])
+@pytest.mark.parametrize("threads", [1, 64])
+@pytest.mark.parametrize("users", [1, 4097, 50_000])
 def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, threads, users):
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)

@@ -137,7 +137,7 @@ class _Sum:
         self.tasks: set[Any] = set()  # of one attempt
 
     def drop(self, futures: Iterable[Any]) -> None:
-        """Forget tasks on the cluster, whoever still refers to them."""
+        """Forget tasks on the cluster, whatever still refers to them."""
         if (some := list(futures)) and self.client.status == "running":
             self.client.cancel(some, force=True)
 
