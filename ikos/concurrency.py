@@ -1,12 +1,8 @@
-"""Long work: told as it goes on, spread over cores, and ended by Ctrl-C without a trace."""
+"""Long work: its progress, spread over cores, and what is left of it at Ctrl-C."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -20,8 +16,6 @@ __all__ = ["Interrupted"]
 Progress = Callable[[int, int], None]
 """Called with what is done and the whole, as work goes on."""
 
-_POOLS = itertools.count()
-_START = 1.0  # seconds that a thread may take to begin
 _WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
 
 _T = TypeVar("_T")
@@ -30,7 +24,7 @@ _T = TypeVar("_T")
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of work, with the results that were complete.
 
-    It is a `KeyboardInterrupt`: where no code catches it, the program ends as it always does.
+    It is a `KeyboardInterrupt`: where it is not caught, the program ends as it always does.
 
     Parameters
     ----------
@@ -55,46 +49,6 @@ class Interrupted(KeyboardInterrupt):
         return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
 
 
-_came: list[bool] = []  # whether Ctrl-C came; empty where nothing keeps it
-
-
-@contextmanager
-def interrupts_kept() -> Generator[None, None, None]:
-    """Let no Ctrl-C be lost in code of others that swallows it, such as a first import.
-
-    It is raised where it comes, as always, and again at the end, if that had no effect. Where the
-    program has a handler of its own, or in another thread, nothing is changed.
-    """
-    mine = (
-        not _came
-        and threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if not mine:
-        yield
-        return
-
-    def note(*_: object) -> None:
-        _came[:] = [True]
-        raise KeyboardInterrupt
-
-    try:
-        _came[:] = [False]
-        signal.signal(signal.SIGINT, note)
-        yield
-        check_interrupt()
-    finally:
-        if signal.getsignal(signal.SIGINT) is note:  # and no other that was set in the meantime
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        _came.clear()
-
-
-def check_interrupt() -> None:
-    """Raise KeyboardInterrupt if there was one that `interrupts_kept` has kept."""
-    if any(_came):
-        raise KeyboardInterrupt
-
-
 def cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -103,17 +57,7 @@ def cores() -> int:
 
 
 def threads_for(threads: object, steps: int, worthwhile: int) -> int:
-    """Return how many threads to use: as asked, or all cores where the work is long enough.
-
-    Parameters
-    ----------
-    threads : int or None
-        As the user says; None for the default.
-    steps : int
-        Steps of work.
-    worthwhile : int
-        Steps from which on further threads are worth their start.
-    """
+    """Return how many threads to use: as asked, or all cores from ``worthwhile`` steps on."""
     if threads is not None:
         return integer("threads", threads, low=1, high=1024)
     return cores() if steps >= worthwhile else 1
@@ -121,35 +65,12 @@ def threads_for(threads: object, steps: int, worthwhile: int) -> int:
 
 @contextmanager
 def pool(threads: int) -> Generator[Executor | None, None, None]:
-    """Provide threads while the block lasts, or None for a single one.
-
-    None of them is left at its end: an executor alone forgets a thread if Ctrl-C comes while it is
-    started.
-
-    Parameters
-    ----------
-    threads : int
-        How many.
-    """
+    """Provide threads until the block ends, and they have ended too; None for a single one."""
     if threads == 1:
         yield None
         return
-    name = f"ikos-{next(_POOLS)}"
-    try:
-        with ThreadPoolExecutor(threads, thread_name_prefix=name) as executor:
-            yield executor
-    finally:
-        for thread in _named(name):
-            if thread.is_alive():
-                thread.join()
-        # one that was started and does not run yet: it will find nothing to do
-        last = time.monotonic() + _START
-        while _named(name) and time.monotonic() < last:
-            time.sleep(0.001)
-
-
-def _named(pool: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith(f"{pool}_")]
+    with ThreadPoolExecutor(threads) as executor:
+        yield executor
 
 
 def spread(
@@ -159,19 +80,10 @@ def spread(
     *,
     ahead: int | None = None,
 ) -> Generator[_T, None, None]:
-    """Yield the results of tasks in their order; a bounded number of them is under way.
+    """Yield the results of tasks in their order, computed here for None.
 
-    Parameters
-    ----------
-    work : callable
-        Takes the arguments of a task; can be pickled where the executor needs that.
-    tasks : iterable of tuple
-        Arguments of each.
-    executor : Executor or None
-        Where to run; here, one after the other, for None.
-    ahead : int, optional
-        How many may be under way, or done while an earlier one is not; by default four for each
-        worker. None waits for a slow one before it if that is all of them.
+    At most ``ahead`` (by default four for each worker) are under way, or done while an earlier one
+    is not; those that have not begun are cancelled at the end.
     """
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")

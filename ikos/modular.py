@@ -29,16 +29,8 @@ def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Zq:
-    """The additive group of integers modulo q.
+    """The additive group of integers modulo q, at least 2 and of any size.
 
-    Parameters
-    ----------
-    q : int
-        Order of the group, at least 2. There is no upper limit; above 2^64 arithmetic is on
-        Python integers, exact and slower.
-
-    Examples
-    --------
     >>> group = Zq(2**61 - 1)
     >>> a = group.elements([5, 2**61 - 2])
     >>> group.subtract(a, group.elements([7, 1]))
@@ -78,31 +70,15 @@ class Zq:
     def elements(
         self, x: ArrayLike, name: str = "x", first: int = 0, upper: int | None = None
     ) -> NDArray[Any]:
-        """Return integers as a new array of group elements.
+        """Return integers in ``[0, q)``, or in ``{0..upper}``, as a new array of group elements.
 
-        Parameters
-        ----------
-        x : array_like of int
-            Any integer dtype, or Python integers of any size; every value in ``[0, q)``, or in
-            ``{0..upper}``. Booleans are 0 and 1, and decimals and fractions may be integers.
-        name : str
-            What error messages call ``x``.
-        first : int
-            What they call the index of its first value.
-        upper : int, optional
-            The largest value there may be, below q.
-
-        Raises
-        ------
-        TypeError
-            If a value is not an integer (floats are not).
-        ValueError
-            If a value is out of range. Nothing is reduced silently.
+        Any integer dtype, or Python integers of any size; booleans are 0 and 1, and decimals and
+        fractions may be integers. Anything else is refused, and nothing is reduced silently.
+        Messages call it ``name``, and the index of its first value ``first``.
         """
         reject_masked(name, x)
         highest = self.q - 1 if upper is None else upper
-        # A list goes through Python objects: numpy would turn [True, 2] or [2**64, 1] into
-        # something else before anyone could look.
+        # numpy would turn lists such as [True, 2] or [2**64, 1] into something else unseen
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.dtype == object:
             if isinstance(x, (list, tuple)):
@@ -157,8 +133,8 @@ class Zq:
             return result
         if self.q < 1 << 63:
             return np.mod(x.astype(np.int64), np.int64(self.q)).astype(self.dtype)
-        # Every int64 lies in [-q, q): the two's complement bits are the value modulo 2^64, and
-        # adding q to the negative ones wraps them to value + q, which is in [0, q).
+        # every int64 lies in [-q, q): its bits are the value modulo 2^64, and adding q to the
+        # negative ones wraps them to value + q, which is in [0, q)
         result = x.astype(np.int64).view(np.uint64)
         if not self._fills_dtype:
             np.add(result, np.uint64(self.q), out=result, where=x < 0)
@@ -177,22 +153,22 @@ class Zq:
         below_half = self.bits < 8 * a.dtype.itemsize
         held = np.empty(min(a.size, BLOCK), dtype=a.dtype if below_half else np.bool_)
         for part in blocks(a.size):
-            left, right, beside = a[part], b[part], held[: part.stop - part.start]
+            left, right, shifted = a[part], b[part], held[: part.stop - part.start]
             if self.power_of_two:
                 np.subtract(left, right, out=left)
                 np.bitwise_and(left, q - a.dtype.type(1), out=left)
             elif below_half:
-                # With q below half the range, a wrapped difference is the larger of itself and
-                # itself + q, and a difference that did not wrap the smaller: the minimum is right.
+                # with q below half the range, a wrapped difference is the larger of itself and
+                # itself + q, and one that did not wrap the smaller
                 np.subtract(left, right, out=left)
-                np.add(left, q, out=beside)
-                np.minimum(left, beside, out=left)
+                np.add(left, q, out=shifted)
+                np.minimum(left, shifted, out=left)
             else:
-                # Near the top of the range the minimum is ambiguous. The borrow is not: it decides
-                # before the subtraction whether q is added, and both operations wrap.
-                np.less(left, right, out=beside)
+                # near the top of the range that is ambiguous: the borrow decides, before the
+                # subtraction, whether q is added, and both operations wrap
+                np.less(left, right, out=shifted)
                 np.subtract(left, right, out=left)
-                np.add(left, q, out=left, where=beside)
+                np.add(left, q, out=left, where=shifted)
 
     def take_off(self, a: NDArray[Any], b: NDArray[Any]) -> None:
         """Set ``a`` to ``a - b``, as `subtract`, but leave reducing ``a`` to `finish`.
@@ -229,9 +205,8 @@ class Zq:
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.
 
-        Machine words are added up as they are, modulo 2^64, and without their lower halves, which
-        is below 2^64 for fewer than 2^32 of them. What the lower halves add up to is below 2^64
-        too, and so it is the difference of the two modulo 2^64.
+        Words of 64 bits are added up modulo 2^64, and their upper halves exactly: those of a block
+        add up to less than 2^64, as do the lower halves, which are the difference modulo 2^64.
         """
         if self.dtype == object:
             return int(sum(a.flat)) % self.q

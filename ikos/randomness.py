@@ -32,8 +32,8 @@ REKEY_BYTES = 1 << 20
 _ZEROS = bytes(REKEY_BYTES)  # one call a key: threads lose time at each
 _DRAWN = 1 << 17  # elements that are drawn and masked at a time, in cache
 
-_SHORT_ROW = 256  # ties among so many keys of 24 bits: in one row of 500
-_LONG_ROW = 1 << 16  # ties among so many keys of 48 bits: in one row of 130,000
+_SHORT_ROW = 256  # ties among this many keys of 24 bits: in one row of 500
+_LONG_ROW = 1 << 16  # ties among this many keys of 48 bits: in one row of 130,000
 _ROWS_TOGETHER = 1 << 18
 
 
@@ -43,15 +43,10 @@ class Keystream:
     Rekeying keeps the distance from uniform small. No two blocks of a permutation collide, so b
     blocks under one key can be told from random ones with advantage about b^2 / 2^129: 2^-97 for
     2^16 blocks, and 2^-87 for the 763 keys of 800 MB (a sum over 10^7 users), where a single key
-    would be at 2^-78. A key that is replaced is dropped; the current one gives back what it made.
+    would be at 2^-78. ``next_seed`` returns `KEY_BYTES` + `NONCE_BYTES` fresh bytes at each call.
 
-    There is no buffer: each piece of output is one call into the cipher, which moves its counter,
-    so that a signal handler that draws in the middle of a draw gets other bytes.
-
-    Parameters
-    ----------
-    next_seed : callable
-        Returns `KEY_BYTES` + `NONCE_BYTES` fresh bytes at each call.
+    There is no buffer: each piece of output is one call into the cipher, which advances its
+    counter, so that a signal handler that draws in the middle of a draw gets other bytes.
     """
 
     def __init__(self, next_seed: Callable[[], bytes]) -> None:
@@ -76,12 +71,6 @@ class Keystream:
             self._left -= step
             done += step
 
-    def read(self, count: int) -> bytes:
-        """Return ``count`` bytes."""
-        result = bytearray(count)
-        self.read_into(memoryview(result))
-        return bytes(result)
-
 
 class RandomSource(ABC):
     """Exact samplers over a stream of uniform bits.
@@ -95,9 +84,11 @@ class RandomSource(ABC):
     def _read_into(self, out: memoryview) -> None:
         """Overwrite ``out`` with uniform bytes."""
 
-    @abstractmethod
     def _read(self, count: int) -> bytes:
         """Return ``count`` uniform bytes."""
+        result = bytearray(count)
+        self._read_into(memoryview(result))
+        return bytes(result)
 
     def bytes(self, count: int) -> bytes:
         """Return ``count`` uniform bytes."""
@@ -123,13 +114,14 @@ class RandomSource(ABC):
 
     def bernoulli(self, probability: Fraction | int | float) -> bool:
         """Return True with exactly the given probability, a rational (a float is one too)."""
-        p = rational("probability", probability)
-        if not 0 <= p <= 1:
-            raise ValueError(f"probability must be in [0, 1], got {quote(probability)}")
+        p = _probability(probability)
         return self.integer(p.denominator) < p.numerator
 
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         """Return independent variables that are True with exactly the given probability.
+
+        Each compares its own uniform digits to base 256 with those of the probability, from the
+        first, and draws no more of them than it takes to tell: about one byte.
 
         Parameters
         ----------
@@ -137,15 +129,8 @@ class RandomSource(ABC):
             In [0, 1], a multiple of 2^-64.
         size : int
             How many.
-
-        Notes
-        -----
-        Each compares its own uniform digits to base 256 with those of the probability, from the
-        first, and draws no more of them than it takes to tell: about one byte.
         """
-        p = rational("probability", probability)
-        if not 0 <= p <= 1:
-            raise ValueError(f"probability must be in [0, 1], got {quote(probability)}")
+        p = _probability(probability)
         scaled = p * (1 << 64)
         if scaled.denominator != 1:
             raise ValueError(f"probability must be a multiple of 2^-64, got {quote(probability)}")
@@ -176,12 +161,9 @@ class RandomSource(ABC):
             self.fill(block)
             if group.bits < 8 * out.dtype.itemsize:
                 np.bitwise_and(block, mask, out=block)
-            if group.power_of_two:
+            if group.power_of_two or np.maximum.reduce(block) < group.q:
                 continue
-            if np.maximum.reduce(block) < group.q:
-                continue
-            # Rejection: what is at or above q is drawn again until it is not, so that each
-            # element is uniform on [0, q) whatever the others are.
+            # rejection: what is at or above q is drawn again until it is below
             rejected = np.flatnonzero(block >= group.q)
             while rejected.size:
                 fresh = np.empty(rejected.size, dtype=out.dtype)
@@ -239,7 +221,7 @@ class RandomSource(ABC):
         """
         if bounds.size and int(bounds.min()) < 1:
             raise ValueError(f"bounds must be positive, got {int(bounds.min())}")
-        # The smallest 2^j - 1 that is at least bound - 1, by smearing the leading bit down.
+        # the smallest 2^j - 1 that is at least bound - 1, by smearing the leading bit down
         masks = (bounds - 1).astype(np.uint64)
         for shift in (1, 2, 4, 8, 16, 32):
             masks |= masks >> np.uint64(shift)
@@ -258,8 +240,7 @@ class RandomSource(ABC):
         """Return a uniformly random permutation of ``range(n)``.
 
         Sorts random keys that carry the index in their low bits. Keys that tie are ordered by
-        fresh keys among themselves until none do, so the order is exactly uniform: given the
-        keys' ranks, every order within a group of ties is equally likely.
+        fresh keys among themselves until none do, so that the order is exactly uniform.
 
         Parameters
         ----------
@@ -357,8 +338,8 @@ class RandomSource(ABC):
         """Return a family of independent sources that can be asked again.
 
         As `streams`, but source k draws the same, from its beginning, each time that it is asked
-        for: what was drawn need not be kept. One secret, drawn now, determines them all, and
-        whoever has the family has it. A secure source's sources are keyed by AES-256 under it.
+        for: what was drawn need not be kept. One secret, drawn now, determines
+        them all. A secure source's sources are keyed by AES-256 under it.
 
         Examples
         --------
@@ -383,23 +364,21 @@ class RandomSource(ABC):
             self.fill(fresh)
             rank = np.lexsort((fresh, group))
             sorted_fresh = fresh[rank]
-            # All of these places are drawn again if any two tie in 64 bits: conditioning on
-            # distinct keys leaves every order equally likely.
+            # all are drawn again if any two tie: given distinct keys, every order is as likely
             if not ((sorted_fresh[1:] == sorted_fresh[:-1]) & (group[1:] == group[:-1])).any():
                 order[places] = order[places][rank]
                 return
 
 
+def _probability(value: object) -> Fraction:
+    p = rational("probability", value)
+    if not 0 <= p <= 1:
+        raise ValueError(f"probability must be in [0, 1], got {quote(value)}")
+    return p
+
+
 class Expanded(RandomSource):
-    """The source that a secret determines: reproducible, and as private as the secret.
-
-    It can be neither copied nor pickled: a copy would draw what the source draws.
-
-    Parameters
-    ----------
-    root : bytes
-        The secret, of at least `KEY_BYTES`.
-    """
+    """The source that a secret of at least `KEY_BYTES` determines, and as private as that."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
@@ -422,10 +401,6 @@ class Expanded(RandomSource):
         with self._lock:
             self._keystream.read_into(out)
 
-    def _read(self, count: int) -> bytes:
-        with self._lock:
-            return self._keystream.read(count)
-
 
 def _derived(root: bytes, number: int) -> RandomSource:
     label = b"ikos.randomness.streams" + root + number.to_bytes(16, "big")
@@ -445,11 +420,10 @@ def _enciphered(key: bytes, number: int) -> RandomSource:
 
 
 def _seed(key: bytes, number: int) -> bytes:
-    """Return the seed of one number below 2^126: three blocks of the key's keystream.
+    """Return the seed of a number below 2^126: blocks 4 number to 4 number + 2 of a keystream.
 
-    Counters from 4 ``number`` to 4 ``number`` + 2: no two numbers share a block. Seeds can be told
-    from random ones by whoever can tell AES-256 from a random permutation, or with advantage b^2 /
-    2^129 for b blocks in all (those of a keystream are counted at `Keystream`).
+    No two numbers share a block. Seeds can be told from random ones as AES-256 from a random
+    permutation, or with advantage b^2 / 2^129 for b blocks in all.
     """
     counter = (4 * number).to_bytes(16, "big")
     stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
@@ -457,11 +431,11 @@ def _seed(key: bytes, number: int) -> bytes:
 
 
 class SecureRandom(RandomSource):
-    """Randomness keyed from the operating system, safe across fork and threads.
+    """Randomness keyed from the operating system, safe across forks and threads.
 
-    Each thread has a keystream of its own, and every keystream is thrown away in a child process
-    after a fork, so that no two threads and no two processes ever draw from the same one. A copy
-    or a pickle carries no state: it is a new source.
+    Each thread has a keystream of its own, and a forked process drops all that it inherits, so that
+    no two threads and no two processes draw from the same one. A copy or a pickle carries no
+    state: it is a new source.
 
     Examples
     --------
@@ -475,8 +449,7 @@ class SecureRandom(RandomSource):
 
     def _stream(self) -> Keystream:
         local = self._local
-        # Both marks: the hook sees every fork that Python makes, and the process number those
-        # that a C extension makes behind its back.
+        # the hook sees every fork that Python makes, the process number those of C extensions
         mark = (_forks, os.getpid())
         if getattr(local, "mark", None) != mark:
             local.stream = Keystream(lambda: os.urandom(KEY_BYTES + NONCE_BYTES))
@@ -486,9 +459,6 @@ class SecureRandom(RandomSource):
 
     def _read_into(self, out: memoryview) -> None:
         self._stream().read_into(out)
-
-    def _read(self, count: int) -> bytes:
-        return self._stream().read(count)
 
     def streams(self) -> Callable[[int], RandomSource]:
         """Return a family of secure sources: no key leaves the process that uses it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -15,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -27,10 +26,9 @@ import ikos
 from ikos import PrivateSum, SecureSum
 from ikos.aggregation import execution
 from ikos.aggregation.engine import SharingScheme
-from ikos.cluster import Cluster, ClusterError, columns, connection, driver, versions, waiting
+from ikos.cluster import Cluster, ClusterError, connection, driver, versions, waiting
 from ikos.cluster.errors import Refused
-from ikos.cluster.tasks import Block, Checked, Desk, Envelope, digest
-from ikos.concurrency import Interrupted
+from ikos.cluster.tasks import Block, Checked, Endpoint, Envelope, digest
 from ikos.graphs import component_counts
 from ikos.modular import Zq
 from ikos.randomness import SecureRandom
@@ -45,7 +43,6 @@ distributed = pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-MODULI = [2**32, 2**61 - 1, 2**64, 2**127 - 1]
 N = 1000
 TRIES = 5  # to lose a worker in time: what it holds may have been copied a moment before
 
@@ -137,10 +134,9 @@ def test_sums_of_dask_arrays(here, q, shuffler, clear):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("q", [2, 5, *MODULI])
+@pytest.mark.parametrize("q", [2, 2**61 - 1, 2**127 - 1])
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
-@pytest.mark.parametrize("clear", [False, True])
-@pytest.mark.parametrize("messages", [1, 4])
+@pytest.mark.parametrize(("messages", "clear"), [(1, True), (4, True), (4, False)])
 @pytest.mark.parametrize("longest", [N // 7, 1 << 26])
 def test_all_settings(cluster, monkeypatch, q, shuffler, clear, messages, longest):
     """With columns cut into ranges of values, and whole."""
@@ -196,7 +192,7 @@ def test_sums_of_all_kinds(cluster, kind):
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
-    for module in (execution, columns):
+    for module in (execution, driver):
         monkeypatch.setattr(module, "USERS", 64)
     x = np.random.default_rng(0).random(N)
 
@@ -278,9 +274,7 @@ def test_parts_say_themselves_where_they_are(cluster):
 def test_a_bad_row_of_a_table_is_named_with_its_file(cluster, tmp_path):
     (tmp_path / "a.csv").write_text("age\n1\n9\n3\n")
     protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4)
-    with pytest.raises(
-        ValueError, match=r"a\.csv': row 2 \(line 3\) has a value .* must be in \[0, 4\]$"
-    ):
+    with pytest.raises(ValueError, match=r"a\.csv': row 2 has a value .* must be in \[0, 4\]$"):
         protocol.run(open_column(tmp_path / "a.csv", "age"), cluster=cluster)
 
 
@@ -310,6 +304,18 @@ def test_what_is_no_column(here):
         protocol.run(da.ones(N))
     with pytest.raises(ValueError, match="threads must be None"):
         protocol.run(np.arange(N), threads=2, cluster=here)
+
+
+def test_messages_that_are_missing(here, monkeypatch):
+    real = driver._Sum._released
+
+    def fewer(self, todo):
+        for released in real(self, todo):
+            yield replace(released, count=released.count - 1)
+
+    monkeypatch.setattr(driver._Sum, "_released", fewer)
+    with pytest.raises(ClusterError, match="released 2998 messages of 1500 users"):
+        SecureSum(1500, 2**64, messages=3).run(np.arange(1500), cluster=here)
 
 
 def test_arguments(here):
@@ -369,7 +375,7 @@ def test_graphs(cluster):
 
 
 def test_printed_forms_show_no_values():
-    desk = Desk(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
+    desk = Endpoint(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
     assert isinstance(block, Block)
     shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", block.last))]
@@ -410,10 +416,10 @@ def test_digests_tell_sharings_apart():
     assert len({digest(some) for some in (sharings, *others)}) == 4
 
 
-@pytest.mark.parametrize("q", [2, 5, 2**64])
+@pytest.mark.parametrize("q", [2, 2**64])
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("threads", [1, 3, 64])
-@pytest.mark.parametrize("users", [1, 1000, 4097, 50_000])
+@pytest.mark.parametrize("threads", [1, 64])
+@pytest.mark.parametrize("users", [1, 4097, 50_000])
 def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, threads, users):
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)
@@ -756,7 +762,7 @@ def pause(cluster):
 
 GIVEN_UP = [
     (end, r"^for 0 s the cluster had no workers that stayed, and the work was given up; nothing"),
-    (pause, r"^for 0 s all 2 workers were paused, which Dask does where memory is short, and"),
+    (pause, r"^for 0 s all workers \(2\) were paused, which Dask does where memory is short, and"),
 ]
 
 
@@ -775,71 +781,33 @@ def test_a_cluster_that_does_nothing_is_given_up(happen, said):
         forgotten(cluster)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_cluster_that_does_nothing_samples_no_graphs():
-    with workers_here(1) as cluster, ExitStack() as held:
-        executor = cluster.executor
-        assert executor.submit(divmod, 7, 2).result() == (3, 1)
-        gc.disable()
-        held.callback(gc.enable)
-        forgotten(cluster)
-        with pytest.raises(ZeroDivisionError):
-            executor.submit(divmod, 7, 0).result()
-        assert isinstance(executor.submit(divmod, 7, 0).exception(), ZeroDivisionError)
-        end(cluster)
-        under_way = executor.submit(divmod, 7, 2)
-        held.callback(under_way.cancel)
-        for ask in (under_way.result, under_way.exception):
-            with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
-                ask()
-            with pytest.raises(TimeoutError):
-                ask(timeout=0.01)
-        assert under_way.cancel()
-        for ask in (under_way.result, under_way.exception):
-            with pytest.raises(ClusterError, match="the work was cancelled there"):
-                ask()
-
-
-def test_an_executor_ends_when_its_calls_have(here):
-    with here.executor as executor:
-        slow = executor.submit(time.sleep, 0.3)
-    assert slow.done()
-    assert slow.exception() is None
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        executor.submit(divmod, 7, 2)
-
-
 def ends_workers():
     raise distributed.KilledWorker("call", SimpleNamespace(address="tcp://1"), 3)
 
 
-def test_a_call_that_ends_workers_says_so():
-    with workers_here(1) as cluster:
-        call = cluster.executor.submit(ends_workers)
-        with pytest.raises(ClusterError, match=r"^workers ended again and again at one task"):
-            call.result()
-        assert isinstance(call.exception(), ClusterError)
-
-
-@pytest.mark.parametrize("options", [{"wait": False}, {"cancel_futures": True}])
-def test_an_executor_that_does_not_wait_cancels_its_calls(here, options):
-    executor = here.executor
-    calls = [executor.submit(time.sleep, 0.3) for _ in range(9)]
-    executor.shutdown(**options)
-    assert calls[-1].cancelled()
-    forgotten(here)
-
-
 @pytest.mark.usefixtures("impatient")
-def test_an_executor_whose_workers_never_come_back_ends():
+def test_calls_end_and_are_forgotten():
     with workers_here(1) as cluster:
         executor = cluster.executor
+        with executor:
+            made = [executor.submit(divmod, 7, 2), executor.submit(divmod, 7, 0)]
+            assert made[0].result() == (3, 1)
+            assert isinstance(made[1].exception(), ClusterError)
+            with pytest.raises(ClusterError, match="ZeroDivisionError"):
+                made[1].result()
+            with pytest.raises(ClusterError, match=r"^workers ended again and again at one task"):
+                executor.submit(ends_workers).result()
+            slow = executor.submit(time.sleep, 0.3)
+        assert slow.done()
+        calls = [executor.submit(time.sleep, 0.3) for _ in range(9)]
+        executor.shutdown(cancel_futures=True)
+        assert calls[-1].cancelled()
         end(cluster)
-        under_way = executor.submit(divmod, 7, 2)
         with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
-            executor.shutdown()
-        assert under_way.cancelled()
+            executor.submit(divmod, 7, 2).result()
+        left = executor.submit(divmod, 7, 2)
         executor.shutdown()
+        assert "no workers that stayed" in str(left.exception())
         forgotten(cluster)
 
 
@@ -948,10 +916,8 @@ def test_interrupted_in_the_middle(here):
         if done == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted) as caught:
+    with pytest.raises(KeyboardInterrupt):
         SecureSum(N, 2**64, messages=9).run(da.arange(N, chunks=100), cluster=here, progress=stop)
-    assert caught.value.partial is None
-    assert str(caught.value) == "interrupted after 2 of 8 pieces of the shufflers' output"
     forgotten(here)
 
 
@@ -960,7 +926,7 @@ def test_interrupted_while_values_are_read(here):
         yield np.arange(N)
         raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match=r"^interrupted while values were read$"):
+    with pytest.raises(KeyboardInterrupt):
         SecureSum(N, 2**64, messages=9).run(stop(), cluster=here)
     forgotten(here)
 

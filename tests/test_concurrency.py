@@ -1,16 +1,14 @@
-"""Long work: in order, a bounded number at once, and Ctrl-C that is kept."""
+"""Long work: in order, and a bounded number at once."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ikos.concurrency import interrupts_kept, spread
+from ikos.concurrency import spread
 
 
 @pytest.mark.parametrize("ahead", [None, 1, 3, 1000])
@@ -50,42 +48,6 @@ def test_short_tasks_do_not_wait_for_a_long_one_before_them() -> None:
 
     with ThreadPoolExecutor(2) as executor:
         assert next(spread(work, ((i,) for i in range(51)), executor, ahead=100)) == 50
-
-
-@pytest.fixture(name="usual_handler")
-def fixture_usual_handler():
-    usual = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, usual)
-
-
-@pytest.mark.usefixtures("usual_handler")
-def test_a_handler_that_was_set_in_the_meantime_stays() -> None:
-    def own(*_: object) -> None:
-        """Whoever sets it wants it."""
-
-    with interrupts_kept():
-        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with interrupts_kept():
-        signal.signal(signal.SIGINT, own)
-    assert signal.getsignal(signal.SIGINT) is own
-
-
-@pytest.mark.usefixtures("usual_handler")
-def test_ctrl_c_that_others_swallow_comes_at_the_end() -> None:
-    ended = []
-
-    def work() -> None:
-        with interrupts_kept():
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-            ended.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert ended
 
 
 def test_tasks_that_have_not_begun_are_cancelled() -> None:

@@ -99,7 +99,6 @@ def test_an_error_does_not_show_the_value(run: Any, bad: Any) -> None:
         ("7654.25,b\n1,2\n", {}),  # a header that may be a row
         ("7654.25\n1\n", {}),
         ("7654.25;1\n1;2\n", {}),
-        ("7654.25;1\n1;2\n", {"column": 3, "header": False}),
         ("7654.25;1\n1;2\n", {"column": 1, "header": False}),
         ("v\n1\n7654.25x\n", {}),
         ("v\n1\n-7654e999\n", {}),
@@ -123,7 +122,7 @@ def test_a_table_shows_cells_and_columns_only_if_asked(
 def test_what_a_protocol_refuses_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("v\n" + "1\n" * (N - 1) + "7654.25\n")
-    with pytest.raises(ValueError, match=rf"row {N} \(line {N + 1}\) has a value in column 'v'"):
+    with pytest.raises(ValueError, match=rf"row {N} has a value in column 'v'"):
         PRIVATE.run(open_column(path, "v"))
-    with pytest.raises(ValueError, match=rf"row {N} .* has 7654.25 in column 'v'"):
+    with pytest.raises(ValueError, match=rf"row {N} has 7654.25 in column 'v'"):
         PRIVATE.run(open_column(path, "v", show_values=True))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ikos import SecureSum, sharing
 from ikos.aggregation import engine
 from ikos.aggregation.engine import Partition, Plan, SharingScheme, mixed_sum, planned
-from ikos.concurrency import Interrupted, pool
+from ikos.concurrency import Interrupted
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.sharing import Sharing
@@ -584,27 +584,6 @@ def test_an_interruption_while_clear_shares_are_added_is_one(
     monkeypatch.setattr(Zq, "sum", interrupt)
     with pytest.raises(Interrupted, match=r"interrupted after 6 of 6 pieces"):
         of_zeros(10, SharingScheme(Zq(2**64), 7, True, False), receive=lambda piece, messages: 0)
-
-
-def test_a_thread_whose_start_is_interrupted_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An executor does not know of such a thread, which lives on after it."""
-    before, start = threading.active_count(), threading.Thread.start
-
-    def interrupted(thread: threading.Thread) -> None:
-        start(thread)
-        raise KeyboardInterrupt
-
-    def begin() -> None:
-        with pool(2) as executor:
-            assert executor is not None
-            executor.submit(time.sleep, 0.3)
-
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        begin()
-    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -15,27 +15,20 @@ from numpy.typing import NDArray
 
 from ikos.modular import BLOCK, Zq, blocks
 
-MACHINE_ORDERS = [
+ORDERS = [
     2,
     3,
-    2**8,
     2**31 - 1,
-    2**31,
     2**31 + 1,
-    2**32 - 5,
     2**32,
     2**32 + 15,
-    2**48 + 1,
-    2**61 - 1,
     3 * 2**61,
-    2**63 - 25,
-    2**63,
     2**63 + 29,
     2**64 - 59,
     2**64,
+    2**64 + 13,
+    2**127 - 1,
 ]
-BIG_ORDERS = [2**64 + 13, 2**127 - 1, 2**521 - 1, 2**4096]
-ORDERS = MACHINE_ORDERS + BIG_ORDERS
 
 
 def name(q: int) -> str:
@@ -98,14 +91,7 @@ def test_taking_off_and_finishing_is_subtracting(q: int) -> None:
 
 
 @each_order
-@pytest.mark.parametrize(
-    "size",
-    [
-        BLOCK,
-        BLOCK + 1,
-        *(pytest.param(n, marks=pytest.mark.slow) for n in (BLOCK - 1, 2 * BLOCK + 3)),
-    ],
-)
+@pytest.mark.parametrize("size", [BLOCK + 1])
 def test_arithmetic_equals_python_integers_across_block_boundaries(q: int, size: int) -> None:
     if q > 2**64:
         size //= 16  # no blocks in the arithmetic on Python integers
@@ -123,13 +109,16 @@ def test_arithmetic_equals_python_integers_across_block_boundaries(q: int, size:
 
     assert plain(group.negate(first)) == [-x % q for x in a]
     assert group.sum(first) == sum(a) % q
+    twice = first.copy()
+    group.subtract(twice, twice)
+    assert not twice.any()
     for result in (difference, total, group.negate(first)):
         assert group.contains(result)
     assert plain(second) == b
 
 
 @each_order
-@pytest.mark.parametrize("size", [0, 1, 2, BLOCK - 1, BLOCK + 1, 4 * BLOCK + 1])
+@pytest.mark.parametrize("size", [0, 1, 4 * BLOCK + 1])
 def test_sum_of_the_largest_elements_does_not_overflow(q: int, size: int) -> None:
     if q > 2**64:
         size = min(size, 1000)
@@ -153,14 +142,6 @@ def test_sum_of_a_matrix_or_a_strided_array_counts_each_element_once(q: int) -> 
     assert group.sum(matrix) == sum(a[:600]) % q
     assert group.sum(matrix.T) == sum(a[:600]) % q
     assert group.sum(matrix[:, ::7]) == sum(plain(matrix[:, ::7].reshape(-1))) % q
-
-
-@each_order
-def test_subtracting_an_array_from_itself_gives_zero(q: int) -> None:
-    group = Zq(q)
-    a = array(group, extremes(q))
-    group.subtract(a, a)
-    assert plain(a) == [0] * a.size
 
 
 @each_order
@@ -225,7 +206,7 @@ def test_blocks_cut_a_range_without_gap_or_overlap(length: int, size: int) -> No
 
 
 @each_order
-@pytest.mark.parametrize("kind", ["list", "tuple", "object", "uint64", "int64", "int8"])
+@pytest.mark.parametrize("kind", ["list", "object", "uint64", "int8"])
 def test_elements_takes_integers_of_every_kind_and_copies_them(q: int, kind: str) -> None:
     values = extremes(q)
     given_as: Any
@@ -252,7 +233,6 @@ def test_elements_of_a_list_may_be_numpy_integers() -> None:
     ("x", "index", "kind"),
     [
         ([1, 1.0], 1, "float"),
-        ([float("nan")], 0, "float"),
         (["1"], 0, "str"),
         ([None], 0, "NoneType"),
         ([Fraction(1, 2)], 0, "Fraction"),
@@ -278,7 +258,7 @@ def test_elements_refuses_arrays_of_other_kinds_and_names_their_type(x: Any) -> 
         Zq(10).elements(x, "votes")
 
 
-@pytest.mark.parametrize("q", [2, 10, 2**32, 2**61 - 1, 2**64, 2**127 - 1])
+@pytest.mark.parametrize("q", [2, 2**32, 2**64, 2**127 - 1])
 @pytest.mark.parametrize("as_array", [False, True])
 def test_elements_refuses_values_outside_the_group(q: int, as_array: bool) -> None:
     for bad in (-1, q, q + 1, -(2**63)):
@@ -302,15 +282,9 @@ def test_a_huge_order_is_quoted_by_its_length() -> None:
         Zq(2**4096).elements([2**4096])
 
 
-@pytest.mark.parametrize("q", [1, 0, -5])
-def test_order_below_two_is_refused(q: int) -> None:
-    with pytest.raises(ValueError, match=f"q must be at least 2, got {q}"):
-        Zq(q)
-
-
-@pytest.mark.parametrize("q", [2.0, True, "7", None])
-def test_order_of_another_kind_is_refused(q: Any) -> None:
-    with pytest.raises(TypeError, match="q must be an integer"):
+@pytest.mark.parametrize(("q", "error"), [(1, ValueError), (2.0, TypeError), (True, TypeError)])
+def test_orders_that_are_none_are_refused(q: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="q must be"):
         Zq(q)
 
 

@@ -36,8 +36,8 @@ from ikos.noise import (
 from ikos.testing import DeterministicRandom
 
 Rate = Fraction | float | int
-RATES: list[Rate] = [Fraction(1, 7), Fraction(3, 2), 2, Fraction(1, 1000), 0.1]
-SHAPES: list[Rate] = [Fraction(1, 100), Fraction(1, 3), Fraction(1, 2), 1, Fraction(5, 2)]
+RATES: list[Rate] = [Fraction(3, 2), Fraction(1, 1000), 0.1]
+SHAPES: list[Rate] = [Fraction(1, 100), Fraction(1, 3), Fraction(5, 2)]
 each_rate = pytest.mark.parametrize("s", RATES, ids=str)
 
 
@@ -70,8 +70,7 @@ def test_polya_fits_its_law_and_not_half_the_shape(r: Rate, s: Rate) -> None:
         assert polya_law(float(r) / 2, float(s)).p_value(draws) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("s", [Fraction(1, 7), Fraction(1, 1000), 0.1], ids=str)
-@pytest.mark.parametrize("r", [Fraction(1, 3), Fraction(1, 2), Fraction(5, 2)], ids=str)
+@pytest.mark.parametrize(("r", "s"), [(Fraction(1, 3), 0.1), (Fraction(5, 2), Fraction(1, 7))])
 def test_polya_is_told_from_a_rate_five_per_cent_off(r: Rate, s: Rate) -> None:
     draws = polya(r, s, 300_000, DeterministicRandom(43))
     assert polya_law(float(r), float(s)).p_value(draws) > FALSE_ALARM
@@ -114,7 +113,7 @@ def test_sum_of_users_is_told_from_half_the_shape_and_from_a_wrong_rate(s: Rate)
 
 
 @each_rate
-@pytest.mark.parametrize("parties", [1, 2, 10])
+@pytest.mark.parametrize("parties", [1, 10])
 def test_population_in_groups_adds_up_to_discrete_laplace_in_each(s: Rate, parties: int) -> None:
     noise = polya_population(parties * 20_000, s, parties=parties, rng=DeterministicRandom(48))
     groups = noise.reshape(-1, parties)
@@ -249,8 +248,7 @@ def test_float_is_taken_at_its_exact_value() -> None:
         assert (by_float == by_fraction).all()
 
 
-@pytest.mark.parametrize("parties", [1, 3, 10, 1000])
-@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+@pytest.mark.parametrize(("n", "parties"), [(1, 1), (1, 1000), (7, 3), (1000, 10), (1000, 1)])
 def test_population_has_its_shape_and_type(n: int, parties: int) -> None:
     noise = polya_population(n, 0.01, parties=parties, rng=DeterministicRandom(60))
     assert noise.shape == (n,)
@@ -299,14 +297,10 @@ def test_default_randomness_is_fresh() -> None:
     ("bad", "error"),
     [
         (0, ValueError),
-        (-1, ValueError),
         (-0.5, ValueError),
         (float("nan"), ValueError),
-        (float("inf"), ValueError),
         (True, TypeError),
         ("1", TypeError),
-        (None, TypeError),
-        (1j, TypeError),
     ],
 )
 def test_rates_and_shapes_that_are_not_positive_numbers_are_refused(
@@ -325,41 +319,26 @@ def test_rates_and_shapes_that_are_not_positive_numbers_are_refused(
         polya_population(3, bad)
 
 
-@each_sampler
-def test_sizes_that_are_not_counts_are_refused(sampler: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="size must be at least 0, got -1"):
-        sampler(1, -1)
-    for many in (2**40 + 1, 2**60, 10**30):
-        with pytest.raises(ValueError, match="size must be at most 1099511627776, got"):
-            sampler(1, many)
-    for bad in (1.5, True, (2, 3)):
+def test_other_arguments_are_refused() -> None:
+    for sampler in SAMPLERS.values():
+        for size in (-1, 2**40 + 1):
+            with pytest.raises(ValueError, match="size must be"):
+                sampler(1, size)
+        for rng in (np.random.default_rng(0), 7):
+            with pytest.raises(TypeError, match="rng must be None"):
+                sampler(1, 3, rng)
+    for size in (1.5, True, (2, 3)):
         with pytest.raises(TypeError, match="size must be an integer"):
-            sampler(1, bad)
-
-
-@pytest.mark.parametrize("name", ["n", "parties"])
-@pytest.mark.parametrize(("bad", "error"), [(0, ValueError), (-2, ValueError), (2.0, TypeError)])
-def test_population_refuses_what_is_no_count(name: str, bad: Any, error: type[Exception]) -> None:
-    counts = {"n": 3, "parties": 3, name: bad}
-    with pytest.raises(error, match=f"{name} must be"):
-        polya_population(counts["n"], 1, parties=counts["parties"])
-
-
-def test_populations_of_more_than_an_array_holds_are_refused() -> None:
-    said = "n must be at most 1099511627776, got 2305843009213693952"
-    with pytest.raises(ValueError, match=said):
-        polya_population(2**61, 1)
-    with pytest.raises(ValueError, match=said):
-        polya_counts(2**61, 1, variables=1, parties=2**61)
-
-
-@each_sampler
-def test_seedable_generators_are_refused(sampler: Callable[..., Any]) -> None:
-    for rng in (np.random.default_rng(0), 7):
-        with pytest.raises(TypeError, match="rng must be None"):
-            sampler(1, 3, rng)
-        with pytest.raises(TypeError, match="rng must be None"):
-            polya_population(3, 1, rng=rng)
+            geometric(1, size)
+    population: dict[str, Any] = {"n": 3, "s": 1, "parties": 3}
+    for name, bad in (("n", 0), ("parties", -2), ("n", 2**61)):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            polya_population(**{**population, name: bad})
+    for name, bad in (("n", 0), ("variables", 0), ("parties", 0), ("n", 2**61)):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            polya_counts(**{**population, "variables": 1, name: bad})
+    with pytest.raises(TypeError, match="rng must be None"):
+        polya_population(**population, rng=np.random.default_rng(0))
 
 
 # No floating point
@@ -403,11 +382,9 @@ def test_noise_has_no_floating_point_in_its_code() -> None:
     "code",
     [
         "x = 0.5",
-        "y = a / b",
         "a /= 2",
         "np.exp(x)",
         "float(x)",
-        "import math",
         "np.zeros(3, np.float64)",
         "from math import log",
     ],
@@ -441,7 +418,7 @@ class IntegerSource(DeterministicRandom):
         return super().below(np.asarray(bounds)).view(IntegersOnly)
 
 
-@pytest.mark.parametrize("s", [Fraction(1, 7), 0.1, Fraction(1, 10**30), 3], ids=str)
+@pytest.mark.parametrize("s", [0.1, Fraction(1, 10**30)], ids=str)
 def test_no_array_in_a_run_of_the_samplers_is_of_floats(s: Rate) -> None:
     rng = IntegerSource(62)
     for sampler in SAMPLERS.values():
@@ -492,14 +469,6 @@ def test_jumps_and_counts_are_the_same() -> None:
     assert users.max() < 100
     assert amounts.min() >= 1
     assert np.array_equal(np.bincount(users, weights=amounts, minlength=100), counts)
-
-
-@pytest.mark.parametrize("name", ["n", "variables", "parties"])
-def test_counts_refuse_what_is_below_one(name: str) -> None:
-    arguments = {"n": 3, "variables": 1, "parties": 3, name: 0}
-    n = arguments.pop("n")
-    with pytest.raises(ValueError, match=name):
-        polya_counts(n, 0.1, **arguments)
 
 
 def test_counts_beyond_machine_words_are_exact() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-import multiprocessing
 import os
 import pickle
 import random
@@ -27,7 +26,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from exact.enumeration import Script, Words, exact_law, words
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
-from statistical import FALSE_ALARM, outcome_p_value, p_value_bound, uniform_p_value
+from statistical import FALSE_ALARM, p_value_bound, uniform_p_value
 
 import ikos.randomness
 from ikos.modular import BLOCK, Zq
@@ -56,7 +55,7 @@ def fixture_rng(request: pytest.FixtureRequest) -> RandomSource:
 # Uniform elements
 
 
-@pytest.mark.parametrize("q", [2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("q", [2, 3, 5, 8])
 def test_uniform_elements_are_exactly_uniform_by_enumeration_of_the_words(q: int) -> None:
     """Rejection over three rounds: at each, every pair of elements is equally likely."""
     bits = (q - 1).bit_length()
@@ -70,23 +69,17 @@ def test_uniform_elements_are_exactly_uniform_by_enumeration_of_the_words(q: int
     assert 1 - unfinished == per_element**2
 
 
-@pytest.mark.parametrize("q", [2, 3, 5, 10, 255, 256, 257])
+@pytest.mark.parametrize("q", [3, 256, 257])
 def test_uniform_on_small_groups_fits_the_uniform_law(rng: RandomSource, q: int) -> None:
     assert uniform_p_value(rng.uniform(q, 200_000), q) > FALSE_ALARM
 
 
 BIG = {
-    "2^31-1": 2**31 - 1,
     "3*2^30": 3 * 2**30,
-    "2^32": 2**32,
     "2^32+15": 2**32 + 15,
-    "2^61-1": 2**61 - 1,
-    "3*2^61": 3 * 2**61,
     "3*2^62": 3 * 2**62,
     "2^64-59": 2**64 - 59,
-    "2^64": 2**64,
     "2^64+13": 2**64 + 13,
-    "3*2^125": 3 * 2**125,
     "2^521-1": 2**521 - 1,
 }
 
@@ -101,16 +94,16 @@ def test_uniform_on_big_groups_is_uniform_in_its_leading_and_its_trailing_digits
     assert uniform_p_value([v % 60 for v in values], 60) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("q", [3, 5, 3 * 2**62])
+@pytest.mark.parametrize("q", [3, 3 * 2**62])
 def test_neighbouring_elements_are_independent(q: int) -> None:
     """Pairs of leading digits; rejection must not tie an element to the one before it."""
-    digits = (DeterministicRandom(22).uniform(q, 300_000).astype(object) * 3 // q).astype(int)
+    digits = (DeterministicRandom(22).uniform(q, 100_000).astype(object) * 3 // q).astype(int)
     pair = 3 * digits[:-1:2] + digits[1::2]
     p = [len([v for v in range(q) if v * 3 // q == d]) / q if q < 9 else 1 / 3 for d in range(3)]
     assert p_value_bound(np.bincount(pair, minlength=9), np.outer(p, p).ravel()) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("q", [2**16, 2**16 + 1, 2**33 - 9, 2**64, 2**64 - 59])
+@pytest.mark.parametrize("q", [2**16 + 1, 2**33 - 9, 2**64])
 def test_uniform_into_writes_every_element_across_blocks(q: int) -> None:
     """An element is 0 in 60 fills with probability q^-60, one of them below 1e-280."""
     size = 2 * BLOCK + 3
@@ -124,17 +117,10 @@ def test_uniform_into_writes_every_element_across_blocks(q: int) -> None:
     assert (seen > 0).all()
 
 
-def test_uniform_of_size_zero_is_empty_and_typed() -> None:
-    for q in (2, 2**40, 2**65):
-        drawn = DeterministicRandom(0).uniform(q, 0)
-        assert drawn.shape == (0,)
-        assert drawn.dtype == Zq(q).dtype
-
-
 # Single integers, Bernoulli
 
 
-@pytest.mark.parametrize("bound", [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17])
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 16, 17])
 def test_integer_is_exactly_uniform_by_enumeration_of_the_bytes(bound: int) -> None:
     bits = (bound - 1).bit_length()
     law, unfinished = exact_law(lambda rng: rng.integer(bound), words(bits, 3))
@@ -143,8 +129,7 @@ def test_integer_is_exactly_uniform_by_enumeration_of_the_bytes(bound: int) -> N
     assert unfinished == (1 - Fraction(bound, 2**bits)) ** 3
 
 
-@pytest.mark.parametrize("power", [8, 16, 31, 32, 63, 64, 127, 521])
-@pytest.mark.parametrize("offset", [-1, 0, 1])
+@pytest.mark.parametrize(("power", "offset"), [(8, -1), (32, 0), (64, 1), (521, -1)])
 def test_integer_is_uniform_in_leading_and_trailing_digits(power: int, offset: int) -> None:
     bound = 2**power + offset
     rng = DeterministicRandom(24)
@@ -160,15 +145,7 @@ def test_integer_is_uniform_in_leading_and_trailing_digits(power: int, offset: i
     assert p_value_bound(low, [float(evens), float(1 - evens)]) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("bad", [0, -1])
-def test_integer_refuses_a_bound_below_one(bad: int) -> None:
-    with pytest.raises(ValueError, match=f"bound must be at least 1, got {bad}"):
-        SecureRandom().integer(bad)
-
-
-@pytest.mark.parametrize(
-    "p", [Fraction(1, 3), Fraction(1, 2), Fraction(5, 7), 0, 1, 0.25, Fraction(15, 16)]
-)
+@pytest.mark.parametrize("p", [Fraction(1, 3), 0, 1, 0.25, Fraction(15, 16)])
 def test_bernoulli_has_exactly_its_probability(p: Fraction | int | float) -> None:
     bits = (Fraction(p).denominator - 1).bit_length()
     law, unfinished = exact_law(lambda rng: rng.bernoulli(p), words(bits, 2))
@@ -192,18 +169,6 @@ def test_bernoulli_of_a_float_uses_its_exact_value() -> None:
     assert not rng.bernoulli(0.1)
 
 
-def test_bernoulli_fits_its_law() -> None:
-    rng = DeterministicRandom(25)
-    hits = sum(rng.bernoulli(Fraction(1, 3)) for _ in range(20_000))
-    assert p_value_bound([hits, 20_000 - hits], [1 / 3, 2 / 3]) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("bad", [-0.1, 1.5, Fraction(-1, 10**9), float("nan"), float("inf")])
-def test_bernoulli_refuses_what_is_no_probability(bad: float) -> None:
-    with pytest.raises(ValueError, match="probability"):
-        SecureRandom().bernoulli(bad)
-
-
 # Integers below many bounds
 
 
@@ -217,7 +182,7 @@ def test_below_is_exactly_uniform_by_enumeration_of_the_words() -> None:
 
 def test_below_fits_the_uniform_law_for_each_of_many_bounds() -> None:
     kinds = np.array([1, 2, 3, 5, 8, 9, 3 * 2**40, 2**62 + 1, 2**63 - 1])
-    bounds = np.tile(kinds, 60_000)
+    bounds = np.tile(kinds, 20_000)
     drawn = DeterministicRandom(26).below(bounds).reshape(-1, kinds.size)
     for column, bound in zip(drawn.T, (int(k) for k in kinds), strict=True):
         assert column.min() >= 0
@@ -228,16 +193,6 @@ def test_below_fits_the_uniform_law_for_each_of_many_bounds() -> None:
             lead = [int(v) * 48 // bound for v in column]
             assert uniform_p_value(lead, 48) > FALSE_ALARM
             assert uniform_p_value(column % 6, 6) > FALSE_ALARM
-
-
-def test_below_of_nothing_is_nothing() -> None:
-    assert DeterministicRandom(0).below(np.empty(0, dtype=np.int64)).shape == (0,)
-
-
-@pytest.mark.parametrize("bad", [0, -3])
-def test_below_refuses_bounds_below_one(bad: int) -> None:
-    with pytest.raises(ValueError, match=f"bounds must be positive, got {bad}"):
-        SecureRandom().below(np.array([5, bad]))
 
 
 # Permutations
@@ -251,7 +206,7 @@ class ShortKeys(DeterministicRandom):
         out &= out.dtype.type(7 << (8 * out.dtype.itemsize - 3))
 
 
-@pytest.mark.parametrize(("n", "bits", "draws"), [(2, 1, 4), (3, 2, 3)])
+@pytest.mark.parametrize(("n", "bits", "draws"), [(2, 1, 4), (3, 2, 2)])
 def test_permutation_with_ties_is_exactly_uniform_by_enumeration_of_the_keys(
     n: int, bits: int, draws: int
 ) -> None:
@@ -265,18 +220,7 @@ def test_permutation_with_ties_is_exactly_uniform_by_enumeration_of_the_keys(
         assert unfinished < 1
 
 
-@pytest.mark.parametrize("source", [DeterministicRandom, ShortKeys])
-@pytest.mark.parametrize("n", [4, 5])
-def test_permutation_fits_the_uniform_law_on_all_orders(
-    source: type[DeterministicRandom], n: int
-) -> None:
-    rng = source(27)
-    orders = {order: i for i, order in enumerate(permutations(range(n)))}
-    drawn = [orders[tuple(rng.permutation(n).tolist())] for _ in range(15_000)]
-    assert uniform_p_value(drawn, len(orders)) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 10**6])
+@pytest.mark.parametrize("n", [0, 1, 2, 10**5])
 @pytest.mark.parametrize("source", [DeterministicRandom, ShortKeys])
 def test_permutation_holds_each_index_once(source: type[DeterministicRandom], n: int) -> None:
     if source is ShortKeys and n > 3:
@@ -292,11 +236,6 @@ def test_long_permutation_moves_indices_uniformly() -> None:
     law = hypergeom(100_000, 10_000, 10_000)
     table = np.bincount(order // 10_000 * 10 + np.arange(100_000) // 10_000, minlength=100)
     assert min(law.cdf(table).min(), law.sf(table - 1).min()) > FALSE_ALARM / 200
-
-
-def test_permutation_refuses_a_negative_length() -> None:
-    with pytest.raises(ValueError, match="n must be at least 0, got -1"):
-        SecureRandom().permutation(-1)
 
 
 # Many permutations at once
@@ -355,18 +294,12 @@ long that they are permuted one by one."""
 
 
 @pytest.mark.parametrize(("short", "long"), KINDS)
-@pytest.mark.parametrize("source", [SecureRandom, lambda: DeterministicRandom(32)])
-@pytest.mark.parametrize("n", [3, 4])
 def test_rows_fit_the_uniform_law_on_all_orders(
-    monkeypatch: pytest.MonkeyPatch,
-    source: Callable[[], RandomSource],
-    n: int,
-    short: int,
-    long: int,
+    monkeypatch: pytest.MonkeyPatch, short: int, long: int
 ) -> None:
     monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
     monkeypatch.setattr(ikos.randomness, "_LONG_ROW", long)
-    check_rows_are_uniform(source(), n)
+    check_rows_are_uniform(DeterministicRandom(32), 4)
 
 
 @pytest.mark.parametrize(("short", "long"), KINDS[:2])
@@ -416,8 +349,8 @@ def test_rows_with_ties_are_drawn_again_and_others_kept(
     assert len(redrawn) >= 18
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 255, 256, 257, 65_535, 65_536, 65_537, 70_000])
-@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("n", [0, 1, 256, 257, 65_536, 65_537])
+@pytest.mark.parametrize("count", [0, 3])
 def test_rows_hold_each_index_once(n: int, count: int) -> None:
     """The kinds of keys change at 256 and 65 536."""
     rows = DeterministicRandom(35).permutations(count, n)
@@ -428,7 +361,7 @@ def test_rows_hold_each_index_once(n: int, count: int) -> None:
         assert (rows[0] != rows[1]).any()
 
 
-@pytest.mark.parametrize("n", [255, 256, 257, 300])
+@pytest.mark.parametrize("n", [256, 257])
 def test_long_rows_move_every_index_uniformly(n: int) -> None:
     """Where the first, a middle and the last index go; on both sides of the change of keys."""
     rows = DeterministicRandom(36).permutations(5000, n)
@@ -438,7 +371,7 @@ def test_long_rows_move_every_index_uniformly(n: int) -> None:
         assert uniform_p_value(rows[:, index], n) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("together", [1, 5, 8, 20, 23])
+@pytest.mark.parametrize("together", [1, 8, 23])
 def test_rows_are_sorted_in_blocks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
@@ -449,28 +382,10 @@ def test_rows_are_sorted_in_blocks_of_any_size(
         check_rows_are_uniform(DeterministicRandom(37), 3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        ((-1, 3), ValueError, "count must be at least 0, got -1"),
-        ((True, 3), TypeError, "count must be an integer, got the boolean True"),
-        ((2.0, 3), TypeError, "count must be an integer, got float 2.0"),
-        ((2, -1), ValueError, "n must be at least 0, got -1"),
-        ((2, 2**31), ValueError, "n must be at most 2147483647, got 2147483648"),
-        ((2, "3"), TypeError, "n must be an integer, got str '3'"),
-    ],
-)
-def test_rows_of_no_size_are_refused(
-    arguments: tuple[Any, Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        SecureRandom().permutations(*arguments)
-
-
 # Raw words
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64])
 def test_fill_writes_every_byte_in_place_and_no_other(
     rng: RandomSource, dtype: type[np.unsignedinteger[Any]]
 ) -> None:
@@ -483,29 +398,14 @@ def test_fill_writes_every_byte_in_place_and_no_other(
     assert (seen > 0).all()
     assert not whole[0].any()
     assert not whole[2].any()
-
-
-def test_fill_takes_shapes_and_nothing() -> None:
-    rng = DeterministicRandom(30)
-    matrix = np.zeros((4, 100), dtype=np.uint64)
-    rng.fill(matrix)
-    assert (matrix > 0).all()
-    rng.fill(np.empty(0, dtype=np.uint32))
-
-
-@pytest.mark.parametrize("dtype", [np.int64, np.float64, object, np.bool_])
-def test_fill_refuses_arrays_that_are_not_unsigned(dtype: Any) -> None:
-    with pytest.raises(TypeError, match="out must hold unsigned integers"):
-        SecureRandom().fill(np.zeros(3, dtype=dtype))
-
-
-def test_fill_refuses_arrays_that_it_could_not_fill_in_place() -> None:
-    frozen = np.zeros(4, dtype=np.uint64)
+    rng.fill(whole)
+    assert whole[2].any()
+    frozen = np.zeros(4, dtype=dtype)
     frozen.setflags(write=False)
-    for out in (np.zeros(8, dtype=np.uint64)[::2], frozen, np.zeros((2, 3), dtype=np.uint8).T):
-        with pytest.raises(ValueError, match="C-contiguous and writeable"):
-            SecureRandom().fill(out)
-        assert not out.any()
+    for out in (whole[:, ::2], frozen, whole.T):
+        with pytest.raises(ValueError, match="out must be C-contiguous"):
+            rng.fill(out)
+    assert not frozen.any()
 
 
 def test_bytes_are_uniform(rng: RandomSource) -> None:
@@ -541,17 +441,23 @@ def expected_stream(segments: int) -> bytes:
     )
 
 
+def read(stream: Keystream, count: int) -> bytes:
+    out = bytearray(count)
+    stream.read_into(memoryview(out))
+    return bytes(out)
+
+
 def test_keystream_is_aes_256_ctr_of_nist_sp_800_38a() -> None:
     """Section F.5.5: the first output blocks of CTR-AES256."""
     key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
     stream = Keystream(lambda: key + bytes(range(0xF0, 0x100)))
-    assert stream.read(16).hex() == "0bdf7df1591716335e9a8b15c860c502"
+    assert read(stream, 16).hex() == "0bdf7df1591716335e9a8b15c860c502"
     assert counter_mode(key, bytes(range(0xF0, 0x100)), 16) == bytes.fromhex(
         "0bdf7df1591716335e9a8b15c860c502"
     )
 
 
-@pytest.mark.parametrize("step", [1 << 20, 999_983, 65_536, 65_537, 3 * 2**20 + 5])
+@pytest.mark.parametrize("step", [1 << 20, 65_537, 3 * 2**20 + 5])
 def test_keystream_takes_a_new_key_every_2_to_the_20_bytes_whatever_the_requests(
     step: int,
 ) -> None:
@@ -574,7 +480,6 @@ def test_counter_wraps_around_like_the_block_cipher() -> None:
 
 
 def test_no_part_of_the_keystream_is_delivered_twice() -> None:
-    """Small reads come from a buffer, large ones directly; all are disjoint slices."""
     used = iter(seeds(4))
     stream = Keystream(lambda: next(used))
     expected = expected_stream(4)
@@ -582,9 +487,9 @@ def test_no_part_of_the_keystream_is_delivered_twice() -> None:
     assert len(where) == len(expected) // 16
     rng = random.Random(1)
     taken: set[int] = set()
-    for _ in range(2000):
+    for _ in range(500):
         count = rng.choice([16, 32, 160, 1024, 1040, 4096])
-        piece = stream.read(count)
+        piece = read(stream, count)
         assert len(piece) == count
         for i in range(0, count, 16):
             block = where[piece[i : i + 16]]
@@ -597,11 +502,14 @@ class BufferedKeystream(Keystream):
 
     _buffer = b""
 
-    def read(self, count: int) -> bytes:
-        if len(self._buffer) < count:
-            self._buffer = super().read(4096)
-        result, self._buffer = self._buffer[:count], self._buffer[count:]
-        return result
+    def read_into(self, out: memoryview) -> None:
+        if len(self._buffer) < len(out):
+            fresh = bytearray(4096)
+            super().read_into(memoryview(fresh))
+            self._buffer = bytes(fresh)
+        piece = self._buffer[: len(out)]
+        out[: len(piece)] = piece
+        self._buffer = self._buffer[len(out) :]
 
 
 @pytest.mark.parametrize(("kind", "repeats"), [(Keystream, False), (BufferedKeystream, True)])
@@ -618,7 +526,7 @@ def test_draws_that_interrupt_a_draw_get_other_bytes(kind: type[Keystream], repe
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
-            interrupting.append(stream.read(16))
+            interrupting.append(read(stream, 16))
             stream._left = min(stream._left, 40)  # so that keys are soon used up
         return interrupt
 
@@ -626,7 +534,7 @@ def test_draws_that_interrupt_a_draw_get_other_bytes(kind: type[Keystream], repe
     sys._getframe().f_trace_opcodes = True  # Python 3.12 asks for it before it begins to trace
     sys.settrace(interrupt)
     try:
-        interrupted = [stream.read(48) for _ in range(50)]
+        interrupted = [read(stream, 48) for _ in range(50)]
     finally:
         sys.settrace(before)
     pieces = [piece[i : i + 16] for piece in interrupted for i in (0, 16, 32)] + interrupting
@@ -634,20 +542,7 @@ def test_draws_that_interrupt_a_draw_get_other_bytes(kind: type[Keystream], repe
     assert (len(set(pieces)) < len(pieces)) == repeats
 
 
-@pytest.mark.parametrize("count", [1, 3, 7, 1023, 1024, 1025, 5000])
-def test_small_reads_follow_the_keystream_without_gaps_within_a_buffer(count: int) -> None:
-    used = iter(seeds(2))
-    stream = Keystream(lambda: next(used))
-    piece = stream.read(count) + stream.read(count) if count <= 1024 else stream.read(count)
-    assert expected_stream(2)[: len(piece)] == piece
-
-
 # Streams that never meet
-
-
-def test_two_sources_and_two_calls_differ() -> None:
-    one, other = SecureRandom(), SecureRandom()
-    assert len({one.bytes(16), other.bytes(16), one.bytes(16), secure(None).bytes(16)}) == 4
 
 
 @pytest.mark.parametrize(
@@ -657,10 +552,12 @@ def test_two_sources_and_two_calls_differ() -> None:
 )
 def test_a_copy_is_an_independent_source(clone: Callable[[SecureRandom], SecureRandom]) -> None:
     rng = SecureRandom()
+    before = pickle.dumps(rng)
     rng.bytes(16)
+    assert pickle.dumps(rng) == before  # it holds no state
     twin = clone(rng)
-    assert twin is not rng
-    assert rng.bytes(32) != twin.bytes(32)
+    drawn = [one.bytes(32) for one in (rng, twin, rng, SecureRandom(), secure(None))]
+    assert len(set(drawn)) == 5
 
 
 @pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -679,13 +576,6 @@ def test_what_a_secret_determines_is_not_copied(
 def test_a_reproducible_source_shows_its_seed() -> None:
     assert repr(DeterministicRandom(7)) == "DeterministicRandom(7)"
     assert repr(DeterministicRandom(2**5000)) == "DeterministicRandom(an integer of 5001 bits)"
-
-
-def test_a_pickle_holds_no_state() -> None:
-    rng = SecureRandom()
-    before = pickle.dumps(rng)
-    rng.bytes(10_000)
-    assert pickle.dumps(rng) == before == pickle.dumps(SecureRandom())
 
 
 def in_threads(draw: Callable[[], bytes], count: int) -> list[bytes]:
@@ -724,17 +614,13 @@ def in_child(draw: Callable[[], bytes]) -> bytes:
     return result
 
 
-def test_threads_draw_from_different_streams() -> None:
-    rng = SecureRandom()
-    assert len(set(in_threads(lambda: rng.bytes(32), 8))) == 8
-
-
 def test_each_thread_has_a_keystream_of_its_own() -> None:
     rng = SecureRandom()
     streams = [rng._stream(), rng._stream()]
     in_threads(lambda: streams.append(rng._stream()) or b"", 4)  # type: ignore[func-returns-value]
     assert len({id(stream) for stream in streams}) == 5
     assert streams[0] is streams[1]
+    assert len(set(in_threads(lambda: rng.bytes(32), 8))) == 8
 
 
 @forks
@@ -747,17 +633,9 @@ def test_a_forked_child_draws_differently_from_its_parent_and_its_siblings() -> 
         return rng.bytes(32) + rng.bytes(2000)
 
     children = [in_child(draw), in_child(draw)]
-    assert len({*children, draw()}) == 3
-
-
-@forks
-@quiet_fork
-def test_a_grandchild_draws_differently() -> None:
-    rng = SecureRandom()
-    rng.bytes(5)
-    assert len({in_child(lambda: rng.bytes(32) + in_child(lambda: rng.bytes(32))), b""}) == 2
-    both = in_child(lambda: in_child(lambda: rng.bytes(32)) + rng.bytes(32))
-    assert both[:32] != both[32:]
+    both = in_child(lambda: in_child(draw) + draw())  # a grandchild's, and its parent's
+    half = len(both) // 2
+    assert len({*children, both[:half], both[half:], draw()}) == 5
 
 
 @forks
@@ -787,43 +665,18 @@ def test_a_fork_within_one_process_number_is_noticed_by_the_hook() -> None:
     assert rng._stream() is not before
 
 
-def _draw_and_send(rng: SecureRandom, pipe: Any) -> None:
-    pipe.send_bytes(rng.bytes(32) + secure(None).bytes(32))
-
-
 @forks
 @quiet_fork
-def test_multiprocessing_with_fork_draws_differently() -> None:
-    context = multiprocessing.get_context("fork")
-    rng = SecureRandom()
-    rng.bytes(1)
-    secure(None).bytes(1)
-    drawn = [rng.bytes(32) + secure(None).bytes(32)]
-    for _ in range(2):
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_draw_and_send, args=(rng, sender))
-        process.start()
-        drawn.append(receiver.recv_bytes())
-        process.join()
-        assert process.exitcode == 0
-        process.close()
-        receiver.close()
-        sender.close()
-    assert len({piece[i : i + 32] for piece in drawn for i in (0, 32)}) == 6
-
-
-@forks
-@quiet_fork
-def test_no_block_of_a_million_words_occurs_twice_across_threads_and_forks() -> None:
-    """Six streams of 10^6 64-bit words: 3*10^6 blocks, two equal with probability 1e-25."""
+def test_no_block_occurs_twice_across_threads_and_forks() -> None:
+    """Six streams of 10^5 64-bit words: 3*10^5 blocks, two equal with probability 1e-27."""
     rng = SecureRandom()
 
     def draw() -> bytes:
-        return rng.uniform(2**64, 10**6).tobytes()
+        return rng.uniform(2**64, 10**5).tobytes()
 
     draws = [draw(), draw(), *in_threads(draw, 2), in_child(draw), in_child(draw)]
     blocks = np.frombuffer(b"".join(draws), dtype=np.uint64).reshape(-1, 2)
-    assert blocks.shape == (3 * 10**6, 2)
+    assert blocks.shape == (3 * 10**5, 2)
     order = np.argsort(blocks[:, 0])
     first = blocks[order, 0]
     twins = np.flatnonzero(first[1:] == first[:-1])
@@ -837,16 +690,11 @@ def test_no_block_of_a_million_words_occurs_twice_across_threads_and_forks() -> 
     "rng",
     [
         np.random.default_rng(0),
-        np.random.RandomState(0),
-        np.random,
         random.Random(0),
         random.SystemRandom(),
         random,
         0,
-        12345,
-        "secure",
         SecureRandom,
-        DeterministicRandom,
         os.urandom,
         False,
     ],
@@ -887,27 +735,8 @@ def test_deterministic_source_is_reproducible_and_pinned() -> None:
     assert DeterministicRandom(7).uniform(1000, 6).tolist() == GOLDEN_UNIFORM
     assert DeterministicRandom(7).permutation(8).tolist() == GOLDEN_PERMUTATION
     assert DeterministicRandom(7).uniform(2**127 - 1, 1)[0] == GOLDEN_BIG
-
-
-def test_different_seeds_give_different_streams() -> None:
-    seeds_tried = [0, 1, 255, 256, 2**64, 2**64 + 1, 10**30]
-    assert len({DeterministicRandom(seed).bytes(16) for seed in seeds_tried}) == len(seeds_tried)
-
-
-@pytest.mark.parametrize("bad", [-1, 1.0, "1", None, True])
-def test_deterministic_source_refuses_other_seeds(bad: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match="seed must be"):
-        DeterministicRandom(bad)
-
-
-def test_orders_of_two_permutations_in_a_row_are_independent() -> None:
-    rng = DeterministicRandom(31)
-    law = {(a, b): 1 / 36 for a in permutations(range(3)) for b in permutations(range(3))}
-    drawn = (
-        (tuple(rng.permutation(3).tolist()), tuple(rng.permutation(3).tolist()))
-        for _ in range(8000)
-    )
-    assert outcome_p_value(drawn, law) > FALSE_ALARM
+    tried = [0, 1, 255, 256, 2**64, 2**64 + 1, 10**30]
+    assert len({DeterministicRandom(seed).bytes(16) for seed in tried}) == len(tried)
 
 
 # Families of sources
@@ -943,13 +772,6 @@ def test_a_family_depends_on_what_was_drawn_before() -> None:
     fresh, used = DeterministicRandom(41), DeterministicRandom(41)
     used.bytes(1)
     assert fresh.streams()(0).bytes(16) != used.streams()(0).bytes(16)
-
-
-def test_a_source_of_a_family_does_not_depend_on_the_others() -> None:
-    family = DeterministicRandom(42).streams()
-    backwards = [family(k).bytes(100) for k in reversed(range(5))][::-1]
-    other = DeterministicRandom(42).streams()
-    assert backwards == [other(k).bytes(100) for k in range(5)]
 
 
 def test_sources_of_a_family_are_independent() -> None:
@@ -1102,9 +924,7 @@ class Digits(Script):
     [
         Fraction(0),
         Fraction(1),
-        Fraction(1, 2),
         Fraction(255, 256),
-        Fraction(1, 2**64),
         1 - Fraction(1, 2**64),
         Fraction(0x80_00_00_00_00_00_00_01, 2**64),
         Fraction(0x00_FF_00_01, 2**32),
@@ -1135,9 +955,6 @@ class Scripted(RandomSource):
 
     def _read_into(self, out: memoryview) -> None:
         out[:] = bytes(self.rounds.pop(0))
-
-    def _read(self, count: int) -> bytes:
-        raise AssertionError("bytes were asked for")
 
 
 def test_bernoullis_draw_again_for_ties_alone() -> None:
@@ -1192,22 +1009,43 @@ def test_bernoullis_with_a_mistake_are_found(mutant: Bernoullis) -> None:
         check_bernoullis(mutant)
 
 
+# Refusals
+
+
 @pytest.mark.parametrize(
-    ("probability", "size", "error", "said"),
+    ("call", "arguments", "error", "name"),
     [
-        (Fraction(-1, 2), 3, ValueError, "probability must be in"),
-        (Fraction(3, 2), 3, ValueError, "probability must be in"),
-        (Fraction(1, 3), 3, ValueError, "probability must be a multiple of 2.-64, got 1/3"),
-        (Fraction(1, 2**65), 3, ValueError, "multiple of 2.-64"),
-        (math.nan, 3, ValueError, "probability must be finite"),
-        ("1/2", 3, TypeError, "probability must be"),
-        (Fraction(1, 2), -1, ValueError, "size must be at least 0"),
-        (Fraction(1, 2), 2.0, TypeError, "size must be an integer"),
+        ("integer", (0,), ValueError, "bound"),
+        ("bernoulli", (1.5,), ValueError, "probability"),
+        ("bernoulli", (float("nan"),), ValueError, "probability"),
+        ("bernoullis", (Fraction(-1, 2), 3), ValueError, "probability"),
+        ("bernoullis", (Fraction(1, 3), 3), ValueError, r"multiple of 2\^-64"),
+        ("bernoullis", ("1/2", 3), TypeError, "probability"),
+        ("bernoullis", (Fraction(1, 2), -1), ValueError, "size"),
+        ("below", (np.array([5, 0]),), ValueError, "bounds"),
+        ("permutation", (-1,), ValueError, "n must"),
+        ("permutations", (-1, 3), ValueError, "count"),
+        ("permutations", (2, 2**31), ValueError, "n must"),
+        ("fill", (np.zeros(3),), TypeError, "out"),
+        ("bytes", (-1,), ValueError, "count"),
     ],
 )
-def test_wrong_bernoullis_are_refused(
-    probability: Any, size: Any, error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        DeterministicRandom(0).bernoullis(probability, size)
-    assert DeterministicRandom(0).bernoullis(Fraction(1, 2), 0).size == 0
+def test_refusals(call: str, arguments: tuple[Any, ...], error: type[Exception], name: str) -> None:
+    with pytest.raises(error, match=name):
+        getattr(SecureRandom(), call)(*arguments)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.0, "1", None, True])
+def test_seeds_that_are_none(bad: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="seed must be"):
+        DeterministicRandom(bad)
+
+
+def test_nothing_is_drawn_where_nothing_is_asked_for() -> None:
+    rng = DeterministicRandom(0)
+    assert rng.below(np.empty(0, dtype=np.int64)).shape == (0,)
+    assert rng.bernoullis(Fraction(1, 2), 0).size == 0
+    rng.fill(np.empty(0, dtype=np.uint32))
+    for q in (2, 2**40, 2**65):
+        assert rng.uniform(q, 0).dtype == Zq(q).dtype
+    assert rng.bytes(16) == DeterministicRandom(0).bytes(16)

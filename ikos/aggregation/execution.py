@@ -12,12 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import quote
 from ikos.aggregation.engine import SharingScheme, mixed_sum
-from ikos.concurrency import (
-    Interrupted,
-    Progress,
-    check_interrupt,
-    interrupts_kept,
-)
+from ikos.concurrency import Interrupted, Progress
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
@@ -114,7 +109,7 @@ class _Located:
             found = re.match(r"x\[(\d+)\] ", message := str(error))
             if found is None:
                 raise
-            from ikos.tables.parts import BadRow  # which only they need who have tables
+            from ikos.tables import BadRow  # which only they need who have tables
 
             why = f"which {message[found.end() :]}"
             raise BadRow(int(found[1]) - before, why) from None
@@ -222,33 +217,12 @@ def add_up(
             raise ValueError(f"threads must be None with cluster=, got {threads!r}")
         if not hasattr(cluster, "add_up"):
             raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
-
-    def told(done: int, whole: int) -> None:
-        check_interrupt()
-        if progress is not None:
-            progress(done, whole)
-
-    try:
-        with interrupts_kept():
-            values = _watched(x) if isinstance(x, Iterator) else x
-            if cluster is not None:
-                return cluster.add_up(clients, values, rng, told)
-            return _add_up_here(clients, values, rng, threads, told)
-    except Interrupted:
-        raise
-    except KeyboardInterrupt:
-        raise Interrupted(None, 0, 0, "before anything was released") from None
-
-
-def _watched(x: Iterator[ArrayLike]) -> Iterator[ArrayLike]:
-    """Yield what an iterator does, with a look at Ctrl-C before each."""
-    for some in x:
-        check_interrupt()
-        yield some
+        return cluster.add_up(clients, x, rng, progress)
+    return _add_up_here(clients, x, rng, threads, progress)
 
 
 def _add_up_here(
-    clients: Encoder, x: Values, rng: RandomSource, threads: int | None, progress: Progress
+    clients: Encoder, x: Values, rng: RandomSource, threads: int | None, progress: Progress | None
 ) -> tuple[int, int]:
     given = iterator_or_array(clients, x)
     if isinstance(given, Iterator):

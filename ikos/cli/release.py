@@ -139,7 +139,7 @@ class Rule:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
-        from ikos.tables.parts import BadRow
+        from ikos.tables import BadRow
 
         del before
         outside = (values < self.lower) | (values > self.upper)

@@ -90,7 +90,6 @@ def command(
     """
     from ikos._validation import quote
     from ikos.cli.release import Reading
-    from ikos.concurrency import interrupts_kept
     from ikos.tables import open_column
 
     for name, bound in (("lower", lower), ("upper", upper)):
@@ -99,7 +98,7 @@ def command(
     check_bounds(lower, upper)
     check_column(column, header=not no_header)
     reading = Reading()
-    with reading.told(click.get_current_context().command_path), interrupts_kept():
+    with reading.told(click.get_current_context().command_path):
         report = _sum(
             open_column(
                 file,
@@ -139,7 +138,7 @@ class Rule:
         """Return how far a block of integers is above the lower bound, or refuse one of them."""
         import numpy as np
 
-        from ikos.tables.parts import BadRow
+        from ikos.tables import BadRow
 
         del before
         if max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit in 64 bits

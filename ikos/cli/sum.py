@@ -101,7 +101,6 @@ def command(
     about the same people adds to what it costs them.
     """
     from ikos.cli.release import Reading, release
-    from ikos.concurrency import interrupts_kept
     from ikos.tables import open_column
 
     check_bounds(lower, upper)
@@ -110,7 +109,7 @@ def command(
         raise click.UsageError("--threads are for work without --workers and --scheduler")
     path = click.get_current_context().command_path
     reading = Reading()
-    with reading.told(path), interrupts_kept(), connected(workers, scheduler) as cluster:
+    with reading.told(path), connected(workers, scheduler) as cluster:
         made = release(
             open_column(
                 file,

@@ -1,4 +1,4 @@
-"""The connection to a cluster: started here, or there already."""
+"""The connection to a cluster: one that is started here, or one that runs already."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""
 
 FIRST = 15
-"""Seconds for a scheduler that is there already to have a worker."""
+"""Seconds for a running scheduler to have a worker."""
 
 CLOSING = 30
 """Seconds for all workers that were started here to end, before they are ended."""
@@ -40,10 +40,10 @@ class Cluster:
     workers : int, optional
         Processes to start on this machine, with one thread each; by default one for each core.
     scheduler : str, optional
-        Address of a scheduler that is there already, such as ``"tcp://10.0.0.1:8786"``, instead.
-        Its workers need the same version of ikos.
+        Address of a running scheduler instead, such as ``"tcp://10.0.0.1:8786"``. Its workers need
+        the same version of ikos.
     client : distributed.Client, optional
-        A connection that is there already, instead; it is left open.
+        An open connection instead; it stays open.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Cluster:
     def add_up(
         self, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
-        """Return the sum modulo q of everybody's elements, and how many users there were."""
+        """Return the sum modulo q of all users' elements, and how many users there were."""
         check_open(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
@@ -126,10 +126,10 @@ def _local(opened: ExitStack, workers: int) -> Any:
     from distributed import LocalCluster
 
     class Local(LocalCluster):  # type: ignore[misc]
-        """Hears twice, at times, that a worker has gone."""
+        """Is told twice, at times, that a worker has gone."""
 
         def _update_worker_status(self, op: str, msg: Any) -> None:
-            with suppress(KeyError):  # which its end would raise otherwise, and be stuck
+            with suppress(KeyError):  # which would keep it from closing
                 super()._update_worker_status(op, msg)
 
     # where another worker has not come in the place of a lost one by then, none ever does
@@ -146,7 +146,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 death_timeout=START,
             )
         except Exception as error:  # of any kind, where what has started in part is ended
-            reason = (str(error) or type(error).__name__).splitlines()[0]
+            reason = _first_line(error)
             if time.monotonic() > begun + START:
                 reason = f"they have not started within {START} s"
             raise ClusterError(
@@ -158,14 +158,14 @@ def _local(opened: ExitStack, workers: int) -> Any:
 
 
 def _end(local: Any) -> None:
-    """End workers, and do not wait for those for ever that do not hear of it."""
+    """End workers, by force those that do not respond."""
     processes = [worker.pid for worker in local.workers.values()]
     try:
         local.close(timeout=CLOSING)
     except TimeoutError:
         for process in filter(None, processes):
             with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+                os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def _leave(client: Any) -> None:
@@ -174,34 +174,23 @@ def _leave(client: Any) -> None:
         client.close(timeout=CLOSING)
 
 
-def _look(address: str, shown: str) -> None:
-    """Make sure that somebody answers: a client that found nobody would say so again at its end."""
-    from distributed.comm import connect
-
-    async def look() -> None:
-        comm = await connect(address, timeout=ANSWER)
-        await comm.close()
-
-    try:
-        with ThreadPoolExecutor(1) as executor:  # the program may have a loop of its own here
-            executor.submit(asyncio.run, look()).result()
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
-
-
 def _client(place: Any) -> Any:
     """Connect to a scheduler that has workers."""
     from distributed import Client
+    from distributed.comm import connect
 
     shown = quote(place) if isinstance(place, str) else "started here"
-    if isinstance(place, str):
-        _look(place, shown)
+
+    async def look() -> None:
+        await (await connect(place, timeout=ANSWER)).close()
+
     try:
+        if isinstance(place, str):  # first: a client that found no scheduler says so at its end
+            with ThreadPoolExecutor(1) as executor:  # the program may have a loop of its own here
+                executor.submit(asyncio.run, look()).result()
         client = Client(place, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ClusterError(f"no scheduler answers at {shown}: {reason}") from None
+        raise ClusterError(f"no scheduler answers at {shown}: {_first_line(error)}") from None
     try:
         # its own limit is one for workers, and none for the scheduler
         client.sync(client.wait_for_workers, 1, timeout=FIRST, callback_timeout=FIRST + ANSWER)
@@ -213,6 +202,10 @@ def _client(place: Any) -> Any:
         _leave(client)
         raise
     return client
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _distributed() -> Any:

@@ -2,110 +2,150 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from ikos.aggregation.engine import Partition, SharingScheme
-from ikos.aggregation.execution import Encoder
-from ikos.cluster.columns import block_tasks
+from ikos.aggregation.execution import (
+    USERS,
+    Encoder,
+    checked_blocks,
+    iterator_or_array,
+    with_location,
+)
 from ikos.cluster.errors import ClusterError, Refused, connection
-from ikos.cluster.tasks import Released, Seen, described, digest, mixed, picked, posted
+from ikos.cluster.tasks import (
+    Checked,
+    Endpoint,
+    Released,
+    Seen,
+    described,
+    digest,
+    mixed,
+    picked,
+    posted,
+)
 from ikos.cluster.versions import check_versions
 from ikos.cluster.waiting import first_done, results, threads
-from ikos.concurrency import Interrupted, Progress
+from ikos.concurrency import Progress
 from ikos.randomness import RandomSource
 
 LONGEST = 1 << 26
-"""Messages of a shuffler's task at most, up to chance: 512 MiB of uint64, held twice."""
+"""Approximate cap on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
 
 WORTHWHILE = 1 << 20
-"""Messages of a task at least, where a column is cut to keep all threads at work."""
+"""Messages of a task at least, where a column is cut to keep all threads busy."""
 
 ATTEMPTS = 8
-"""How often the shuffling may begin again."""
+"""How often the shuffling may begin."""
+
+SPAN = 4
+"""Blocks of `USERS` users in one task at most: as messages of less than 10 MB."""
+
+_STRIDE = 1 << 32
+
+
+def block_tasks(
+    client: Any, clients: Encoder, x: Any, rng: RandomSource, threads: int
+) -> Generator[Any, None, None]:
+    """Yield a future of a `Block` for each block of users, as fast as they are asked for.
+
+    ``x`` is a Dask array or series, a column of tables, or what `SecureSum.run` takes.
+    """
+    encoding, sharing = rng.streams(), rng.streams()
+    if hasattr(x, "__dask_graph__"):
+        yield from _collection(client, x, Endpoint(clients, encoding, sharing, _STRIDE))
+        return
+    given: Iterable[Any]
+    span = SPAN
+    if hasattr(x, "parts"):
+        # a part that cannot be sent, such as a pipe, says so as it is pickled
+        given = (part for part in with_location(clients, x).parts if pickle.dumps(part))
+        span = _STRIDE
+    else:
+        values = iterator_or_array(clients, x)
+        if isinstance(values, np.ndarray):
+            clients.check_users(values.size, "x")
+            span = min(SPAN, max(1, values.size // (2 * threads * USERS)))
+        blocks = checked_blocks(clients, values)
+        given = map(Checked, iter(lambda: list(islice(blocks, span)), []))
+    endpoint = Endpoint(clients, encoding, sharing, span)
+    for number, some in enumerate(given):
+        yield client.submit(endpoint, some, number, pure=False)
+
+
+def _collection(client: Any, x: Any, endpoint: Endpoint) -> Iterator[Any]:
+    from dask.delayed import delayed
+
+    dimensions = getattr(x, "ndim", None)
+    if not isinstance(dimensions, int):  # what is delayed has any attribute, delayed as well
+        raise TypeError(
+            f"x must be a Dask array or a column of a data frame, got {type(x).__name__}"
+        )
+    if dimensions != 1:
+        raise ValueError(f"x must be one-dimensional, got {dimensions} dimensions")
+    work = delayed(endpoint, pure=False, traverse=False, name=False)
+    partitions = np.ravel(x.to_delayed()).tolist()
+    yield from client.compute([work(given, number) for number, given in enumerate(partitions)])
+
+
+def columns(setting: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
+    """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
+
+    A group has about as many messages as there are users; of a single shuffler, up to `LONGEST`.
+    """
+    shuffled = setting.shuffled
+    if not shuffled:
+        return []
+    # no more than there are values: a range without any would be drawn for nothing
+    values = setting.group.q
+    most = -(-shuffled * users // max(users, LONGEST))
+    groups = min(most, values) if setting.single else shuffled
+    size = -(-shuffled * users // groups)
+    ranges = max(-(-size // LONGEST), min(-(-threads // groups), size // WORTHWHILE), 1)
+    if setting.single:
+        ranges = min(ranges, values // groups)
+        parts = groups * ranges
+        whole = [Partition(0, range(shuffled), part, parts, False) for part in range(parts)]
+        return [tuple(whole[first : first + ranges]) for first in range(0, parts, ranges)]
+    ranges = min(ranges, values)
+    return [
+        tuple(Partition(row, range(row, row + 1), part, ranges, False) for part in range(ranges))
+        for row in range(shuffled)
+    ]
 
 
 class _Reshared(Exception):  # noqa: N818
     """Clients ran again in the middle: what came back belongs to different sharings."""
 
 
-def columns(setting: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
-    """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
-
-    A group has as many messages as there are users, about; of a single shuffler, up to `LONGEST`.
-
-    Parameters
-    ----------
-    setting : Setting
-        What is sent to whom.
-    users : int
-        How many.
-    threads : int
-        Of the cluster.
-    """
-    many = setting.shuffled
-    if not many:
-        return []
-    # no more than there are values: a range without any would be drawn for nothing
-    values = setting.group.q
-    groups = min(-(-many * users // max(users, LONGEST)), values) if setting.single else many
-    size = -(-many * users // groups)
-    ranges = max(-(-size // LONGEST), min(-(-threads // groups), size // WORTHWHILE), 1)
-    if setting.single:
-        ranges = min(ranges, values // groups)
-        parts = groups * ranges
-        whole = [Partition(0, range(many), part, parts, False) for part in range(parts)]
-        return [tuple(whole[first : first + ranges]) for first in range(0, parts, ranges)]
-    ranges = min(ranges, values)
-    return [
-        tuple(Partition(row, range(row, row + 1), part, ranges, False) for part in range(ranges))
-        for row in range(many)
-    ]
-
-
-class _Futures:
-    """What is held on the cluster: the blocks, and the shufflers' tasks of one attempt."""
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-        self.blocks: list[Any] = []
-        self.others: set[Any] = set()
-
-    def begin_again(self) -> None:
-        """Drop all but the blocks."""
-        self._drop(self.others)
-        self.others.clear()
-
-    def end(self) -> None:
-        """Drop everything, whoever still refers to it."""
-        self.begin_again()
-        self._drop(self.blocks)
-        self.blocks.clear()
-
-    def _drop(self, futures: Iterable[Any]) -> None:
-        if futures and self.client.status == "running":
-            self.client.cancel(list(futures), force=True)
-
-
 class _Sum:
-    """One sum on a cluster."""
+    """One sum on a cluster, with the tasks that it holds there."""
 
     def __init__(self, client: Any, clients: Encoder, progress: Progress | None) -> None:
         self.client = client
         self.clients = clients
-        self.threads = 1  # until the cluster is asked
         self.progress = progress
-        self.futures = _Futures(client)
-        self.done = 0
-        self.wanted = 0  # not known before all values are read
+        self.threads = threads(client)
+        self.blocks: list[Any] = []
+        self.tasks: set[Any] = set()  # of one attempt
+
+    def drop(self, futures: Iterable[Any]) -> None:
+        """Forget tasks on the cluster, whatever still refers to them."""
+        if (some := list(futures)) and self.client.status == "running":
+            self.client.cancel(some, force=True)
 
     def read(self, tasks: Iterable[Any]) -> None:
         """Let clients work, a bounded number of blocks at once; stop at the first mistake."""
         under_way: deque[Any] = deque()
         for block in tasks:
-            self.futures.blocks.append(block)
+            self.blocks.append(block)
             under_way.append(self.client.submit(described, block, clear=False, pure=False))
             if len(under_way) > 2 * self.threads:
                 self._accepted([under_way.popleft()])
@@ -113,37 +153,34 @@ class _Sum:
     def attempt(self) -> tuple[int, int]:
         """Return the sum of the blocks as they are now, and the number of users.
 
-        Raises
-        ------
-        _Reshared
-            If they were others in between.
+        Raises `_Reshared` if blocks were shared again in between.
         """
+        self.drop(self.tasks)
         setting = self.clients.setting
-        tasks = self.client.map(described, self.futures.blocks, clear=setting.clear, pure=False)
-        self.futures.others.update(tasks)
+        tasks = self.client.map(described, self.blocks, clear=setting.clear, pure=False)
+        self.tasks = set(tasks)
         seen: list[Seen] = self._accepted(tasks)
         users = sum(one.users for one in seen)
         self.clients.check_users(users, "x")
         sharings = digest((one.number, one.nonce) for one in seen)
         total = sum(one.clear for one in seen)
         todo = columns(setting, users, self.threads)
-        self.done, self.wanted = 0, sum(map(len, todo))
+        wanted = sum(map(len, todo))
         count = 0
-        for released in self._released(todo):
+        for done, released in enumerate(self._released(todo), 1):
             if not _same(released.digest, sharings):
                 raise _Reshared
             total += released.total
             count += released.count
-            self.done += 1
             if self.progress is not None:
-                self.progress(self.done, self.wanted)
+                self.progress(done, wanted)
         if count != users * setting.shuffled:
             raise ClusterError(
                 f"shufflers released {count} messages of {users} users; nothing was returned"
             )
         return total % setting.group.q, users
 
-    def _accepted(self, tasks: list[Any]) -> list[Any]:
+    def _accepted(self, tasks: Iterable[Any]) -> list[Any]:
         """Return what tasks found, or raise what the first of the clients raised."""
         found = results(self.client, tasks)
         for one in found:
@@ -162,17 +199,17 @@ class _Sum:
         while columns or under_way:
             while columns and len(under_way) <= ahead:
                 tasks = self._mixed(columns.popleft())
-                self.futures.others.update(tasks)
+                self.tasks.update(tasks)
                 under_way.update(tasks)
             done = first_done(self.client, under_way)
-            yield from self._accepted(list(done))
+            yield from self._accepted(done)
             under_way -= done
-            self.futures.others -= done
+            self.tasks -= done
 
     def _mixed(self, pieces: tuple[Partition, ...]) -> list[Any]:
-        """Put the clients to their envelopes and the shufflers of a column to work."""
+        """Start the clients' envelopes and the shufflers of a column."""
         client, group = self.client, self.clients.setting.group
-        posts = client.map(posted, self.futures.blocks, pieces=pieces, pure=False)
+        posts = client.map(posted, self.blocks, pieces=pieces, pure=False)
         if len(pieces) == 1:
             return [client.submit(mixed, posts, group, pure=False)]
         return [
@@ -191,55 +228,25 @@ def _same(released: bytes, blocks: bytes) -> bool:
 def add_up(
     client: Any, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
 ) -> tuple[int, int]:
-    """Run a secure summation on a cluster.
+    """Run a secure summation on a cluster: return the sum modulo q and the number of users.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-    clients, x, rng
-        As for `ikos.cluster.columns.block_tasks`.
-    progress : callable, optional
-        Called with the pieces of the shufflers' output that are done, and their number; it begins
-        anew where the shuffling does.
-
-    Returns
-    -------
-    z, users : int
-        The sum modulo q, and how many users there were.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a value is not one that the users may have, or there are too few or too many.
-    ClusterError
-        If workers are lost faster than the sum can be made, or all of them are for
-        `ikos.cluster.waiting.LIMIT` seconds, or the scheduler is.
-    Interrupted
-        At Ctrl-C; nothing was released.
+    The progress is the number of pieces of the shufflers' output that are done; it begins anew
+    where the shuffling does. Whatever ends the sum, nothing of it stays on the cluster.
     """
     with client.as_current(), connection():
+        check_versions(client)
         made = _Sum(client, clients, progress)
         try:
-            check_versions(client)
-            made.threads = threads(client)
             with closing(block_tasks(client, clients, x, rng, made.threads)) as tasks:
                 made.read(tasks)
             for _ in range(ATTEMPTS):
                 try:
                     return made.attempt()
                 except _Reshared:
-                    made.futures.begin_again()
-        except KeyboardInterrupt:
-            if made.wanted:
-                stopped = Interrupted(
-                    None, made.done, made.wanted, "pieces of the shufflers' output"
-                )
-            else:
-                stopped = Interrupted(None, 0, 0, "while values were read")
-            raise stopped from None
+                    continue
         finally:
-            made.futures.end()
+            made.drop(made.tasks)  # before what they take, at which the scheduler would stumble
+            made.drop(made.blocks)
     raise ClusterError(
         f"in the middle of each of {ATTEMPTS} attempts workers were lost and shares drawn again; "
         "nothing was released"

@@ -17,19 +17,9 @@ class ClusterError(RuntimeError):
 
 @dataclass(frozen=True)
 class Refused:
-    """What clients raised.
+    """What clients raised, and in which partition where the message does not say it.
 
-    It is a result and no exception: Dask would log an exception with what it was about. Nor does
-    its printed form show a value, as those of all arguments are logged where a task fails.
-
-    Attributes
-    ----------
-    kind : type
-        The exception's.
-    message : str
-        What it said.
-    partition : int or None
-        Where, if the message does not say it.
+    A result and no exception, which Dask would log with its arguments; it prints no value.
     """
 
     kind: type[Exception]

@@ -11,10 +11,7 @@ MAX_WORKERS = 1024
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold back Ctrl-C until the end; processes and threads started meanwhile never get it.
-
-    Ctrl-C goes to all processes of a terminal. Workers leave it to the one they work for.
-    """
+    """Hold back Ctrl-C, which a terminal sends to all, from processes that start meanwhile."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,11 +1,11 @@
-"""What runs on workers: clients, envelopes, shufflers, and the analyzer's part of each."""
+"""What runs on workers: clients, envelopes, shufflers, and the analyzer's part of each sum."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,24 +37,10 @@ class Checked:
 
 
 class Block(Sharing):
-    """One sharing of the values of a block of users.
+    """One sharing of the elements of a block of users, which the last row of shares overwrites.
 
-    Parameters
-    ----------
-    number : int
-        The block's.
-    elements : (users,) ndarray
-        What they share; overwritten by the last row.
-    setting : Setting
-        What is sent to whom.
-    rng : RandomSource
-        Where the secret of all other rows comes from.
-
-    Attributes
-    ----------
-    nonce : bytes
-        Tells this sharing from every other. From the operating system whatever ``rng`` is, so
-        that no two runs can have the same.
+    Its nonce tells it from every other sharing: it comes from the operating system whatever ``rng``
+    is, so that no two runs have the same.
     """
 
     def __init__(
@@ -79,7 +65,7 @@ class Block(Sharing):
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        # Nothing is ever taken off the last row again, so that no lock is needed any more.
+        # nothing is subtracted from the last row any more, so that it needs no lock
         return {name: value for name, value in self.__dict__.items() if name != "_locks"}
 
     def __sizeof__(self) -> int:
@@ -95,17 +81,11 @@ def _bytes(a: NDArray[Any]) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class Desk:
+class Endpoint:
     """Where clients work: turns values into a `Block`.
 
-    Attributes
-    ----------
-    clients : Clients
-        What they do.
-    encoding, sharing : callable
-        Sources of randomness for rounding and noise, and for secrets (`RandomSource.streams`).
-    stride : int
-        Sources of ``encoding`` that each block has to itself.
+    Rounding and noise draw from sources of ``encoding`` (`RandomSource.streams`), of which each
+    block has ``stride`` to itself, and the secret from one of ``sharing``.
     """
 
     clients: Encoder
@@ -126,9 +106,10 @@ class Desk:
             encoded.append(np.empty(0, dtype=setting.group.dtype))  # for a block without users
             return Block(number, np.concatenate(encoded), setting, self.sharing(number))
         except Exception as error:  # to be raised by the driver, without a word in Dask's logs
-            return Refused.of(error, number if _untold(given) else None)
+            told = isinstance(given, Checked) or _is_part(given)  # which know their place
+            return Refused.of(error, None if told else number)
 
-    def _values(self, given: Any) -> Iterator[NDArray[Any]] | Sequence[NDArray[Any]]:
+    def _values(self, given: Any) -> Iterable[NDArray[Any]]:
         if isinstance(given, Checked):
             return given.blocks
         if _is_part(given):
@@ -143,11 +124,6 @@ class Desk:
 def _is_part(given: Any) -> bool:
     """Whether it is a part of a table: it is read here, and names the file and row of a mistake."""
     return hasattr(given, "blocks") and hasattr(given, "rows")
-
-
-def _untold(given: Any) -> bool:
-    """Whether it is a partition of a collection, which does not know its place."""
-    return not isinstance(given, Checked) and not _is_part(given)
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,9 +157,9 @@ class Envelope:
 
 
 def posted(block: Block | Refused, pieces: Sequence[Partition]) -> tuple[Envelope | Refused, ...]:
-    """Return a block's envelopes for some pieces of one shuffler's output, or why there are none.
+    """Return a block's envelopes for some pieces of one shuffler's output.
 
-    There were some once, where values turn bad when they are read again for a worker that was lost.
+    There may be none though there was a block: values can be bad when they are read again.
     """
     if isinstance(block, Refused):
         return (block,) * len(pieces)

@@ -11,20 +11,9 @@ from ikos.cluster.waiting import LIMIT
 
 
 def check_versions(client: Any) -> None:
-    """Refuse a cluster with a worker that would not do what is meant here.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-
-    Raises
-    ------
-    ClusterError
-        If a worker has another version of ikos, or none. Workers that end meanwhile are nobody's
-        mistake, and are passed over.
-    """
-    # by a function of the standard library: a worker without ikos could not read one of ours
+    """Refuse a cluster with a worker that has another version of ikos, or none."""
+    # by a function of the standard library: a worker without ikos could not read one of ours;
+    # workers that end meanwhile return other errors, and are passed over
     asked = {"on_error": "return", "callback_timeout": LIMIT}
     try:
         found = client.sync(client.run, pkgutil.resolve_name, "ikos:__version__", **asked)

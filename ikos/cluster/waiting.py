@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import Executor, Future, wait
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ikos.cluster.errors import ClusterError, connection
-from ikos.concurrency import check_interrupt
 
 STEP = 2.0
 """Seconds between two looks at a cluster."""
@@ -19,22 +17,20 @@ ANSWER = 15.0
 """Seconds for a scheduler to answer."""
 
 LIMIT = 60.0
-"""Seconds that a cluster may be without a worker at work while somebody waits for it."""
+"""Seconds that a cluster may be without a running worker while its results are awaited."""
 
 _T = TypeVar("_T")
 
 
 def workers(client: Any) -> dict[str, dict[str, Any]] | None:
     """Return what the scheduler knows of each worker, by address; None if it does not answer."""
-    scheduler = client.scheduler
-    if scheduler is None:  # the connection is closed
+    if client.scheduler is None:  # the connection is closed
         return None
     try:
-        found: dict[str, dict[str, Any]] = client.sync(scheduler.identity, callback_timeout=ANSWER)[
-            "workers"
-        ]
+        known = client.sync(client.scheduler.identity, callback_timeout=ANSWER)
     except OSError:  # also of what takes too long
         return None
+    found: dict[str, dict[str, Any]] = known["workers"]
     return found
 
 
@@ -47,20 +43,17 @@ def check_open(client: Any) -> None:
 def threads(client: Any) -> int:
     """Return how many threads the workers have, or refuse a cluster that has none."""
     found = workers(client)
-    if found is None:
-        raise ClusterError("the scheduler does not answer")
     if not found:
-        raise ClusterError("the cluster has no workers")
+        raise ClusterError(
+            "the scheduler does not answer" if found is None else "the cluster has no workers"
+        )
     return sum(one["nthreads"] for one in found.values())
 
 
 class Watch:
-    """Looks at a cluster while somebody waits for it.
+    """Looks at a cluster, and gives it up if for `LIMIT` seconds no worker is seen to run twice.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
+    One look is not enough: where memory is short, workers start and are ended at once, for ever.
     """
 
     def __init__(self, client: Any) -> None:
@@ -69,70 +62,38 @@ class Watch:
         self._running: set[str] | None = None
 
     def look(self) -> None:
-        """Look once.
-
-        Raises
-        ------
-        ClusterError
-            If for `LIMIT` seconds no worker was seen at work by two looks, one after the other.
-            One look is not enough: where memory is short, workers start, are ended at once, and
-            start again for ever.
-        """
+        """Look once; raise a `ClusterError` where nothing is left to wait for."""
         found = workers(self._client)
         running = {where for where, one in (found or {}).items() if one["status"] == "running"}
         if self._running is None or running & self._running:
             self._since = time.monotonic()
         self._running = running
-        if time.monotonic() - self._since > LIMIT:
-            raise ClusterError(
-                f"for {LIMIT:.0f} s {_missing(found)}, and the work was given up; "
-                "nothing was released"
-            )
-
-
-def _missing(found: dict[str, dict[str, Any]] | None) -> str:
-    if found is None:
-        return "the scheduler did not answer"
-    paused = sum(one["status"] == "paused" for one in found.values())
-    if paused:
-        many = "the cluster's only worker was" if paused == 1 else f"all {paused} workers were"
-        return f"{many} paused, which Dask does where memory is short"
-    return "the cluster had no workers that stayed"
+        if time.monotonic() - self._since <= LIMIT:
+            return
+        what = "the cluster had no workers that stayed"
+        if found is None:
+            what = "the scheduler did not answer"
+        elif paused := sum(one["status"] == "paused" for one in found.values()):
+            what = f"all workers ({paused}) were paused, which Dask does where memory is short"
+        raise ClusterError(
+            f"for {LIMIT:.0f} s {what}, and the work was given up; nothing was released"
+        )
 
 
 def lasting(client: Any, work: Callable[[], Awaitable[_T]]) -> _T:
-    """Return what comes of work on the client's event loop, or give up with its workers.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-    work : callable
-        Called on the event loop.
-
-    Raises
-    ------
-    ClusterError
-        As `Watch.look`.
-    """
+    """Return what comes of work on the client's event loop, or give up with its workers."""
 
     async def made() -> _T:
         return await work()
 
     under_way = asyncio.run_coroutine_threadsafe(made(), client.loop.asyncio_loop)
+    watch = Watch(client)
     try:
-        _ended(client, [under_way])
+        while wait([under_way], timeout=STEP).not_done:
+            watch.look()
         return under_way.result()
     finally:
         under_way.cancel()
-
-
-def _ended(client: Any, futures: Collection[Future[Any]]) -> None:
-    """Wait until all of some futures are done, or give up with the client's workers."""
-    watch = Watch(client)
-    while wait(futures, timeout=STEP).not_done:
-        check_interrupt()
-        watch.look()
 
 
 def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
@@ -144,137 +105,94 @@ def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
     return done
 
 
-def results(client: Any, futures: list[Any]) -> list[Any]:
+def results(client: Any, futures: Iterable[Any]) -> list[Any]:
     """Return the results of tasks, in their order, when all of them are done.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-    futures : list of distributed.Future
-        The tasks.
-
-    Raises
-    ------
-    ClusterError
-        If a task failed other than by `Refused`, or as `Watch.look`. What the graph of a Dask
-        collection raises for its values, `ValueError` and `TypeError`, is raised as it is, and so
-        is `distributed.KilledWorker`, for `connection`.
+    What tasks raise is raised as it is where it says something about their input or about workers
+    (`ValueError`, `TypeError`, `distributed.KilledWorker`), and else as a `ClusterError`.
     """
     from distributed import KilledWorker
     from distributed.client import wait as ended
 
-    if not futures:
+    tasks = list(futures)
+    if not tasks:
         return []
-    lasting(client, lambda: ended(futures))
-    for future in futures:
-        if future.status != "error":
-            continue
-        error = future.exception(timeout=LIMIT)
-        if isinstance(error, (KilledWorker, ValueError, TypeError)):
-            raise error from None
-        raise ClusterError(
-            f"a task failed on a worker, and nothing was released: {type(error).__name__}: {error}"
-        ) from None
+    lasting(client, lambda: ended(tasks))
+    for task in tasks:
+        if task.status == "error":
+            error = task.exception(timeout=LIMIT)
+            if isinstance(error, (KilledWorker, ValueError, TypeError)):
+                raise error from None
+            raise ClusterError(
+                "a task failed on a worker, and nothing was released: "
+                f"{type(error).__name__}: {error}"
+            ) from None
     # a result that is lost before it is here is made again
-    found: list[Any] = lasting(client, lambda: client.gather(futures))
+    found: list[Any] = lasting(client, lambda: client.gather(tasks))
     return found
 
 
 class Calls(Executor):
-    """Runs calls on a cluster, and gives up those who wait for one if no worker is left.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection.
-    """
+    """Runs calls on a cluster; who waits for one is told if no worker is left."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._executor = client.get_executor(pure=False)
-        self._open: set[Future[Any]] = set()
-        self._shut = False
+        self._calls: list[_Call[Any]] = []
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Return a future of ``fn(*args, **kwargs)``; its result may be a `ClusterError`.
-
-        Raises
-        ------
-        ClusterError
-            If the connection was closed.
-        """
-        if self._shut:
-            raise RuntimeError("cannot schedule new futures after shutdown")
+        """Return a future of ``fn(*args, **kwargs)``; its result may be a `ClusterError`."""
         check_open(self._client)
-        call = _Call(self._client, self._executor.submit(fn, *args, **kwargs))
-        self._open.add(call)
-        call.add_done_callback(self._open.discard)
+        call: _Call[_T] = _Call(self._client, self._client.submit(fn, *args, pure=False, **kwargs))
+        self._calls = [one for one in self._calls if not one.done()]
+        self._calls.append(call)
         return call
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; wait for those that were taken, or cancel them.
-
-        Raises
-        ------
-        ClusterError
-            If no worker is left to wait for; the calls are cancelled.
-        """
-        self._shut = True
+        """Wait for the calls that are under way, or cancel them; all are cancelled at an error."""
         try:
-            if wait and not cancel_futures:
-                _ended(self._client, list(self._open))
+            for call in self._calls if wait and not cancel_futures else ():
+                call.exception()
         finally:
-            for call in list(self._open):
+            for call in self._calls:
                 call.cancel()
+            self._calls = []
 
 
 class _Call(Future[_T]):
-    """A call on a cluster; who waits for it without a timeout is patient, but not for ever."""
+    """A call on a cluster, of which the task is forgotten there once its result is here."""
 
-    def __init__(self, client: Any, made: Future[_T]) -> None:
+    def __init__(self, client: Any, task: Any) -> None:
         super().__init__()
         self._client = client
-        self._made: Future[_T] | None = made
-        made.add_done_callback(self._take)
+        self._task = task
 
-    def _take(self, made: Future[_T]) -> None:
-        # in a circle of references, the result would stay on the cluster until it is noticed
-        self._made = None
-        if not self.set_running_or_notify_cancel():
-            return
+    def result(self, timeout: float | None = None) -> _T:  # noqa: ARG002
+        """Return the result, for which it waits as long as there are workers."""
+        if not super().done():
+            try:
+                with self._client.as_current(), connection():
+                    self.set_result(results(self._client, [self._task])[0])
+            except Exception as error:
+                self._forget()
+                self.set_exception(error.with_traceback(None))  # which holds the task
+            self._task = None
+        return super().result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return what the call raised, or a `ClusterError`."""
         try:
-            with connection():
-                self.set_result(made.result())
-        except BaseException as error:
-            self.set_exception(error)
+            self.result(timeout)
+        except Exception as error:
+            return error
+        return None
 
     def cancel(self) -> bool:
         """Cancel the call, here and there."""
-        cancelled, made = super().cancel(), self._made
-        if made is not None:
-            made.cancel()
-        return cancelled
+        if not super().cancel():
+            return False
+        self._forget()
+        return True
 
-    def result(self, timeout: float | None = None) -> _T:
-        """Return the result.
-
-        Raises
-        ------
-        ClusterError
-            If no worker is left, the connection is lost, or the call was cancelled.
-        """
-        with self._patience(timeout):
-            return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what the call raised; raise a `ClusterError` as `result` does."""
-        with self._patience(timeout):
-            return super().exception(timeout)
-
-    @contextmanager
-    def _patience(self, timeout: float | None) -> Iterator[None]:
-        with connection():
-            if timeout is None:
-                _ended(self._client, [self])
-            yield
+    def _forget(self) -> None:
+        if self._task is not None and self._client.status == "running":
+            self._task.cancel()

@@ -1,12 +1,8 @@
 """Exact noise by integer arithmetic alone: geometric, Polya, discrete Laplace and Gaussian.
 
-No floating point occurs anywhere: the scale ``s`` is a rational (a float is taken at its exact
-value), and neither ``exp(-s)`` nor a logarithm is ever computed. The number of steps that a
-draw takes depends on its value, which a client that sends the moment it is done gives away:
-decouple sending from sampling.
-
-The samplers work on many draws in lockstep, so that a million cost about a second and one costs
-little.
+There is no floating point: the scale ``s`` is a rational (a float is taken at its exact value), and
+neither ``exp(-s)`` nor a logarithm is ever computed. The number of steps that a draw takes depends
+on its value, and so does the moment at which a client is done: decouple sending from sampling.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020; GX17 is
 Goryczka, Xiong, "A Comprehensive Comparison of Multiparty Secure Additions with Differential

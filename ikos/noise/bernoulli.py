@@ -1,4 +1,4 @@
-"""Coins of rational and of exponential probability (CKS20)."""
+"""Bernoulli variables of rational and of exponential probability (CKS20)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def bernoulli_exp_any(
 ) -> NDArray[np.bool_]:
     """Return Bernoulli variables of probability exp(-numerators / denominator), each at least 0.
 
-    CKS20, Algorithm 1: the whole part of the exponent by as many variables of probability exp(-1),
-    until one fails, and then the rest.
+    CKS20, Algorithm 1: a variable of probability exp(-1) for each unit of the exponent's whole
+    part, until one fails, and then one for the rest.
     """
     result = np.zeros(numerators.size, dtype=bool)
     active = np.arange(numerators.size)

@@ -15,7 +15,7 @@ Real = int | float | Fraction
 INT64_MAX = (1 << 63) - 1
 
 MAX_DRAWS = 1 << 40
-"""Most draws of one call: more take terabytes and weeks."""
+"""Most draws of one call."""
 
 
 def positive(name: str, value: object) -> Fraction:
@@ -28,10 +28,13 @@ def how_many(size: object) -> int:
     return 1 if size is None else integer("size", size, low=0, high=MAX_DRAWS)
 
 
-def deliver(draws: NDArray[Any], size: object) -> Any:
+def deliver(draws: NDArray[Any], size: object) -> int | NDArray[Any]:
     """Return one draw as a Python int for ``size=None``, or the array in its smallest dtype."""
-    if size is None:
-        return int(draws[0])
+    return int(draws[0]) if size is None else shortened(draws)
+
+
+def shortened(draws: NDArray[Any]) -> NDArray[Any]:
+    """Return draws as int64 where all of them fit."""
     if draws.dtype == object and all(abs(int(value)) <= INT64_MAX for value in draws):
         return draws.astype(np.int64)
     return draws

@@ -60,21 +60,9 @@ def discrete_gaussian(
     ----------
     variance : int, float or Fraction
         The parameter v = sigma^2, positive; a float is taken at its exact value. The true variance
-        is at most v, and hardly less where v is above 1.
-    size : int, optional
-        How many independent draws; a single Python int by default.
-    rng : RandomSource, optional
-        Secure randomness by default.
-
-    Returns
-    -------
-    int or (size,) ndarray
-        int64, or object where a draw does not fit.
-
-    Raises
-    ------
-    ValueError
-        If ``variance`` is not positive and finite, or ``size`` is negative or above 2^40.
+        is at most v, and almost v where v is above 1.
+    size, rng
+        As for `geometric`, like what is returned and refused.
 
     Examples
     --------
@@ -84,5 +72,4 @@ def discrete_gaussian(
     (dtype('int64'), True)
     """
     draws = _gaussian(positive("variance", variance), how_many(size), secure(rng))
-    result: int | NDArray[Any] = deliver(draws, size)
-    return result
+    return deliver(draws, size)

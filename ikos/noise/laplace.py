@@ -16,9 +16,9 @@ from ikos.randomness import RandomSource, secure
 def geometric_draws(s: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
     """Return ``count`` draws with P[k] proportional to exp(-s k): int64 where all fit, or object.
 
-    CKS20, Algorithm 2: with s = a/b, X = U + b V has law proportional to exp(-x / b) when U in
-    [0, b) is kept with probability exp(-U / b) and V counts successes of Bernoulli(exp(-1));
-    then floor(X / a) has the law wanted.
+    CKS20, Algorithm 2: with s = a/b, P[X = x] is proportional to exp(-x / b) for X = U + b V, where
+    U in [0, b) is kept with probability exp(-U / b) and V counts successes of Bernoulli(exp(-1));
+    the draw is floor(X / a).
     """
     a, b = s.numerator, s.denominator
     low = np.empty(0, dtype=object)
@@ -67,7 +67,7 @@ def geometric(
     Raises
     ------
     ValueError
-        If ``s`` is not positive and finite, or ``size`` is negative or above 2^40.
+        If ``s`` is not positive and finite, or ``size`` not in [0, 2^40].
 
     Examples
     --------
@@ -76,8 +76,7 @@ def geometric(
     True
     """
     draws = geometric_draws(positive("s", s), how_many(size), secure(rng))
-    result: int | NDArray[Any] = deliver(draws, size)
-    return result
+    return deliver(draws, size)
 
 
 @overload
@@ -90,27 +89,15 @@ def discrete_laplace(
     """Draw exactly from the discrete Laplace distribution, P[k] proportional to ``exp(-s |k|)``.
 
     Added to an integer of sensitivity D it gives (s D)-differential privacy. It is drawn as the
-    difference of two independent geometric variables, which has exactly this law.
+    difference of two independent geometric variables.
 
     Parameters
     ----------
     s : int, float or Fraction
         Inverse scale, positive; a float is taken at its exact value. The variance is
         2 e^-s / (1 - e^-s)^2, about 2 / s^2.
-    size : int, optional
-        How many independent draws; a single Python int by default.
-    rng : RandomSource, optional
-        Secure randomness by default.
-
-    Returns
-    -------
-    int or (size,) ndarray
-        int64, or object where a draw does not fit.
-
-    Raises
-    ------
-    ValueError
-        If ``s`` is not positive and finite, or ``size`` is negative or above 2^40.
+    size, rng
+        As for `geometric`, like what is returned and refused.
 
     Examples
     --------
@@ -122,8 +109,7 @@ def discrete_laplace(
     """
     rate, count, source = positive("s", s), how_many(size), secure(rng)
     draws = plus(geometric_draws(rate, count, source), -geometric_draws(rate, count, source))
-    result: int | NDArray[Any] = deliver(draws, size)
-    return result
+    return deliver(draws, size)
 
 
 def one_geometric(s: Fraction, rng: RandomSource) -> int:

@@ -1,4 +1,4 @@
-"""The shares of a whole population, drawn at once."""
+"""The noise shares of a whole population, drawn at once."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.noise.draws import INT64_MAX, MAX_DRAWS, Real, deliver, positive
+from ikos.noise.draws import INT64_MAX, MAX_DRAWS, Real, positive, shortened
 from ikos.noise.laplace import geometric_draws, one_geometric
 from ikos.noise.shares import MAX_SHAPE, first_cycle
 from ikos.randomness import RandomSource, secure
 
-_FEW = 8
-"""Variables up to which drawing one after the other is faster than drawing all in lockstep."""
+_FEW = 8  # variables that are drawn faster one after the other than in lockstep
 
 
 def polya_population(
     n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
 ) -> NDArray[Any]:
-    """Draw the noise of a whole population at once: n differences of two Polya(1/parties).
+    """Draw the noise of a whole population: n independent differences of two Polya(1/parties).
 
-    The n results are exactly independent, each the difference of two independent
-    Polya(1/parties, e^-s) variables, at the price of a few steps in all and one pass over the
-    output. With ``parties = n`` they add up to discrete Laplace noise of rate s.
+    It takes a few steps in all and one pass over the output. With ``parties = n`` the n results add
+    up to discrete Laplace noise of rate s.
 
     Parameters
     ----------
@@ -34,9 +32,8 @@ def polya_population(
     s : int, float or Fraction
         Rate of the noise, positive; a float is taken at its exact value.
     parties : int, optional
-        How many users' noise makes one discrete Laplace variable; ``n`` by default. With
-        ``parties < n`` the sum of all n carries n / parties times its variance; with
-        ``parties > n`` accordingly less (one client alone is ``n = 1``).
+        How many users' noise makes one discrete Laplace variable; ``n`` by default. The sum of all
+        n has n / parties times its variance (a client of its own is ``n = 1``).
     rng : RandomSource, optional
         Secure randomness by default.
 
@@ -52,11 +49,10 @@ def polya_population(
 
     Notes
     -----
-    The users are filled up to a multiple of ``parties`` with imaginary ones. Each group of
-    ``parties`` users shares one geometric variable for each sign; each cycle of a uniform
-    permutation of its points goes to a uniformly random member, which splits it into independent
-    Polya(1/parties) parts (the colouring of the cycles that `polya` does with two colours, done
-    with ``parties``). What falls to imaginary users is dropped.
+    Users are filled up to groups of ``parties`` with imaginary ones, whose noise is dropped. Each
+    group shares one geometric variable for each sign: each cycle of a uniform permutation of its
+    points goes to a uniformly random member, which splits it into independent Polya(1/parties)
+    parts (as `polya` splits one into two).
 
     Examples
     --------
@@ -75,9 +71,7 @@ def polya_population(
 def polya_shares(
     n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Draw what `polya_population` draws, and return it for those users who get any.
-
-    Takes no time for the others: one pass less over a population.
+    """Draw what `polya_population` draws, and return it for the users who get any.
 
     Parameters
     ----------
@@ -87,9 +81,9 @@ def polya_shares(
     Returns
     -------
     users : (k,) ndarray of int64
-        In increasing order. Who does not occur gets 0.
+        In increasing order; all others get 0.
     noise : (k,) ndarray
-        What each gets; int64, or object where a value does not fit.
+        int64, or object where a value does not fit.
 
     Examples
     --------
@@ -109,8 +103,7 @@ def polya_shares(
     first = jumps[0][0].size
     np.add.at(noise, places[:first], jumps[0][1])
     np.subtract.at(noise, places[first:], jumps[1][1])
-    delivered: NDArray[Any] = deliver(noise, users.size)
-    return users, delivered
+    return users, shortened(noise)
 
 
 def polya_jumps(
@@ -118,8 +111,7 @@ def polya_jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Draw n independent Polya(variables / parties, e^-s) variables, as the jumps they are made of.
 
-    Takes time and memory in proportion to the jumps, about ``n variables / parties`` times
-    ln(1/s), however many users there are to whom nothing falls.
+    Takes time and memory in proportion to the jumps, about ``n variables / parties`` times ln(1/s).
 
     Parameters
     ----------
@@ -128,16 +120,16 @@ def polya_jumps(
     s : int, float or Fraction
         Rate, positive; a float is taken at its exact value.
     variables, parties : int
-        So many geometric variables are shared by so many users: ``parties`` users' variables add up
-        to Polya(variables, e^-s).
+        How many geometric variables are shared by how many users: ``parties`` users' variables add
+        up to Polya(variables, e^-s).
     rng : RandomSource, optional
         Secure randomness by default.
 
     Returns
     -------
     users, amounts : (jumps,) ndarray
-        Users in {0..n-1}, who may occur repeatedly, and what each gets, at least 1; int64, or
-        object where an amount does not fit. What does not occur is 0.
+        Users in {0..n-1}, perhaps repeatedly, and what each gets, at least 1; int64, or object
+        where an amount does not fit.
 
     Raises
     ------
@@ -164,8 +156,6 @@ def polya_counts(
 ) -> NDArray[Any]:
     """Draw n independent Polya(variables / parties, e^-s) variables at once.
 
-    As ``polya_jumps``, added up for each user.
-
     Parameters
     ----------
     n, s, variables, parties, rng
@@ -191,8 +181,7 @@ def polya_counts(
     if sum(map(int, amounts)) > INT64_MAX:
         result = result.astype(object)
     np.add.at(result, users, amounts)
-    delivered: NDArray[Any] = deliver(result, n)
-    return delivered
+    return shortened(result)
 
 
 def _jumps(

@@ -70,20 +70,8 @@ def polya(
         ``Fraction(1, n)``, not ``1 / n``). Takes time proportional to ``r`` where it is above 1.
     s : int, float or Fraction
         Rate, positive; a float is taken at its exact value.
-    size : int, optional
-        How many independent draws; a single Python int by default.
-    rng : RandomSource, optional
-        Secure randomness by default.
-
-    Returns
-    -------
-    int or (size,) ndarray
-        int64, or object where a draw does not fit.
-
-    Raises
-    ------
-    ValueError
-        If ``r`` or ``s`` is not positive and finite, or ``size`` is negative or above 2^40.
+    size, rng
+        As for `geometric`, like what is returned and refused.
 
     Notes
     -----
@@ -106,5 +94,4 @@ def polya(
         draws = plus(draws, geometric_draws(rate, count, source))
     if part:
         draws = plus(draws, _thin(geometric_draws(rate, count, source), part, source))
-    result: int | NDArray[Any] = deliver(draws, size)
-    return result
+    return deliver(draws, size)

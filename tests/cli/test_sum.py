@@ -121,9 +121,7 @@ def test_integers(run, people, refused):
     assert result["precision"] == 100
     assert result["sum"] == int(result["sum"])
     score = ("--column", "score", "--lower", "0", "--upper", "2", *AGE[6:])
-    assert "row 2 (line 3) has a value in column 'score'" in refused(
-        "sum", people, *score, "--integers"
-    )
+    assert "row 2 has a value in column 'score'" in refused("sum", people, *score, "--integers")
     assert "--integers" in refused("sum", people, *once(*AGE, "--integers", "--upper", "99.5"))
     message = refused("sum", people, *AGE, "--integers", "--precision", "7")
     assert message == "--precision must be upper - lower = 100 with --integers, got 7"
@@ -134,7 +132,7 @@ class TestOutOfRange:
 
     def test_refused_by_default(self, refused, people):
         message = refused("sum", people, *self.NARROW)
-        assert "row 1 (line 2) has a value in column 'age', outside [30, 40]" in message
+        assert "row 1 has a value in column 'age', outside [30, 40]" in message
         assert "--on-out-of-range clamp" in message
 
     def test_clamped(self, run, people):
@@ -326,7 +324,7 @@ def test_parquet(run, refused, tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"age": AGES, "member": AGES > 30}), path)
     assert run("sum", path, *AGE, "--json").json["users"] == 1000
-    assert "booleans" in refused("sum", path, "--column", "member", *AGE[2:])
+    assert "not numbers" in refused("sum", path, "--column", "member", *AGE[2:])
     said = refused("sum", path, "--no-header", "--column", "1", *AGE[2:])
     assert said.startswith(f"--no-header must be left out for {str(path)!r}, a Parquet file, whose")
     said = refused("sum", path, *AGE, "--delimiter", ";")
@@ -445,13 +443,13 @@ class TestMistakes:
                 ("--column", "agee"),
                 "among its 3 columns; --show-values lists them",
             ),
-            (("--column", "name"), "row 1 (line 2) has a value in column 'name'"),
-            (("--column", "agee", "--show-values"), "did you mean 'age'?"),
-            (("--column", "name", "--show-values"), "row 1 (line 2) has 'p0' in column 'name'"),
-            (("--upper", "7", "--show-values"), "row 1 (line 2) has 20 in column 'age', outside"),
+            (("--column", "name"), "row 1 has a value in column 'name'"),
+            (("--column", "agee", "--show-values"), "its columns are"),
+            (("--column", "name", "--show-values"), "row 1 has 'p0' in column 'name'"),
+            (("--upper", "7", "--show-values"), "row 1 has 20 in column 'age', outside"),
             (("--no-header",), "--column is a number counted from 1, got 'age'"),
             (("--no-header", "--column", "9"), "has no column 9"),
-            (("--no-header", "--column", "2"), "is the first line a header?"),
+            (("--no-header", "--column", "2"), "not a finite decimal number"),
             (("--nonsense",), "no such option '--nonsense'"),
             (("--bogus",), "no such option '--bogus'"),
             (("--upp", "3"), "no such option '--upp'. Did you mean '--upper'?"),
@@ -470,10 +468,10 @@ class TestMistakes:
         assert "1,000 users with 101 messages each are more than the 100,000" in message
         assert "give fewer --messages" in message
 
-    def test_another_delimiter_is_suggested(self, refused, tmp_path):
+    def test_another_delimiter_is_hinted_at(self, refused, tmp_path):
         path = tmp_path / "semicolons.csv"
         path.write_text("name;age\nx;3\n")
-        assert "are the columns separated by ';'?" in refused("sum", path, *AGE)
+        assert "with the delimiter ','" in refused("sum", path, *AGE)
 
     @pytest.mark.parametrize("option", ["--column", "--lower", "--upper", "--epsilon", "--delta"])
     def test_required(self, refused, people, option):
@@ -483,7 +481,7 @@ class TestMistakes:
 
     def test_files(self, refused, tmp_path):
         assert "missing argument 'TABLE'" in refused("sum", *AGE)
-        assert "there is no such file" in refused("sum", tmp_path / "nothing.csv", *AGE)
+        assert "no such file" in refused("sum", tmp_path / "nothing.csv", *AGE)
         assert "is a folder without files" in refused("sum", tmp_path, *AGE)
         empty = tmp_path / "empty.csv"
         empty.touch()
@@ -516,7 +514,7 @@ class TestFolders:
         for name, ages in (("1.csv", (20, 30)), ("2.csv", (40, 500))):
             (tmp_path / name).write_text("age\n" + "".join(f"{age}\n" for age in ages * 20))
         message = refused("sum", tmp_path, *AGE)
-        assert "2.csv': row 2 (line 3) has a value in column 'age', outside [0, 100]" in message
+        assert "2.csv': row 2 has a value in column 'age', outside [0, 100]" in message
         clamp = ("--on-out-of-range", "clamp", "--show-true", "--json")
         result = run("sum", tmp_path, *AGE, *clamp).json
         assert result["users"] == 80
@@ -565,19 +563,19 @@ import os, signal, sys
 from ikos import concurrency
 from ikos.cli import main, output, sum
 from ikos.aggregation import execution, private_sum
-from ikos.tables import csv
+from ikos import tables
 
 def now(*_):
     os.kill(os.getpid(), signal.SIGINT)
 
 where = sys.argv.pop(1)
 if where == "reading":
-    real = csv._Csv.convert
-    def convert(self, block):
-        if self.row > 2 * csv.ROWS:
+    real = tables._csv_numbers
+    def numbers(part, block, row, *where):
+        if row > 2 * tables.ROWS:
             now()
-        return real(self, block)
-    csv._Csv.convert = convert
+        return real(part, block, row, *where)
+    tables._csv_numbers = numbers
 elif where == "encoding":
     real = private_sum.PrivateSum.encoded
     def encoded(self, values, rng, out=None):
@@ -604,7 +602,7 @@ main()
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("reading", r"after reading 262,144 rows"),
+        ("reading", r"after reading 278,528 rows"),
         ("encoding", r"after reading all 300,000 rows"),
         ("adding", r"after 2 of \d+ pieces of the shufflers' output"),
     ],

@@ -1,0 +1,125 @@
+"""Apply known mistakes to a copy of the library, one at a time, and see which the tests notice.
+
+The table is ``tests/mutants.toml``: for each mistake what it means, its file, the text that it
+replaces (which must occur exactly once) and the test files that should fail. A mutant that
+survives shows a guarantee that no test of these files defends.
+
+    python -m analysis.mutants                          # all of them: about an hour on one core
+    python -m analysis.mutants --only deployment        # those whose words or file say so
+    python -m analysis.mutants --list                   # whether each still applies, and no tests
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "tests" / "mutants.toml"
+DIED, SURVIVED, STALE = "died", "SURVIVED", "STALE"
+_IGNORED = shutil.ignore_patterns(".*", "__pycache__", "*.pyc")
+_SECONDS = 600  # after which a mutant that does not end has been noticed
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: what it means, where it is, and the tests that should notice it."""
+
+    says: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str | None:
+        """Return a file's text with the mistake, or None if it does not apply exactly once."""
+        return text.replace(self.old, self.new) if text.count(self.old) == 1 else None
+
+
+def read(table: Path = TABLE) -> list[Mutant]:
+    """Return the mutants of a table."""
+    entries = tomllib.loads(table.read_text(encoding="utf-8"))["mutant"]
+    return [Mutant(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
+
+
+def applies(mutant: Mutant, tree: Path) -> bool:
+    """Return whether a mutant's text occurs exactly once in a tree, and its tests are there."""
+    file = tree / mutant.file
+    return (
+        file.is_file()
+        and mutant.applied(file.read_text(encoding="utf-8")) is not None
+        and all((tree / test).exists() for test in mutant.tests)
+    )
+
+
+def outcome(mutant: Mutant, tree: Path) -> str:
+    """Return what the tests make of a mutant in a tree, which is as before afterwards."""
+    if not applies(mutant, tree):
+        return STALE
+    file = tree / mutant.file
+    before = file.read_text(encoding="utf-8")
+    changed = mutant.applied(before)
+    assert changed is not None
+    settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no"]
+    command = [sys.executable, "-m", "pytest", *options, *mutant.tests]
+    try:
+        file.write_text(changed, encoding="utf-8")
+        done = subprocess.run(
+            command, cwd=tree, env={**os.environ, **settings}, capture_output=True, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return DIED
+    finally:
+        file.write_text(before, encoding="utf-8")
+    if done.returncode not in (0, 1, 2):
+        raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout.decode()[-2000:]}")
+    return DIED if done.returncode else SURVIVED
+
+
+def outcomes(mutants: Sequence[Mutant], tree: Path) -> Iterator[tuple[Mutant, str, float]]:
+    """Yield each mutant with what became of it and the seconds that it took, in a copy of a tree.
+
+    The copy is at a path of its own, so that the tests import it whatever is installed.
+    """
+    with tempfile.TemporaryDirectory(prefix="ikos-mutants-") as folder:
+        copy = Path(folder) / "tree"
+        shutil.copytree(tree, copy, ignore=_IGNORED, symlinks=True)
+        for mutant in mutants:
+            begun = time.monotonic()
+            yield mutant, outcome(mutant, copy), time.monotonic() - begun
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each mutant, and return 1 if one survived or no longer applies."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tree", type=Path, default=ROOT, help="the library to change copies of")
+    parser.add_argument("--table", type=Path, default=TABLE, help="the mutants")
+    parser.add_argument("--only", default="", help="a word of what they say, or of their file")
+    parser.add_argument("--list", action="store_true", help="say which apply, and run no tests")
+    given = parser.parse_args(arguments)
+    mutants = [one for one in read(given.table) if given.only in f"{one.says} {one.file}"]
+    found: Iterator[tuple[Mutant, str, float]]
+    if given.list:
+        found = ((one, "applies" if applies(one, given.tree) else STALE, 0.0) for one in mutants)
+    else:
+        found = outcomes(mutants, given.tree)
+    bad = 0
+    for mutant, what, seconds in found:
+        bad += what in (SURVIVED, STALE)
+        print(f"{what:8} {seconds:4.0f} s  {mutant.file}: {mutant.says}", flush=True)
+    print(f"{len(mutants)} mutants, {bad} of them not noticed or stale")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
