@@ -36,7 +36,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
 from ikos.counts.rounding import DOWN, UP, exact, float_up, log2, rounding
-from ikos.counts.types import SHUFFLERS
+from ikos.trust import SHUFFLERS
 
 __all__ = ["consistent_inputs_log2", "counting_floor"]
 

@@ -47,6 +47,7 @@ from ikos.counts.recursion import Moments, enclosed
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.second_moment import LONGEST_RECURSION
 from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import Budget
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
@@ -245,51 +246,19 @@ class Privacy:
 
 
 @lru_cache(maxsize=1 << 12)
-def privacy(
-    n: int,
-    q: int,
-    graph: ShareGraph,
-    *,
-    epsilon: Fraction,
-    delta: Fraction,
-    sensitivity: int,
-    reserve: Fraction,
-    dimension: int = 1,
-    sums: int = 1,
-) -> Privacy:
-    """Return what is proved, with about the least c for which it is ``delta``, or else the best.
-
-    Parameters
-    ----------
-    n : int
-        Users who share the noise.
-    q : int
-        Order of the group, all coordinates together.
-    graph : ShareGraph
-        Of the shuffled messages.
-    epsilon, delta : Fraction
-        The budget.
-    sensitivity : int
-        How far one user's replacement moves the sum, in l1 norm: the noise has rate
-        noise_epsilon / sensitivity in each coordinate.
-    reserve : Fraction
-        Largest share of epsilon to spend on c, in [0, 1).
-    dimension : int
-        Coordinates of each sum.
-    sums : int
-        Separate sums, each of a group of order q; the sensitivity is that of all together.
-    """
+def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
+    """Return what n users' noise proves, with about the least c that reaches delta, or the best."""
+    epsilon, reserve = budget.epsilon, budget.reserve
 
     def at(noise_epsilon: float) -> Privacy:
         with rounding(DOWN):
             relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
-        rate = Fraction(noise_epsilon) / sensitivity
-        noise = Noise.discrete_laplace(n, rate, dimension)
-        moments = divergences(q, graph, noise).of_sums(sums, graph)
+        rate = Fraction(noise_epsilon) / budget.sensitivity
+        noise = Noise.discrete_laplace(n, rate, budget.dimension)
+        moments = divergences(q, graph, noise).of_sums(budget.sums, graph)
         return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
 
-    allowed = exact(delta, DOWN)
-    whole = float_down(exact(epsilon, DOWN))
+    allowed, whole = exact(budget.delta, DOWN), budget.whole
     free = at(whole)
     # whole may be a hair below epsilon, with a c that buys nothing
     untouched = Privacy(_delta(free.divergences, _ZERO, whole), whole, _ZERO, free.divergences)
@@ -354,21 +323,9 @@ def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
 
 
 def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple[mpfr, mpfr]:
-    """Return a c, and what the theorem proves for it, for noise that is ``level``-DP as it is.
+    """Return the least c that reaches delta, or a best one, and the delta that it proves.
 
-    Parameters
-    ----------
-    moments : Divergences
-        For that noise.
-    level : float
-        eps0: the whole guarantee is (level + 2 ln(1 + c), delta).
-    delta : Fraction
-        The delta wanted: c is the least at which it is reached, or else one of smallest delta.
-
-    Returns
-    -------
-    tuple of mpfr
-        c, and the proved delta, rounded up and at most 1.
+    For noise that is ``level``-private as it is: the whole guarantee is (level + 2 ln(1+c), delta).
     """
     allowed = exact(delta, DOWN)
     untouched = _delta(moments, _ZERO, level)

@@ -28,8 +28,10 @@ from gmpy2 import mpfr
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import enclosed
 from ikos.counts.rounding import DOWN, UP, float_down, rounding
+from ikos.counts.search import smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Users
+from ikos.trust import Trust
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
 
@@ -58,23 +60,12 @@ class Bound:
     cutoff: int | None = None
 
 
-_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
-"""Each setting is checked once, though a search looks up bounds that it knows very often."""
-
 _NOTHING = Bound(gmpy2.inf(), "nothing")
 
 
-def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:
-    """Return why this analysis does not cover a setting, or None where it does."""
-    del n, shuffler, clear_share  # all of them
-    if m is not None and m < 1:
-        return f"second_moment needs m >= 1, got m = {m}"
-    return None
-
-
-def level(users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float:
-    """Return the proved sigma of m shuffled messages, rounded down; 0.0 where it is none."""
-    upper = bound(users, q, _graph(m, shuffler, clear_share)).upper
+def level(users: Users, q: int, graph: ShareGraph) -> float:
+    """Return the proved sigma for every number of users in a range, rounded down."""
+    upper = bound(users, q, graph).upper
     if upper == 0:
         return math.inf
     with rounding(UP):
@@ -172,14 +163,14 @@ def _sharp(n: int, graph: ShareGraph) -> bool:
         return bool(left_out <= _NEGLIGIBLE)
 
 
-def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int:
+def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
     """Return a count near the smallest that proves sigma, from two terms of Delta.
 
     They are q B(n, 1) and that of the graph without edges; both only fall with m.
     """
     if n == 1:
         return 1
-    copies, own = (1, 0) if clear_share else (2, 1)
+    copies, own = (1, 0) if trust.clear_share else (2, 1)
     colours, wanted = math.log2(q), 1 - 2 * sigma
 
     def log2_factorial(k: float) -> float:
@@ -189,7 +180,7 @@ def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> 
 
     def enough(m: int) -> bool:
         hiding = m - own
-        if shuffler == "parallel":
+        if not trust.single:
             alone = (1 - hiding) * math.log2(n)
             nothing = (1 - hiding) * everybody
         else:
@@ -203,11 +194,4 @@ def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> 
             nothing = copies * everybody + n * slots - log2_factorial(m * n)
         return colours + alone <= wanted and (n - 1) * colours + nothing - everybody <= wanted
 
-    high = 1
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return smallest(enough, 1)

@@ -27,7 +27,7 @@ from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, flag, integer
 from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
-from ikos.counts.types import SHUFFLERS
+from ikos.trust import SHUFFLERS
 
 __all__ = ["ShareGraph"]
 

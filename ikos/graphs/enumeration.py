@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, integer, quote
-from ikos.counts.types import SHUFFLERS
 from ikos.graphs.component_law import exact_component_law
 from ikos.graphs.components import count_components
 from ikos.modular import blocks
+from ikos.trust import SHUFFLERS
 
 __all__ = [
     "check_collision_identity",

@@ -17,7 +17,7 @@ from gmpy2 import mpfr, mpq
 
 from ikos._validation import integer, quote
 from ikos.counts.rounding import DOWN, PRECISION, UP, float_up, rounding
-from ikos.counts.secure import MAX_BITS, MAX_MESSAGES, MAX_USERS
+from ikos.counts.types import MAX_BITS, MAX_MESSAGES, MAX_USERS
 
 LEAST_USERS = 19
 LEAST_MESSAGES = 3

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import SHUFFLERS
 from ikos.randomness import RandomSource, secure
+from ikos.trust import SHUFFLERS
 
 MAX_SLOTS = (1 << 30) - 1
 """Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers.

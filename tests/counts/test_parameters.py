@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from ikos import PrivateSum
 from ikos.accuracy import NoiseLaw, default_modulus, standard_error
 from ikos.counts import private_parameters, private_proved, wrap_modulus
-from ikos.counts.parameters import _Accuracy
-from ikos.counts.search import SETTINGS
+from ikos.counts.planning import SETTINGS, _Accuracy
 
 
 def exhaustive(

@@ -17,7 +17,7 @@ from ikos.counts import (
     security_level,
     vector_layouts,
 )
-from ikos.counts.search import SETTINGS
+from ikos.counts.planning import SETTINGS
 
 
 @settings(max_examples=40)
@@ -127,7 +127,7 @@ def test_cheap_budgets_that_cost_noise_are_no_choice() -> None:
 def test_choices_among_other_layouts_are_caught(
     left_out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ikos.counts.search.COMPOSED", left_out)
+    monkeypatch.setattr("ikos.counts.planning.COMPOSED", left_out)
     with pytest.raises(AssertionError):
         check_noise_of_choices()
 

@@ -680,7 +680,7 @@ def compare_uncached(n: int, q: int, m: int, shuffler: str, clear: bool) -> None
     second_moment.bound.cache_clear()
     with precisely():
         true = bits(recursion(n, q, m, shuffler, clear).divergence[n])
-        level = second_moment.level((n, n), q, m, shuffler=shuffler, clear_share=clear)
+        level = second_moment.level((n, n), q, ShareGraph(m, shuffler, clear))
         assert level <= true.upper()
     second_moment.bound.cache_clear()
 

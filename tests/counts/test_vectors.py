@@ -24,6 +24,7 @@ from ikos.counts import hockey_stick, private_proved, private_vector_layouts, ve
 from ikos.counts.hockey_stick import Divergences
 from ikos.counts.recursion import rational, rational_split
 from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import Budget
 from ikos.counts.vectors import COMPOSED, ONE_GROUP, Layout, level_of_sums
 
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
@@ -256,9 +257,8 @@ def check_second_moments(privacy: Prover) -> None:
     for (shuffler, clear), (n, d), (m, q) in product(SETTINGS, SIZES, [(4, 7), (6, 2**8)]):
         graph = ShareGraph(m, shuffler, clear)
         found = privacy(
-            n, q, graph, epsilon=Fraction(1), delta=Fraction(1, 10**4), sensitivity=d,
-            reserve=Fraction(1, 10), sums=d,
-        )  # fmt: skip
+            n, q, graph, Budget(Fraction(1), Fraction(1, 10**4), Fraction(1, 10), d, sums=d)
+        )
         if not found.divergences.difference < gmpy2.inf():
             assert found.delta == 1  # given up
             continue
