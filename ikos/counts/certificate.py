@@ -145,7 +145,7 @@ def certify(
     >>> print(found.divergence, found.method)
     2^-165.2130 largest component
     """
-    scheme = Scheme.of(n, q, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     bound = second_moment.bound(scheme.users, scheme.q, graph)
     return Certificate(
@@ -187,7 +187,7 @@ def certify_private(
     >>> print(found.difference, found.excess)
     2^-30.8407 2^-23.8631
     """
-    scheme = Scheme.of(n, q, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
     budget = budget_of(epsilon, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     graph, found = SecondMoment().ways(scheme.n, scheme.q, m, scheme.trust, budget)[0]

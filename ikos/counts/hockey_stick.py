@@ -1,36 +1,21 @@
 """Differential privacy of the private sum from the share graph, without a detour through sigma.
 
 The private sum's discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean
-2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let i be
-the user whose value changes; M_i is the mechanism in which i carries all of the noise. The two
-have inputs with the same sum that differ only on A: user i and those that jumps fell on. With
+2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be
+the user i whose value changes and those that jumps fell on. With
 
     eta = (sqrt(Delta_A / (2c)) + sqrt(c xi / 4))^2,     xi = E[q^(C-1)] - 1,
     Delta_A = E[q^(C-1); A is split]  (without a clear share: both its left and right copies are),
 
-averaged over A, the hockey-stick divergence of order 1 + c between the views of M and M_i is at
-most eta, and by the chain M, M_i, M_i', M' the private sum is
+averaged over A, the private sum is
 
     (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP,
     and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
 
-where discrete Laplace noise is eps0-DP for one user's value. The proof is in the documentation.
-
-*Separate sums.* Coordinates may be shared as d sums, each with shufflers of its own, and one noise
-for the whole vector, eps0-DP in l1 norm. The view is d independent views, its law a product, and so
-is that of U. Write K for sum_v P(v) P'(v) / U(v) of one coordinate, which is at most 1 + xi.
-The theorem holds with (1 + xi)^d - 1 in place of xi, because E K multiplies, and
-
-    with a clear share      d Delta_A (1 + xi)^(d-1)     in place of Delta_A,
-    without one             d^2 Delta_A (1 + xi)^(d-1).
-
-With a clear share X is uniform in each coordinate, independently, and the collision identity gives
-E K = 1 + xi for equal inputs and at least 1 + xi - Delta_A for those that differ on A: the products
-differ by at most sum_j Delta_(A_j) (1 + xi)^(d-1). Without one inputs are fixed, and the
-distance of two products is at most the sum of those of products that differ in one factor alone
-(hybrids), each sqrt(2 Delta_(A_j)) times norms of at most sqrt(1 + xi). eta contains the
-Delta_(A_j), their roots, and roots of products of two, the means of which over the noise are at
-most the same of the means (Jensen, Cauchy-Schwarz).
+where discrete Laplace noise is eps0-DP for one user's value. For d separate sums, each with
+shufflers of its own, and one noise for the whole vector it holds with (1 + xi)^d - 1 in place of
+xi, and d Delta_A (1 + xi)^(d-1) in place of Delta_A, d^2 without a clear share. The proofs are in
+the documentation: How many messages, "Differential privacy" and "Vectors".
 """
 
 from __future__ import annotations

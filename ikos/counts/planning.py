@@ -100,8 +100,7 @@ def _schemes(
         for shuffling, clear in SETTINGS
         if shuffler in (None, shuffling) and clear_share in (None, clear)
     ]
-    trust: dict[str, Any] = {"min_honest": min_honest, "corrupt_shufflers": corrupt_shufflers}
-    found = Scheme.of(n, q, analysis, shuffler=settings[0][0], clear_share=settings[0][1], **trust)
+    found = Scheme.of(n, q, analysis, *settings[0], min_honest, corrupt_shufflers)
     corrupt = found.trust.corrupt_shufflers
     return [
         replace(found, trust=Trust(shuffling, clear, found.trust.min_honest, corrupt))
@@ -176,11 +175,6 @@ def cheapest(
     Setting
         The choice, with the level that is proved for it.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis covers none of the settings left.
-
     Examples
     --------
     >>> print(cheapest(1000, 2**64, 80))
@@ -216,11 +210,9 @@ def cheapest_private(
 
     Parameters
     ----------
-    n, q, epsilon, delta, precision, analysis, min_honest, reserve
-        As in `ikos.private_message_count`.
     minimize, shuffler, clear_share, dimension, corrupt_shufflers
         As in `cheapest`.
-    sensitivity : int, optional
+    n, q, epsilon, delta, precision, sensitivity, analysis, min_honest, reserve
         As in `private_vector_layouts`.
 
     Returns
@@ -229,11 +221,6 @@ def cheapest_private(
         The choice, with the delta that is proved for it and the epsilon left for the noise. Where
         a smaller ``sensitivity`` is promised, separate budgets for the coordinates are no
         choice: they would need more noise than the other layouts.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis covers none of the settings left.
 
     Examples
     --------
@@ -319,24 +306,14 @@ class Parameters:
 
     Attributes
     ----------
-    n : int
-        Users.
-    epsilon, delta : Fraction
-        The budget.
-    precision, modulus : int
-        Steps of the encoding and order of the group.
-    shuffler : str
-        The setting, with ``count.clear``.
+    n, epsilon, delta, precision, modulus, shuffler, analysis, reserve
+        As for `ikos.PrivateSum`.
+    min_honest, corrupt_shufflers : int
+        As for `ikos.PrivateSum`.
     count : MessageCount
         Messages of each user, the delta proved, the epsilon left for the noise.
     error : float
         Bound on the root mean squared error of the sum, in units of one user's range.
-    analysis : str
-        Whose theorem.
-    min_honest, corrupt_shufflers : int
-        Who may be dishonest.
-    reserve : Fraction
-        Largest share of epsilon that is spent on hiding.
     """
 
     n: int
@@ -504,13 +481,11 @@ def private_parameters(
     Notes
     -----
     The search is complete over all settings, all numbers of messages, all precisions up to 2^52,
-    and all q that are powers of two, by three monotonicities that it takes for granted: with more
-    messages, a smaller q and a smaller precision no more of epsilon is spent on hiding, and
-    privacy is not lost. Then, for q and messages, the smallest precision that would be
-    accurate enough with all of epsilon for the noise is tried, and each that follows is the
-    smallest for the noise_epsilon that was left at the one before, until it is accurate or
-    there is none; and larger q need not be looked at once even the fewest messages cost more. It
-    does not try other q: they save no bits unless a slightly smaller q saves a message.
+    and all q that are powers of two, if with more messages, a smaller q and a smaller precision no
+    more of epsilon is spent on hiding, and privacy is not lost. For q and messages it tries the
+    smallest precision that would be accurate enough with all of epsilon for the noise, and then
+    each time the smallest for the noise_epsilon that the one before left. Other q save no bits
+    unless a slightly smaller q saves a message.
 
     Examples
     --------

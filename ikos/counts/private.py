@@ -87,21 +87,12 @@ def private_message_count(
 
     Parameters
     ----------
-    n : int
-        Users.
-    q : int
-        Order of the group.
     epsilon, delta : float
         The guarantee, under replacement of one user's value; epsilon > 0, 0 < delta < 1.
     precision : int
         Steps of the encoding, {0..precision}. The published analyses do not depend on it.
-    analysis, shuffler, clear_share
-        As in `security_level`.
-    min_honest : int, optional
-        Count for this many users in place of ``n``.
-    corrupt_shufflers : int
-        How many of the parallel shufflers may collude with the analyzer. As many messages are
-        added; ``shuffled`` counts these, too.
+    n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
+        As in `message_count`; the privacy is that of ``min_honest`` users.
     reserve : float
         Largest share of epsilon that may be spent on the imperfect hiding instead of noise, 0 to
         1/2. As little of it is spent as allows the count. The published analyses spend none.
@@ -114,11 +105,6 @@ def private_message_count(
         ``noise_epsilon / precision``. For "second_moment" by the hockey-stick theorem; for the
         others with sigma >= log2((1 + e^epsilon) / delta), which is enough by BBGN20, Lemma 5.2.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
-
     Examples
     --------
     >>> count = private_message_count(10**6, 2**31, 1.0, 1e-12, 1000)
@@ -127,15 +113,7 @@ def private_message_count(
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
-    scheme = Scheme.of(
-        n,
-        q,
-        analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        min_honest=min_honest,
-        corrupt_shufflers=corrupt_shufflers,
-    )
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
     budget = budget_of(epsilon, delta, reserve, precision)
     refuse_levels(scheme, budget)
     return scheme.least_private(budget).with_corruption(scheme.trust.corrupt_shufflers)
@@ -170,14 +148,14 @@ def private_proved(
         The delta wanted: for "second_moment", as little of epsilon as reaches it is spent on
         hiding, or as much as makes delta smallest where it is not reached.
     dimension : int
-        For "second_moment", the coordinates of a vector that is shared as one element of a group of
-        order q, each encoded in {0..precision} and noisy at rate noise_epsilon / sensitivity.
+        Coordinates of a vector that is shared as one element of a group of order q, each encoded in
+        {0..precision} and noisy at rate noise_epsilon / sensitivity.
     sensitivity : int, optional
-        For "second_moment", how far a user's replacement moves the sum at most, in l1 norm over all
-        coordinates: ``sums * dimension * precision`` unless less is promised.
+        How far a user's replacement moves the sum at most, in l1 norm over all coordinates: ``sums
+        * dimension * precision`` unless less is promised.
     sums : int
-        For "second_moment", how many such sums are shared apart from each other, each in a group of
-        order q, with shufflers of its own, and with noise for all of them together: ``delta`` and
+        How many such sums are shared apart from each other, each in a group of order q, with
+        shufflers of its own, and with noise for all of them together: ``delta`` and
         ``noise_epsilon`` are those of the whole, the counts and ``sigma`` those of each.
     most : int, optional
         Honest users at most, n by default. The delta for n of them is one for more as it is;
@@ -197,7 +175,7 @@ def private_proved(
     """
     least = integer("n", n, low=1)
     users = least, least if most is None else integer("most", most, low=least)
-    scheme = Scheme.for_range(users, q, analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
     budget = budget_of(epsilon, 0.5, reserve, precision)
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
     full = budget.sensitivity * dimension * sums
@@ -258,19 +236,16 @@ def private_delta(
 
     Parameters
     ----------
-    n : int
-        Users who share the noise.
     m : int
         Shuffled messages of each user; a clear share is not counted.
-    q, epsilon, precision, analysis, shuffler, clear_share, reserve
+    n, q, epsilon, precision, analysis, shuffler, clear_share, reserve
         As in `ikos.private_message_count`.
 
     Returns
     -------
     float
-        Rounded up; 1.0 where nothing is proved. `private_message_count` with this delta needs at
-        most m, and `private_proved` says what is left of epsilon for the noise then: for
-        "second_moment" up to all of ``reserve`` is spent.
+        Rounded up; 1.0 where nothing is proved. `private_proved` says what is left of epsilon for
+        the noise: for "second_moment" up to all of ``reserve`` is spent.
 
     Examples
     --------
@@ -279,20 +254,10 @@ def private_delta(
     >>> f"{private_delta(10**6, 2**31, 4, 1, 1000):.1e}"
     '4.3e-11'
     """
-    found = private_proved(
-        n,
-        q,
-        integer("m", m, low=1),
-        epsilon,
-        _TINY,
-        precision,
-        analysis=analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        reserve=reserve,
-    )
-    assert found.delta is not None
-    return found.delta
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
+    budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=_TINY)
+    found = scheme.privacy(integer("m", m, low=1, high=MAX_MESSAGES), budget)
+    return 1.0 if found is None else found.delta
 
 
 def private_epsilon(
@@ -313,22 +278,15 @@ def private_epsilon(
 
     Parameters
     ----------
-    n : int
-        Users who share the noise.
-    m : int
-        Shuffled messages of each user; a clear share is not counted.
-    delta : float
-        In (0, 1).
-    q, precision, analysis, shuffler, clear_share, reserve
-        As in `ikos.private_message_count`.
+    n, q, m, delta, precision, analysis, shuffler, clear_share, reserve
+        As in `private_delta` and `ikos.private_message_count`.
 
     Returns
     -------
     float
-        `private_proved` proves (epsilon, delta) with this epsilon, from 1e-100 to 1e6: the search
-        ends at budgets that were checked themselves. It takes for granted that what is reached
-        at one epsilon is so down to a least one, and is exact to about 12 digits. 1e-100 if the
-        messages hide noise of every size well enough.
+        `private_proved` proves (epsilon, delta) with this epsilon, from 1e-100 (if noise of every
+        size is hidden well enough) to 1e6. That it is the smallest, to about 12 digits, assumes
+        that what is reached at one epsilon is reached by all above a least one.
 
     Raises
     ------
@@ -343,7 +301,7 @@ def private_epsilon(
     >>> private_proved(1000, 2**16, 5, epsilon, 1e-6, 32).delta <= 1e-6
     True
     """
-    scheme = Scheme.of(n, q, analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
     budget = budget_of(1, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
 
@@ -440,14 +398,10 @@ def private_remaining(
 ) -> Remaining:
     """Return what a private sum still proves when users or shufflers turn out not to be honest.
 
-    For messages and noise that are fixed, as they are once a protocol runs.
-
     Parameters
     ----------
-    n, q, precision, analysis, shuffler, clear_share
-        As in `ikos.private_message_count`.
-    total : int
-        Messages of each user in all, a clear share included.
+    n, q, total, precision, corrupt_shufflers, analysis, shuffler, clear_share
+        As in `remaining` and `ikos.private_message_count`.
     noise_epsilon : float
         The noise of ``noise_users`` users is discrete Laplace of rate ``noise_epsilon /
         precision``. At most 10^6.
@@ -458,14 +412,11 @@ def private_remaining(
     noise_users : int, optional
         How many users' noise makes a whole discrete Laplace variable (``min_honest`` of the
         protocol); ``n`` by default.
-    corrupt_shufflers : int
-        How many of the parallel shufflers collude with the analyzer.
 
     Returns
     -------
     Remaining
-        The smallest epsilon that is proved with this delta, whoever is honest, as long as there
-        are as many.
+        The smallest epsilon that is proved with this delta, whichever users are honest.
 
     Raises
     ------
@@ -490,16 +441,9 @@ def private_remaining(
     >>> left(), left(honest=9_900), left(honest=9_000)
     (1.0, 1.017, 1.187)
     """
-    scheme, m = Scheme.left(
-        n,
-        q,
-        total,
-        analysis,
-        honest=honest,
-        corrupt_shufflers=corrupt_shufflers,
-        shuffler=shuffler,
-        clear_share=clear_share,
-    )
+    whole = Scheme.of(n, q, analysis, shuffler, clear_share, None, corrupt_shufflers)
+    scheme = whole.with_honest(honest)
+    m = scheme.hiding(total)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)
     own = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     allowed = number("delta", delta, above=0, low=MIN_DELTA, below=1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from ikos._validation import flag, integer, number, quote
 from ikos.counts.analyses import ANALYSES, BEST, TABLE, checked_analysis
@@ -50,46 +49,49 @@ class Scheme:
     analysis: Analysis
 
     @classmethod
-    def of(cls, n: object, q: object, analysis: object = "best", **trust: Any) -> Scheme:
-        """Check and return a scheme; the keywords are those of `Trust.of`."""
+    def of(
+        cls,
+        n: object,
+        q: object,
+        analysis: object = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt: int = 0,
+    ) -> Scheme:
+        """Check and return a scheme."""
         order = integer("q", q, low=2)
         if order.bit_length() > MAX_BITS:
             raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
-        users = integer("n", n, low=1, high=MAX_USERS)
-        name = checked_analysis(analysis)
-        if "clear_share" in trust:
-            trust["clear_share"] = flag("clear_share", trust["clear_share"])
-        return cls(users, order, Trust.of(users, **trust), TABLE[name])
+        users, name = integer("n", n, low=1, high=MAX_USERS), checked_analysis(analysis)
+        trust = Trust.of(
+            users,
+            shuffler=shuffler,
+            clear_share=flag("clear_share", clear_share),
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt,
+        )
+        return cls(users, order, trust, TABLE[name])
 
     @classmethod
-    def for_range(cls, users: Users, q: object, analysis: object, **trust: Any) -> Scheme:
+    def for_range(
+        cls, users: Users, q: object, analysis: object, shuffler: str, clear_share: bool
+    ) -> Scheme:
         """Return the scheme for every number of honest users in a range."""
         low, high = users
         if integer("n", high, low=1, high=MAX_USERS) < integer("n", low, low=1):
             raise ValueError(f"users must be (fewest, most), got {quote(users)}")
-        return cls.of(high, q, analysis, min_honest=low, **trust)
+        return cls.of(high, q, analysis, shuffler, clear_share, low)
 
-    @classmethod
-    def left(
-        cls,
-        n: object,
-        q: object,
-        total: object,
-        analysis: object,
-        *,
-        honest: object,
-        corrupt_shufflers: object,
-        **trust: Any,
-    ) -> tuple[Scheme, int]:
-        """Return the scheme of the honest users, and how many of ``total`` messages still hide."""
+    def with_honest(self, honest: object) -> Scheme:
+        """Return the scheme of which only ``honest`` users are honest, at least; all for None."""
+        users = self.n if honest is None else integer("honest", honest, low=1, high=self.n)
+        return replace(self, trust=replace(self.trust, min_honest=users))
+
+    def hiding(self, total: object) -> int:
+        """Return how many of all messages are shuffled, and not by a colluding shuffler."""
         messages = integer("total", total, low=1, high=MAX_MESSAGES)
-        users = integer("n", n, low=1, high=MAX_USERS)
-        present = users if honest is None else integer("honest", honest, low=1, high=users)
-        scheme = cls.of(
-            users, q, analysis, min_honest=present, corrupt_shufflers=corrupt_shufflers, **trust
-        )
-        hiding = messages - int(scheme.trust.clear_share) - scheme.trust.corrupt_shufflers
-        return scheme, max(0, hiding)
+        return max(0, messages - int(self.trust.clear_share) - self.trust.corrupt_shufflers)
 
     @property
     def users(self) -> Users:
@@ -213,7 +215,7 @@ def security_level(
     >>> round(security_level(10**6, 2**64, 14, analysis="balle2020"), 2)
     88.18
     """
-    scheme = Scheme.of(n, q, analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     scheme.refuse_uncovered(m)
     return scheme.level(m)
@@ -235,14 +237,10 @@ def message_count(
     Parameters
     ----------
     ----------
-    n : int
-        Users.
-    q : int
-        Order of the group, at least 2.
     sigma : float
         Security in bits, positive and at most 10^6: total variation at most ``2**-sigma`` between
         the views of any two inputs with the same sum.
-    analysis, shuffler, clear_share
+    n, q, analysis, shuffler, clear_share
         As in `security_level`.
     min_honest : int, optional
         How many users are honest and present at least; ``n`` by default. The level holds for every
@@ -255,11 +253,6 @@ def message_count(
     -------
     MessageCount
         The smallest count for which the analysis proves ``sigma``, and the level that it proves.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
 
     Examples
     --------
@@ -276,15 +269,7 @@ def message_count(
     >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
     16
     """
-    scheme = Scheme.of(
-        n,
-        q,
-        analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        min_honest=min_honest,
-        corrupt_shufflers=corrupt_shufflers,
-    )
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
     count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
@@ -303,7 +288,7 @@ def least(
     Where any number of users in a range may turn out to be honest, the level must hold for each:
     ishai2006 proves less for more users, the others mostly for fewer.
     """
-    scheme = Scheme.for_range(users, q, analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
     return scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
 
 
@@ -322,7 +307,7 @@ def proved(
     counts that are given: where the analysis does not cover the setting the result says
     ``sigma=0.0`` and ``analysis=None``.
     """
-    scheme = Scheme.for_range(users, q, analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
     return scheme.proved(integer("m", m, low=0, high=MAX_MESSAGES))
 
 
@@ -341,8 +326,6 @@ def remaining(
 
     Parameters
     ----------
-    n, q, analysis, shuffler, clear_share
-        As in `ikos.security_level`.
     total : int
         Messages of each user in all, a clear share included.
     honest : int, optional
@@ -350,16 +333,13 @@ def remaining(
     corrupt_shufflers : int
         How many of the parallel shufflers collude with the analyzer. Their messages are as good as
         clear, and the others hide by themselves.
+    n, q, analysis, shuffler, clear_share
+        As in `ikos.security_level`.
 
     Returns
     -------
     MessageCount
         With the level that is left as ``sigma``; 0.0 where nothing is proved.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or a single shuffler colludes: it sees everything.
 
     Examples
     --------
@@ -369,17 +349,11 @@ def remaining(
     >>> round(remaining(1000, 2**64, count.total, honest=500, corrupt_shufflers=2).sigma, 2)
     62.64
     """
-    scheme, m = Scheme.left(
-        n,
-        q,
-        total,
-        analysis,
-        honest=honest,
-        corrupt_shufflers=corrupt_shufflers,
-        shuffler=shuffler,
-        clear_share=clear_share,
+    whole = Scheme.of(n, q, analysis, shuffler, clear_share, None, corrupt_shufflers)
+    scheme = whole.with_honest(honest)
+    return scheme.proved(scheme.hiding(total)).with_corruption(
+        scheme.trust.corrupt_shufflers, total
     )
-    return scheme.proved(m).with_corruption(scheme.trust.corrupt_shufflers, total)
 
 
 def smallest_users(
@@ -395,14 +369,10 @@ def smallest_users(
 
     Parameters
     ----------
-    q : int
-        Order of the group.
+    q, m, analysis, shuffler, clear_share
+        As in `ikos.security_level`.
     sigma : float
         Security in bits.
-    m : int
-        Shuffled messages of each user.
-    analysis, shuffler, clear_share
-        As in `ikos.security_level`.
 
     Returns
     -------
@@ -423,7 +393,7 @@ def smallest_users(
     >>> smallest_users(2**64, 80, 23, shuffler="single", clear_share=False)
     593
     """
-    scheme = Scheme.of(MAX_USERS, q, analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.of(MAX_USERS, q, analysis, shuffler, clear_share)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     m = integer("m", m, low=1)
     if scheme.analysis.name == "ishai2006":

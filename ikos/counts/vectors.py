@@ -153,27 +153,17 @@ def vector_layouts(
 
     Parameters
     ----------
-    n, q, analysis, shuffler, clear_share
-        As in `ikos.security_level`; q is the order of each coordinate's group.
-    sigma : float
-        Security in bits of the whole vector.
+    n, q, sigma, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
+        As in `ikos.message_count`; q is the order of each coordinate's group, sigma the level of
+        the whole vector, and as many of the shufflers of each sum may collude.
     dimension : int
         Coordinates.
-    min_honest : int, optional
-        The level holds for every number of honest users from this to ``n``; ``n`` by default.
-    corrupt_shufflers : int
-        How many of the parallel shufflers of each sum may collude with the analyzer.
 
     Returns
     -------
     tuple of Layout
         "one group" and "separate sums", each with the fewest messages that prove sigma; the first
         alone for one coordinate, where they are the same.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
 
     Examples
     --------
@@ -182,15 +172,7 @@ def vector_layouts(
     one group: 272 messages of 3,200 bits per user (870,400 bits)
     separate sums: 1,700 messages of 32 bits per user (54,400 bits)
     """
-    scheme = Scheme.of(
-        n,
-        q,
-        analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        min_honest=min_honest,
-        corrupt_shufflers=corrupt_shufflers,
-    )
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     return layouts(scheme, wanted, checked_dimension(dimension, scheme.q))
 
@@ -224,9 +206,11 @@ def private_vector_layouts(
 
     Parameters
     ----------
-    n, q, epsilon, delta, precision, analysis, shuffler, clear_share, min_honest, reserve
+    n, q, epsilon, delta, precision, analysis, shuffler, clear_share, reserve
         As in `ikos.private_message_count`; each coordinate is in {0..precision} and its group of
         order q. The guarantee is for the replacement of one user's whole vector.
+    min_honest, corrupt_shufflers
+        As in `vector_layouts`.
     dimension : int
         Coordinates, d.
     sensitivity : int, optional
@@ -235,8 +219,6 @@ def private_vector_layouts(
         d * precision, which any vectors keep. Privacy rests on it. The promise is about encoded
         vectors: reals are rounded at random, and a real vector of small norm can become one of a
         larger norm, so that anything below d * precision is for integers.
-    corrupt_shufflers : int
-        How many of the parallel shufflers of each sum may collude with the analyzer.
 
     Returns
     -------
@@ -246,18 +228,7 @@ def private_vector_layouts(
         composed" are d private sums that know nothing of each other, each with (epsilon/d, delta/d)
         by basic composition, and so with rate noise_epsilon / min(precision, sensitivity) for a
         noise_epsilon of about epsilon/d. All but the first are left out for one coordinate.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
-
-    Notes
-    -----
-    With one noise for separate sums, M_i, in which user i carries the noise of all
-    coordinates, is private because vector noise of rate epsilon / sensitivity is, and what the
-    views tell apart is the product of the coordinates' views: ``ikos.counts.hockey_stick`` for
-    "exact", BBGN20, Lemma 5.2, with the level of the separate sums for the others.
+        For the proofs see the documentation, How many messages, "Vectors".
 
     Examples
     --------
@@ -269,15 +240,7 @@ def private_vector_layouts(
     separate sums: 600 messages of 15 bits per user (9,000 bits), noise scale 2
     separate sums, composed: 600 messages of 15 bits per user (9,000 bits), noise scale 100.7
     """
-    scheme = Scheme.of(
-        n,
-        q,
-        analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        min_honest=min_honest,
-        corrupt_shufflers=corrupt_shufflers,
-    )
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
     each = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, scheme.q)
     most = d * each.sensitivity
