@@ -34,6 +34,7 @@ from ikos.graphs import (
     sampling,
     tally_components,
 )
+from ikos.graphs.models import Model
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.testing import DeterministicRandom
 
@@ -550,7 +551,7 @@ def test_an_interruption_before_the_first_batch_keeps_nothing(
     def interrupt(*arguments: Any, **options: Any) -> NDArray[Any]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sampling, "sample_targets", interrupt)
+    monkeypatch.setattr(Model, "sample", interrupt)
     with pytest.raises(Interrupted, match="interrupted after 0 of 1,000,000 graphs") as caught:
         function(10, 1, 10**6)
     assert caught.value.partial is None
@@ -566,7 +567,7 @@ def test_an_interruption_at_any_instruction_leaves_a_whole_number_of_batches(
     The first instructions are before anything is drawn, and the last ones after all is done;
     there the exception may be a plain one.
     """
-    code = function.__code__
+    code = sampling.run_batches.__code__
 
     def at(instruction: int) -> tuple[bool, BaseException | None]:
         left = instruction

@@ -27,7 +27,7 @@ from ikos.graphs import (
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.component_law import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
+from ikos.graphs.component_distribution import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
 from ikos.graphs.models import share_graph
 
 TIGHT = mpq(1, 2**200)
