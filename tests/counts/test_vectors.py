@@ -548,13 +548,10 @@ def test_other_levels_of_sums_are_caught(mutant: Callable[..., float]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"dimension": 2.0}, TypeError, "dimension must be an integer, got float 2.0"),
-        ({"sensitivity": 0}, ValueError, "sensitivity must be at least 1, got 0"),
-        ({"sensitivity": 161}, ValueError, "sensitivity must be at most 160, got 161"),
-        ({"epsilon": 0}, ValueError, "epsilon must be at least 1e-100, got 0"),
-        ({"delta": 1}, ValueError, "delta must be less than 1, got 1"),
-        ({"precision": 0}, ValueError, "precision must be at least 1, got 0"),
-        ({"corrupt_shufflers": -1}, ValueError, "corrupt_shufflers must be at least 0, got -1"),
+        ({"dimension": 2.0}, TypeError, "dimension must be .* 2.0"),
+        ({"sensitivity": 161}, ValueError, "sensitivity must be .* 161"),
+        ({"delta": 1}, ValueError, "delta must be .* 1"),
+        ({"corrupt_shufflers": -1}, ValueError, "corrupt_shufflers must be .* -1"),
         ({"n": 10, "analysis": "balle2020"}, ValueError, "balle2020 needs n >= 19"),
     ],
 )

@@ -56,7 +56,7 @@ def test_permutations_stand_in_lexicographic_order(size: int) -> None:
 
 
 @each_shuffler
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 3), (2, 1), (2, 3), (3, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 3), (4, 1), (3, 2)])
 @pytest.mark.parametrize("together", [1 << 18, 50])
 def test_the_group_is_listed_once(
     n: int, m: int, shuffler: str, together: int, monkeypatch: pytest.MonkeyPatch
@@ -77,9 +77,7 @@ def test_the_group_is_listed_once(
 
 
 @each_setting
-@pytest.mark.parametrize(
-    ("n", "m"), [(1, 1), (1, 5), (2, 1), (2, 4), (3, 1), (3, 2), (4, 2), (5, 1), (7, 1)]
-)
+@pytest.mark.parametrize(("n", "m"), [(1, 5), (2, 4), (3, 2), (5, 1)])
 def test_the_enumerated_law(n: int, m: int, shuffler: str, clear: bool) -> None:
     found = enumerated_component_law(n, m, shuffler=shuffler, clear_share=clear)
     assert all(isinstance(chance, Fraction) for chance in found)
