@@ -1,8 +1,8 @@
-"""What a count rests on, in numbers that somebody else can check.
+"""What a count rests on, in numbers that others can check.
 
 A certificate holds the inputs, the theorem, and the enclosing values as exact dyadic rationals.
-Whoever doubts a count recomputes the second moments by other means, e.g. the recursion in ball
-arithmetic or in rationals, and sees that the values enclose them and give what is claimed.
+To check a count, recompute the second moments by other means, e.g. the recursion in ball arithmetic
+or in rationals, and see that the values enclose them and give what is claimed.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def counting_floor(
 ) -> int:
     """Return the number of shuffled messages below which sigma bits of security are impossible.
 
-    A floor, not a recommendation: nothing says that this many messages are enough. Beside a
+    A floor, not a recommendation: nothing says that this many messages are enough. Next to a
     proved count it shows how much any better proof could still save.
 
     Parameters
@@ -157,7 +157,7 @@ def counting_floor(
     Examples
     --------
     For a thousand users, 64-bit sums and 80 bits of security, 24 shuffled messages are proved to
-    be enough (`ikos.message_count`), and nobody can do with fewer than
+    be enough (`ikos.message_count`), and no proof can do with fewer than
 
     >>> counting_floor(1000, 2**64, 80)
     8

@@ -61,7 +61,7 @@ class Noise:
 
     @classmethod
     def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> Noise:
-        """Return the jumps of ``count`` independent variables with laws exp(-rate |k|)."""
+        """Return the jumps of ``count`` independent discrete Laplace variables, exp(-rate |k|)."""
         with rounding(UP):
             jump = -gmpy2.expm1(-exact(rate, DOWN))  # at most 1 - exp(-rate)
         with rounding(DOWN):
@@ -70,14 +70,14 @@ class Noise:
             return cls(n, -2 * count * log)
 
     def spared(self, users: int, direction: int) -> mpfr:
-        """Return the probability that no jump falls on any of so many users."""
+        """Return the probability that no jump falls on any of this many users."""
         with rounding(UP if direction == DOWN else DOWN):
             hits = self.mean * users / self.n
         with rounding(direction):
             return gmpy2.exp(-hits)
 
     def hit(self, users: int) -> mpfr:
-        """Return an upper bound of the probability that a jump falls on any of so many users."""
+        """Return an upper bound of the probability that a jump falls on any of this many users."""
         with rounding(UP):
             hits = self.mean * users / self.n
         with rounding(DOWN):
@@ -117,7 +117,7 @@ class Divergences:
     excess: mpfr
 
     def of_sums(self, sums: int, graph: ShareGraph) -> Divergences:
-        """Return the second moments of so many separate sums together."""
+        """Return the second moments of separate sums together."""
         if sums == 1:
             return self
         with rounding(UP):

@@ -125,7 +125,7 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
     """Return whether Delta is certainly at least 2, from either of two of its terms.
 
     The graph without edges between users, of probability 1 / (f_n n!) and with C = n; and graphs
-    in which somebody is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
+    in which some user is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
     """
     with rounding(UP):
         rarity = graph.log_edgeless(n, UP)
@@ -138,7 +138,7 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
 
 
 def _connected(found: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
-    """Return upper bounds of P[C = 1] on n - j users: nobody is alone."""
+    """Return upper bounds of P[C = 1] on n - j users, by the chance that no user is alone."""
     bounds = []
     for k in range(found.n, found.n - found.cutoff, -1):
         if k < 3:
@@ -176,13 +176,13 @@ def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
     def log2_factorial(k: float) -> float:
         return math.lgamma(k + 1) / math.log(2)
 
-    everybody = log2_factorial(n)
+    whole = log2_factorial(n)
 
     def enough(m: int) -> bool:
         hiding = m - own
         if not trust.single:
             alone = (1 - hiding) * math.log2(n)
-            nothing = (1 - hiding) * everybody
+            nothing = (1 - hiding) * whole
         else:
             slots = log2_factorial(m)
             alone = (
@@ -191,7 +191,7 @@ def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
                 - math.fsum(math.log2(m * n - i) for i in range(min(m, 64)))
                 - max(0, m - 64) * math.log2(max(1.0, m * n - (m + 63) / 2))
             )
-            nothing = copies * everybody + n * slots - log2_factorial(m * n)
-        return colours + alone <= wanted and (n - 1) * colours + nothing - everybody <= wanted
+            nothing = copies * whole + n * slots - log2_factorial(m * n)
+        return colours + alone <= wanted and (n - 1) * colours + nothing - whole <= wanted
 
     return smallest(enough, 1)

@@ -1,4 +1,4 @@
-"""The bounds of P[C = c] beside the exact law and beside samples, with a verdict."""
+"""The bounds of P[C = c] next to the exact distribution and to samples, with a verdict."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ikos.results import Interval, at_least, at_most, percent
 __all__ = ["FALSE_ALARM", "ComponentCheck"]
 
 FALSE_ALARM = 1e-9
-"""Samples are said to contradict the exact law where they would so seldom be as far from it."""
+"""Samples contradict the exact distribution if chance takes them as far from it this rarely."""
 
 MAX_ROWS = 64
 
@@ -61,13 +61,13 @@ class ComponentRow:
     c : int
         Components.
     exact : Enclosure or None
-        The exact law; None for more than 2048 users.
+        The exact probability; None for more than 2048 users.
     lemma : mpfr or None
         Lemma C.5 of BBGN20, rounded up, where it is stated.
     bound : mpfr or None
         `parts_bound`, rounded up, where two or more messages hide.
     slack : float or None
-        By what factor the exact law is below the smallest of these, rounded down.
+        By what factor it is below the smallest of these, rounded down.
     seen : int
         Sampled graphs with c components.
     sampled : Interval
@@ -88,7 +88,7 @@ class ComponentRow:
 
 @dataclass(frozen=True)
 class ComponentCheck:
-    """The exact law, the bounds and samples of the number of components, side by side.
+    """The exact distribution, the bounds and samples of the number of components, side by side.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class ComponentCheck:
     planted : tuple of PlantedTally
         The importance samples, for 2, 3, ... components and more.
     fit : float or None
-        An upper bound of the p-value of the sampled counts under the exact law; None beyond the
-        reach of that.
+        An upper bound of the p-value of the sampled counts under the exact distribution; None
+        where that is not known.
     planted_fit : float or None
         The same for the importance samples: the smallest of theirs, times their number.
     excess : float or None
@@ -145,7 +145,7 @@ class ComponentCheck:
 
     @property
     def bounded(self) -> bool | None:
-        """Whether the exact law is below every bound, proved by enclosures; None if not known."""
+        """Whether the exact probabilities are proved to be below every bound; None if not known."""
         slacks = [row.slack for row in self.rows if row.slack is not None]
         if not slacks:
             return None
@@ -155,7 +155,7 @@ class ComponentCheck:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the samples agree with the exact law; None beyond its reach.
+        """Whether the samples agree with the exact distribution; None if that is not known.
 
         Samples of the right model fail with probability at most 2e-9, `FALSE_ALARM` for each kind.
         """
@@ -166,9 +166,9 @@ class ComponentCheck:
     def contradicted(self) -> tuple[int, ...]:
         """Each c that the sampled graphs had more often than a bound allows.
 
-        What remains to be compared beyond the exact law's reach. Chance alone leads to it with
-        probability at most `FALSE_ALARM` for each c. Importance samples have no say here: what
-        scales them, the expected number of divisions, is below the bounds already.
+        What remains to be compared where the exact distribution is not known. Chance alone leads to
+        it with probability at most `FALSE_ALARM` for each c. Importance samples have no say here:
+        what scales them, the expected number of divisions, is below the bounds already.
         """
         return tuple(
             row.c
@@ -179,7 +179,7 @@ class ComponentCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the bounds, and the samples not the exact law.
+        """Whether nothing contradicts the bounds, and the samples not the exact distribution.
 
         Also where nothing is known that could: ``verdict`` says what was compared.
         """
@@ -212,7 +212,7 @@ def check_components(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> ComponentCheck:
-    """Compare the exact law of the number of components with its bounds and with samples.
+    """Compare the distribution of the number of components with its bounds and with samples.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
 
 
 def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
-    """Bound the p-value of sampled counts; what is rare is one cell, chosen by the law alone."""
+    """Bound the p-value of sampled counts; what is rare is one cell, chosen beforehand."""
     common = np.flatnonzero(pmf * tally.trials >= _RARE) + 1
     seen = [tally[int(c)] for c in common]
     chances = pmf[common - 1].tolist()

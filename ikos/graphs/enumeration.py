@@ -116,7 +116,7 @@ def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
 
 
 def _ranked(ranks: Integers, size: int) -> Integers:
-    """Return the permutations of so many things that have these places in lexicographic order."""
+    """Return the permutations that have these places in lexicographic order."""
     result = np.empty((len(ranks), size), dtype=np.int64)
     for i in reversed(range(size)):
         # the first is one of size - i; what follows is a permutation of the others, renamed

@@ -67,7 +67,7 @@ def _stirling(c: int, k: int) -> int:
 
 @dataclass(frozen=True)
 class PlantedTally:
-    """Graphs drawn with so many parts planted, and what they say of graphs as they are.
+    """Graphs drawn with parts planted, and what they say of graphs as they are.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ For n >= 19 users and m >= 3 shuffled messages of each,
 
 and if also q <= (n/e)^(m-1) / 2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps;
 the documentation has one that holds (How many messages, "Lemma C.5"), and `ikos.graphs.sweeps`
-compares the lemma with the exact law. `ikos.graphs.partition_bound` has the sharper bound behind
+compares it with the exact distribution. `ikos.graphs.partition_bound` has the sharper bound behind
 that proof, for all four models and any number of users.
 """
 

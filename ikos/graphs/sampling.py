@@ -97,7 +97,7 @@ class Tally:
         return self._interval(self.at_least(c), confidence)
 
     def _interval(self, seen: int, confidence: float) -> Interval:
-        """Return what so many graphs of all say, and no graph says nothing."""
+        """Return what this many graphs of all say, and no graph says nothing."""
         return clopper_pearson(seen, self.trials, confidence) if self.trials else Interval(0.0, 1.0)
 
 
