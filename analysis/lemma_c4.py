@@ -26,8 +26,8 @@ from analysis.output import main
 from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
 from ikos.cli.types import MODULUS, NAME, WHOLE
-from ikos.counts.types import SHUFFLERS
 from ikos.graphs.enumeration import CollisionIdentity, case_count, check_collision_identity
+from ikos.trust import SHUFFLERS
 
 Size = tuple[int, int, int, str]
 

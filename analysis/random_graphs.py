@@ -48,7 +48,7 @@ from ikos.graphs import (
     sweep,
     tally_components,
 )
-from ikos.graphs.component_law import MAX_LAW_USERS
+from ikos.graphs.component_distribution import MAX_LAW_USERS
 from ikos.graphs.lemma_c5 import covers
 from ikos.plots.components import components_figure
 from ikos.plots.share_graphs import graph_figure

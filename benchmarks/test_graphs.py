@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ikos.counts import recursion
-from ikos.graphs import component_counts, component_law, component_pmf, sample_targets
+from ikos.graphs import component_counts, component_distribution, component_pmf, sample_targets
 from ikos.randomness import SecureRandom
 
 
@@ -78,7 +78,7 @@ def test_law_of_a_thousand_users(against: Callable[..., float]) -> None:
     law = np.random.default_rng(1).random((n, n))
 
     def forget() -> None:
-        component_law._rooted.cache_clear()
+        component_distribution._rooted.cache_clear()
         recursion.enclosed.cache_clear()
 
     def floor() -> None:

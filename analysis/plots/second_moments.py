@@ -16,7 +16,7 @@ from ikos.counts.recursion import enclosed
 from ikos.counts.rounding import DOWN
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import excess_bound
-from ikos.graphs.component_law import MAX_LAW_USERS
+from ikos.graphs.component_distribution import MAX_LAW_USERS
 from ikos.graphs.lemma_c5 import covers
 from ikos.graphs.models import share_graph
 from ikos.plots.style import (

@@ -26,15 +26,16 @@ from ikos.counts import (
     private_proved,
     private_remaining,
 )
-from ikos.counts.ghazi2020 import covered
 from ikos.counts.private import checked_budget
-from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
+from ikos.counts.published import covered
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.encoding import MAX_PRECISION, decode, encode
 from ikos.noise import polya_shares
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult, at_least, footer
 from ikos.sharing import split
 from ikos.shuffling import View
+from ikos.trust import Trust
 
 MAX_USERS = 1 << 53
 
@@ -165,7 +166,14 @@ class PrivateSum:
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         analysis = checked_analysis(analysis)
         choice("shuffler", shuffler, SHUFFLERS)
-        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
+        trust = Trust.of(
+            n,
+            shuffler=shuffler,
+            clear_share=clear_share,
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt_shufflers,
+        )
+        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
         flag("clear_share", clear_share)
         bounds = Bounds(lower, upper)
         if exact := flag("integers", integers):

@@ -22,7 +22,7 @@ from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, Vector
 from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, Layout
 from ikos.counts.private import checked_budget
-from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import SEPARATE
 from ikos.domains import Domain
 from ikos.encoding import decode
@@ -30,6 +30,7 @@ from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
+from ikos.trust import Trust
 from ikos.vector_encoding import Encoding, converge, encoding_of
 
 METHODS = {
@@ -218,7 +219,14 @@ class PrivateVectorSum(VectorBaseline):
         choice("layout", layout, LAYOUTS)
         analysis = checked_analysis(analysis)
         choice("shuffler", shuffler, SHUFFLERS)
-        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
+        trust = Trust.of(
+            n,
+            shuffler=shuffler,
+            clear_share=clear_share,
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt_shufflers,
+        )
+        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
         clear = flag("clear_share", clear_share)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)

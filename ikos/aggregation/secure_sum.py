@@ -18,13 +18,14 @@ from ikos.aggregation.engine import SharingScheme, mixed_sum
 from ikos.aggregation.execution import Engine, Values, add_up, collect
 from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, MessageCount, message_count, proved, remaining
-from ikos.counts.ghazi2020 import covered, unproved
-from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
+from ikos.counts.published import covered, unproved
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, Printed, hundredths, present, unmet
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
+from ikos.trust import Trust
 
 FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
 
@@ -277,7 +278,14 @@ class SecureSum:
         n = integer("n", n, low=1)
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
         choice("shuffler", shuffler, SHUFFLERS)
-        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
+        trust = Trust.of(
+            n,
+            shuffler=shuffler,
+            clear_share=clear_share,
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt_shufflers,
+        )
+        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
         analysis = checked_analysis(analysis)
         clear = flag("clear_share", clear_share)
         if messages is None:

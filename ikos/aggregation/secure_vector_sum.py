@@ -33,7 +33,7 @@ from ikos.aggregation.secure_sum import (
 )
 from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, Layout, proved, vector_layouts
-from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis, checked_trust
+from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.domains import MAX_DIMENSION
 from ikos.modular import Zq, blocks
@@ -41,6 +41,7 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, hundredths, present
 from ikos.sharing import split
 from ikos.shuffling import ORDERS, View, shuffle
+from ikos.trust import Trust
 
 LAYOUTS = (SEPARATE, ONE_GROUP)
 """A sum for each coordinate, with shufflers of its own, or one sum of whole vectors."""
@@ -169,7 +170,14 @@ class SecureVectorSum:
         choice("layout", layout, LAYOUTS)
         analysis = checked_analysis(analysis)
         choice("shuffler", shuffler, SHUFFLERS)
-        honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
+        trust = Trust.of(
+            n,
+            shuffler=shuffler,
+            clear_share=clear_share,
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt_shufflers,
+        )
+        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
         clear = flag("clear_share", clear_share)
         wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
         if messages is None:

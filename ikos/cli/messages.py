@@ -251,7 +251,7 @@ def _row(asked: Asked, analysis: str, shuffler: str, clear: bool) -> Row:
         count, error = _ask(asked, analysis, shuffler, clear)
     except ValueError as problem:
         why = reason(str(problem), analysis)
-    from ikos.counts.ghazi2020 import unproved
+    from ikos.counts.published import unproved
 
     missing = unproved(analysis, asked.q) if count else None
     return Row(analysis, shuffler, clear, count, error, why, missing)
@@ -290,7 +290,7 @@ def _plot(
     precision: int | None,
 ) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
-    from ikos.counts.ghazi2020 import unproved
+    from ikos.counts.published import unproved
     from ikos.plots import BOTH_WAYS, grid, private_curves, save, secure_curves
     from ikos.plots.figures import messages_figure
 

@@ -261,7 +261,7 @@ def _setting_rows(asked: Asked, analysis: str, shuffler: str, clear: bool) -> li
 
 
 def _row(asked: Asked, how: Mapping[str, Any], layout: Layout, error: float | None) -> Row:
-    from ikos.counts.ghazi2020 import unproved
+    from ikos.counts.published import unproved
 
     analysis, shuffler, clear = how["analysis"], how["shuffler"], how["clear_share"]
     missing = unproved(analysis, asked.q, asked.dimension // layout.sums)

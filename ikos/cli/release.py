@@ -47,7 +47,7 @@ from ikos.cli.output import (
 )
 from ikos.cli.types import Honest
 from ikos.concurrency import Interrupted as Stopped
-from ikos.counts.ghazi2020 import unproved
+from ikos.counts.published import unproved
 from ikos.results import at_least, at_most, budget_warnings, percent, trust_warnings
 
 if TYPE_CHECKING:

@@ -191,7 +191,7 @@ def _sum(
     from ikos import SecureSum
     from ikos.cli.release import MAX_MESSAGES, drained, refusal
     from ikos.cli.secure_sum_report import Report
-    from ikos.counts.ghazi2020 import covered
+    from ikos.counts.published import covered
 
     def look(values: NDArray[Any], before: int) -> NDArray[Any]:
         above = rule(values, before)

@@ -50,7 +50,7 @@ class Report:
     @property
     def unproved(self) -> str | None:
         """Why the guarantee is no proof, though its formula says something."""
-        from ikos.counts.ghazi2020 import unproved
+        from ikos.counts.published import unproved
 
         return unproved(self.protocol.messages.analysis, self.protocol.q)
 

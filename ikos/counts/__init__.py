@@ -1,8 +1,10 @@
-"""How many messages are enough: one module for each analysis, theorem or bound.
+"""How many messages are enough, and what given messages prove.
 
-``secure`` counts for a level of statistical security, ``private`` for differential privacy.
-``vectors`` compares ways to sum vectors, ``settings`` and ``parameters`` choose what costs least,
-``inverse`` tells what given messages buy and ``remaining`` what is left of it in bad company.
+``secure`` counts for a level of statistical security, ``private`` for differential privacy,
+``vectors`` for sums of vectors; ``planning`` chooses what costs least. ``analyses`` is the table of
+what a count can rest on: ``published`` formulas, and the second moment of the share graph
+(``share_graph``, ``recursion``, ``largest_component``, ``second_moment``, ``hockey_stick``).
+``certificate`` hands out the numbers behind a count, and ``floor`` says how many are too few.
 """
 
 from ikos.counts.certificate import (
@@ -11,15 +13,36 @@ from ikos.counts.certificate import (
     certify,
     certify_private,
 )
-from ikos.counts.degradation import Remaining, private_remaining, remaining
-from ikos.counts.parameters import Modulus, Parameters, private_parameters, wrap_modulus
 from ikos.counts.partial_noise import short_noise_epsilon
-from ikos.counts.private import private_message_count, private_proved
-from ikos.counts.search import Setting, cheapest, cheapest_private
-from ikos.counts.secure import ANALYSES, least, message_count, proved, security_level
-from ikos.counts.solve import private_delta, private_epsilon, smallest_users
-from ikos.counts.types import SHUFFLERS, MessageCount
+from ikos.counts.planning import (
+    Modulus,
+    Parameters,
+    Setting,
+    cheapest,
+    cheapest_private,
+    private_parameters,
+    wrap_modulus,
+)
+from ikos.counts.private import (
+    Remaining,
+    private_delta,
+    private_epsilon,
+    private_message_count,
+    private_proved,
+    private_remaining,
+)
+from ikos.counts.secure import (
+    ANALYSES,
+    least,
+    message_count,
+    proved,
+    remaining,
+    security_level,
+    smallest_users,
+)
+from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
+from ikos.trust import SHUFFLERS
 
 __all__ = [
     "ANALYSES",

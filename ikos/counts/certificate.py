@@ -1,8 +1,8 @@
-"""What a count rests on, in numbers that somebody else can check.
+"""What a count rests on, in numbers that others can check.
 
 A certificate holds the inputs, the theorem, and the enclosing values as exact dyadic rationals.
-Whoever doubts a count recomputes the second moments by other means, e.g. the recursion in ball
-arithmetic or in rationals, and sees that the values enclose them and give what is claimed.
+To check a count, recompute the second moments by other means, e.g. the recursion in ball arithmetic
+or in rationals, and see that the values enclose them and give what is claimed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from gmpy2 import mpfr
 
 from ikos._validation import integer
 from ikos.counts import hockey_stick, second_moment
-from ikos.counts.private import MAX_PRECISION, checked_budget, ways
+from ikos.counts.analyses import SecondMoment
+from ikos.counts.private import budget_of
 from ikos.counts.rounding import UP, float_up, log2, rounding
-from ikos.counts.secure import MAX_MESSAGES, setting
+from ikos.counts.secure import MAX_MESSAGES, Scheme
 from ikos.counts.share_graph import ShareGraph
 
 __all__ = ["Certificate", "Dyadic", "PrivateCertificate", "certify", "certify_private"]
@@ -144,17 +145,16 @@ def certify(
     >>> print(found.divergence, found.method)
     2^-165.2130 largest component
     """
-    n, q, _, shuffler, clear_share = setting(n, q, "second_moment", shuffler, clear_share)
+    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
-    bound = second_moment.bound((n, n), q, graph)
-    sigma = second_moment.level((n, n), q, graph.m, shuffler=shuffler, clear_share=clear_share)
+    bound = second_moment.bound(scheme.users, scheme.q, graph)
     return Certificate(
-        n,
-        q,
+        scheme.n,
+        scheme.q,
         graph.m,
-        shuffler,
-        clear_share,
-        sigma,
+        graph.shuffler,
+        graph.clear_share,
+        second_moment.level(scheme.users, scheme.q, graph),
         Dyadic.of(bound.upper),
         bound.method,
         bound.cutoff,
@@ -187,30 +187,19 @@ def certify_private(
     >>> print(found.difference, found.excess)
     2^-30.8407 2^-23.8631
     """
-    n, q, _, shuffler, clear_share = setting(n, q, "second_moment", shuffler, clear_share)
-    budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
+    budget = budget_of(epsilon, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    p = integer("precision", precision, low=1, high=MAX_PRECISION)
-    graph, found = ways(
-        n,
-        q,
-        m,
-        budget,
-        allowed,
-        sensitivity=p,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        reserve=spare,
-    )[0]
+    graph, found = SecondMoment().ways(scheme.n, scheme.q, m, scheme.trust, budget)[0]
     return PrivateCertificate(
-        n,
-        q,
+        scheme.n,
+        scheme.q,
         graph.m,
         graph.shuffler,
         graph.clear_share,
-        budget,
+        budget.epsilon,
         found.noise_epsilon,
-        p,
+        budget.sensitivity,
         Dyadic.of(found.relative),
         Dyadic.of(found.divergences.difference),
         Dyadic.of(found.divergences.excess),

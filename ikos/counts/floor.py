@@ -1,30 +1,20 @@
 """The counting floor: how many messages are too few, whatever the proof.
 
-The theorem of `counting_floor`. Let m messages of each of n users be shuffled, with or without a
-further clear share. If the protocol has sigma bits of average-case security, that is, if the
-views V(X) and V(X') for independent uniform inputs X and X' with the same sum are within total
-variation 2^-sigma in expectation over X and X', then
+Let m messages of each of n users be shuffled, with or without a further clear share. If the
+protocol has sigma bits of average-case security, that is, if the views V(X) and V(X') for
+independent uniform inputs X and X' with the same sum are within total variation 2^-sigma in
+expectation over X and X', then
 
     (n!)^m          >= (1 - 2^-sigma) q^(n-1)      with parallel shufflers,
     (mn)! / (m!)^n  >= (1 - 2^-sigma) q^(n-1)      with a single one.
 
-Worst-case security is at least as much to ask, so it needs this too.
-
-*Proof.* A view is consistent with an input if some way to hand its messages back to the users, m
-to each (one from each of parallel shufflers), gives every user messages that add up to that
-user's input, less the clear share where there is one. The clear shares are in the view, and so
-each way is consistent with exactly one input: a view v has a set S(v) of at most N inputs, where
-N is the number of ways, the left-hand side above. Take two inputs x and x' with the same sum and
-the test "is x among S(v)?". It accepts V(x) always, hence TV(V(x), V(x')) >= 1 - Pr[x in S(V(x'))].
-For X uniform on the q^(n-1) inputs with that sum and independent of X', the last probability is
-at most N / q^(n-1). So 2^-sigma >= 1 - N / q^(n-1). QED
-
-The test takes unbounded time. It says nothing of parties who cannot search N inputs, and nothing
-of differential privacy, which needs far fewer messages.
+Worst-case security needs this too. The test behind it (is an input consistent with the view?) takes
+unbounded time; nothing follows for parties who cannot search that many inputs, nor for
+differential privacy, which needs far fewer messages. The proof is in the documentation: How many
+messages, "What is left to gain".
 
 Rounding: a count is left out only where the inequality is proved to fail, so that the floor is
-at most the true one. (They differ only where the logarithms of the two sides agree to some seventy
-digits.)
+at most the true one.
 """
 
 from __future__ import annotations
@@ -36,7 +26,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
 from ikos.counts.rounding import DOWN, UP, exact, float_up, log2, rounding
-from ikos.counts.types import SHUFFLERS
+from ikos.trust import SHUFFLERS
 
 __all__ = ["consistent_inputs_log2", "counting_floor"]
 
@@ -135,7 +125,7 @@ def counting_floor(
 ) -> int:
     """Return the number of shuffled messages below which sigma bits of security are impossible.
 
-    A floor, not a recommendation: nothing says that this many messages are enough. Beside a
+    A floor, not a recommendation: nothing says that this many messages are enough. Next to a
     proved count it shows how much any better proof could still save.
 
     Parameters
@@ -167,7 +157,7 @@ def counting_floor(
     Examples
     --------
     For a thousand users, 64-bit sums and 80 bits of security, 24 shuffled messages are proved to
-    be enough (`ikos.message_count`), and nobody can do with fewer than
+    be enough (`ikos.message_count`), and no proof can do with fewer than
 
     >>> counting_floor(1000, 2**64, 80)
     8

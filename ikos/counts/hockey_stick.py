@@ -1,36 +1,21 @@
 """Differential privacy of the private sum from the share graph, without a detour through sigma.
 
 The private sum's discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean
-2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let i be
-the user whose value changes; M_i is the mechanism in which i carries all of the noise. The two
-have inputs with the same sum that differ only on A: user i and those that jumps fell on. With
+2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be
+the user i whose value changes and those that jumps fell on. With
 
     eta = (sqrt(Delta_A / (2c)) + sqrt(c xi / 4))^2,     xi = E[q^(C-1)] - 1,
     Delta_A = E[q^(C-1); A is split]  (without a clear share: both its left and right copies are),
 
-averaged over A, the hockey-stick divergence of order 1 + c between the views of M and M_i is at
-most eta, and by the chain M, M_i, M_i', M' the private sum is
+averaged over A, the private sum is
 
     (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP,
     and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
 
-where discrete Laplace noise is eps0-DP for one user's value. The proof is in the documentation.
-
-*Separate sums.* Coordinates may be shared as d sums, each with shufflers of its own, and one noise
-for the whole vector, eps0-DP in l1 norm. The view is d independent views, its law a product, and so
-is that of U. Write K for sum_v P(v) P'(v) / U(v) of one coordinate, which is at most 1 + xi.
-The theorem holds with (1 + xi)^d - 1 in place of xi, because E K multiplies, and
-
-    with a clear share      d Delta_A (1 + xi)^(d-1)     in place of Delta_A,
-    without one             d^2 Delta_A (1 + xi)^(d-1).
-
-With a clear share X is uniform in each coordinate, independently, and the collision identity gives
-E K = 1 + xi for equal inputs and at least 1 + xi - Delta_A for those that differ on A: the products
-differ by at most sum_j Delta_(A_j) (1 + xi)^(d-1). Without one inputs are fixed, and the
-distance of two products is at most the sum of those of products that differ in one factor alone
-(hybrids), each sqrt(2 Delta_(A_j)) times norms of at most sqrt(1 + xi). eta contains the
-Delta_(A_j), their roots, and roots of products of two, the means of which over the noise are at
-most the same of the means (Jensen, Cauchy-Schwarz).
+where discrete Laplace noise is eps0-DP for one user's value. For d separate sums, each with
+shufflers of its own, and one noise for the whole vector it holds with (1 + xi)^d - 1 in place of
+xi, and d Delta_A (1 + xi)^(d-1) in place of Delta_A, d^2 without a clear share. The proofs are in
+the documentation: How many messages, "Differential privacy" and "Vectors".
 """
 
 from __future__ import annotations
@@ -47,6 +32,7 @@ from ikos.counts.recursion import Moments, enclosed
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.second_moment import LONGEST_RECURSION
 from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import Budget
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
@@ -75,7 +61,7 @@ class Noise:
 
     @classmethod
     def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> Noise:
-        """Return the jumps of ``count`` independent variables with laws exp(-rate |k|)."""
+        """Return the jumps of ``count`` independent discrete Laplace variables, exp(-rate |k|)."""
         with rounding(UP):
             jump = -gmpy2.expm1(-exact(rate, DOWN))  # at most 1 - exp(-rate)
         with rounding(DOWN):
@@ -84,14 +70,14 @@ class Noise:
             return cls(n, -2 * count * log)
 
     def spared(self, users: int, direction: int) -> mpfr:
-        """Return the probability that no jump falls on any of so many users."""
+        """Return the probability that no jump falls on any of this many users."""
         with rounding(UP if direction == DOWN else DOWN):
             hits = self.mean * users / self.n
         with rounding(direction):
             return gmpy2.exp(-hits)
 
     def hit(self, users: int) -> mpfr:
-        """Return an upper bound of the probability that a jump falls on any of so many users."""
+        """Return an upper bound of the probability that a jump falls on any of this many users."""
         with rounding(UP):
             hits = self.mean * users / self.n
         with rounding(DOWN):
@@ -131,7 +117,7 @@ class Divergences:
     excess: mpfr
 
     def of_sums(self, sums: int, graph: ShareGraph) -> Divergences:
-        """Return the second moments of so many separate sums together."""
+        """Return the second moments of separate sums together."""
         if sums == 1:
             return self
         with rounding(UP):
@@ -245,51 +231,19 @@ class Privacy:
 
 
 @lru_cache(maxsize=1 << 12)
-def privacy(
-    n: int,
-    q: int,
-    graph: ShareGraph,
-    *,
-    epsilon: Fraction,
-    delta: Fraction,
-    sensitivity: int,
-    reserve: Fraction,
-    dimension: int = 1,
-    sums: int = 1,
-) -> Privacy:
-    """Return what is proved, with about the least c for which it is ``delta``, or else the best.
-
-    Parameters
-    ----------
-    n : int
-        Users who share the noise.
-    q : int
-        Order of the group, all coordinates together.
-    graph : ShareGraph
-        Of the shuffled messages.
-    epsilon, delta : Fraction
-        The budget.
-    sensitivity : int
-        How far one user's replacement moves the sum, in l1 norm: the noise has rate
-        noise_epsilon / sensitivity in each coordinate.
-    reserve : Fraction
-        Largest share of epsilon to spend on c, in [0, 1).
-    dimension : int
-        Coordinates of each sum.
-    sums : int
-        Separate sums, each of a group of order q; the sensitivity is that of all together.
-    """
+def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
+    """Return what n users' noise proves, with about the least c that reaches delta, or the best."""
+    epsilon, reserve = budget.epsilon, budget.reserve
 
     def at(noise_epsilon: float) -> Privacy:
         with rounding(DOWN):
             relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
-        rate = Fraction(noise_epsilon) / sensitivity
-        noise = Noise.discrete_laplace(n, rate, dimension)
-        moments = divergences(q, graph, noise).of_sums(sums, graph)
+        rate = Fraction(noise_epsilon) / budget.sensitivity
+        noise = Noise.discrete_laplace(n, rate, budget.dimension)
+        moments = divergences(q, graph, noise).of_sums(budget.sums, graph)
         return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
 
-    allowed = exact(delta, DOWN)
-    whole = float_down(exact(epsilon, DOWN))
+    allowed, whole = exact(budget.delta, DOWN), budget.whole
     free = at(whole)
     # whole may be a hair below epsilon, with a c that buys nothing
     untouched = Privacy(_delta(free.divergences, _ZERO, whole), whole, _ZERO, free.divergences)
@@ -354,21 +308,9 @@ def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
 
 
 def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple[mpfr, mpfr]:
-    """Return a c, and what the theorem proves for it, for noise that is ``level``-DP as it is.
+    """Return the least c that reaches delta, or a best one, and the delta that it proves.
 
-    Parameters
-    ----------
-    moments : Divergences
-        For that noise.
-    level : float
-        eps0: the whole guarantee is (level + 2 ln(1 + c), delta).
-    delta : Fraction
-        The delta wanted: c is the least at which it is reached, or else one of smallest delta.
-
-    Returns
-    -------
-    tuple of mpfr
-        c, and the proved delta, rounded up and at most 1.
+    For noise that is ``level``-private as it is: the whole guarantee is (level + 2 ln(1+c), delta).
     """
     allowed = exact(delta, DOWN)
     untouched = _delta(moments, _ZERO, level)

@@ -14,13 +14,10 @@ positive parts is at most c kappa^(c-1) phi_c(n); and P[C = c] <= Q_c(n) / c!.
                           + n B(n, J) sum_{c<J} q^c kappa^(c-1) phi_c(J) / (c-1)!
                           + sum_{c>J} (q kappa)^(c-1) phi_c(n) / (c-1)!.
 
-The first sum is over graphs with a component of more than n - J users and j users outside of it,
-what is left of a factor P[C = 1] on n - j users being at most 1. The second and the third line
-bound what has no such component, with at most and with more than J components. The first line is
-sharp: the bound exceeds the truth by a factor of about 1 + n^(1-h), h the messages that hide.
-
-With a fixed J, every term falls as n grows, so that the bound for n holds for every larger number
-of users. The proofs are in the documentation: How many messages, "Any number of users".
+The first line is over graphs with a component of more than n - J users and j users outside of it;
+the others bound what has no such component. With a fixed J every term falls as n grows, so that the
+bound for n holds for every larger number of users. The proofs are in the documentation: How many
+messages, "Any number of users".
 """
 
 from __future__ import annotations

@@ -1,25 +1,14 @@
 """The privacy of noise that fewer users add than it was meant for.
 
 Let r = h / N < 1 and let D = A - B, with A and B independent Polya(r, alpha), be what h users add
-of noise that is discrete Laplace with N of them, alpha = e^-s. Then for shifts by at most p
-
-    D is exactly  ln(P[D = 0] / P[D = p])-differentially private,  with no delta.
-
-*Proof.* P[A = k] = (1 - alpha)^r c_k alpha^k with c_k = Gamma(k + r) / (Gamma(r) k!), which for
-r < 1 is the k-th moment of the law Beta(r, 1 - r). So P[A = k] is a mixture, with positive
-weights, of sequences z^k with 0 <= z <= alpha; and so is P[D = k] = sum_b P[B = b] P[A = b + k]
-for k >= 0, while P[D = -k] is the same. Write P[k]. It falls with |k|, and for k >= 0 it is
-log-convex (Cauchy-Schwarz). Let 1 <= j <= p and bound P[k] / P[k + j]; the other direction is its
-mirror image. For k >= 0 it is at most P[0] / P[j] <= P[0] / P[p] by log-convexity. For k < 0
-either |k + j| <= |k|, and it is at most 1, or k + j > |k|, and it is at most P[0] / P[2k + j],
-where 0 < 2k + j < p. QED
-
-With J ~ Poisson(2 lambda r) signed jumps, each made by an independent and uniformly random one of
-the h users, the rest of the proof in ``ikos.counts.hockey_stick`` is as it was, for h users.
+of noise that is discrete Laplace with N of them, alpha = e^-s. For shifts by at most p, D is
+exactly ln(P[D = 0] / P[D = p])-differentially private, with no delta. The proof is in the
+documentation: How many messages, "When users are missing".
 
 Both probabilities are (1 - alpha)^(2r) times a series of f(a) = c_a c_(a+j) e^(-2sa - sj), j = 0
-or p. As a function of a real, f is log-convex (c is, for r < 1) and so convex: a block of w terms
-from a on is at least w f(a + (w-1)/2) and at most f(a) (w+1)/2 + f(a+w) (w-1)/2.
+or p, with c_k = Gamma(k + r) / (Gamma(r) k!). As a function of a real, f is log-convex (c is, for
+r < 1) and so convex: a block of w terms from a on is at least w f(a + (w-1)/2) and at most
+f(a) (w+1)/2 + f(a+w) (w-1)/2.
 """
 
 from __future__ import annotations

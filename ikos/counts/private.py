@@ -1,25 +1,44 @@
-"""How many messages are enough for the private sum, by each analysis."""
+"""How many messages are enough for the private sum, and what given messages prove."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
-from ikos.counts import hockey_stick, second_moment
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.secure import MAX_SIGMA, checked_trust, least, proved, setting, smallest
-from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MessageCount
+from ikos.counts import hockey_stick
+from ikos.counts.analyses import TABLE, share_graphs
+from ikos.counts.partial_noise import short_noise_epsilon
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rational, rounding
+from ikos.counts.secure import Scheme
+from ikos.counts.types import (
+    MAX_MESSAGES,
+    MAX_SIGMA,
+    Budget,
+    GivenNoise,
+    MessageCount,
+    lemma_5_2_delta,
+    lemma_5_2_sigma,
+)
+from ikos.results import at_least
+from ikos.trust import Trust
+
+__all__ = ["share_graphs"]
 
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
 MAX_EPSILON = 1e6
 """Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
+
+_TINY = Fraction(1, 1 << 5000)
+"""A delta that asks for the smallest."""
+
+LEAST = 1e-100
+"""Searches for an epsilon end here."""
 
 
 def checked_budget(
@@ -33,13 +52,21 @@ def checked_budget(
     )
 
 
-def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:
-    """Return the graphs whose bounds hold for m shuffled messages, each by itself."""
-    graphs = [ShareGraph(m, shuffler, clear_share)] if m else []
-    if not clear_share and m >= 2:
-        # a clear share may be shuffled with the others
-        graphs.append(ShareGraph(m - 1, shuffler, True))
-    return graphs
+def budget_of(epsilon: object, delta: object, reserve: object, precision: object) -> Budget:
+    """Check and return the budget of a sum of single values."""
+    parts = checked_budget(epsilon, delta, reserve)
+    return Budget(*parts, integer("precision", precision, low=1, high=MAX_PRECISION))
+
+
+def refuse_levels(scheme: Scheme, budget: Budget) -> None:
+    """Refuse a budget for which an analysis without a theorem on privacy needs too high a level."""
+    if scheme.analysis.private or lemma_5_2_sigma(budget) <= MAX_SIGMA:
+        return
+    raise ValueError(
+        f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
+        f"analysis={scheme.analysis.name!r}, got {quote(budget.epsilon)}; analysis='best' has no "
+        "such limit"
+    )
 
 
 def private_message_count(
@@ -60,21 +87,12 @@ def private_message_count(
 
     Parameters
     ----------
-    n : int
-        Users.
-    q : int
-        Order of the group.
     epsilon, delta : float
         The guarantee, under replacement of one user's value; epsilon > 0, 0 < delta < 1.
     precision : int
         Steps of the encoding, {0..precision}. The published analyses do not depend on it.
-    analysis, shuffler, clear_share
-        As in `security_level`.
-    min_honest : int, optional
-        Count for this many users in place of ``n``.
-    corrupt_shufflers : int
-        How many of the parallel shufflers may collude with the analyzer. As many messages are
-        added; ``shuffled`` counts these, too.
+    n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
+        As in `message_count`; the privacy is that of ``min_honest`` users.
     reserve : float
         Largest share of epsilon that may be spent on the imperfect hiding instead of noise, 0 to
         1/2. As little of it is spent as allows the count. The published analyses spend none.
@@ -87,11 +105,6 @@ def private_message_count(
         ``noise_epsilon / precision``. For "second_moment" by the hockey-stick theorem; for the
         others with sigma >= log2((1 + e^epsilon) / delta), which is enough by BBGN20, Lemma 5.2.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
-
     Examples
     --------
     >>> count = private_message_count(10**6, 2**31, 1.0, 1e-12, 1000)
@@ -100,68 +113,10 @@ def private_message_count(
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
-    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    users, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
-    budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-    precision = integer("precision", precision, low=1, high=MAX_PRECISION)
-    if analysis != "second_moment":
-        with rounding(UP):
-            needed = gmpy2.log2((1 + gmpy2.exp(exact(budget, UP))) / exact(allowed, DOWN))
-        if needed > MAX_SIGMA:
-            raise ValueError(
-                f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
-                f"analysis={analysis!r}, got {quote(epsilon)}; analysis='best' has no such limit"
-            )
-        shuffled = least(
-            (users, users),
-            q,
-            float_up(needed),
-            analysis=analysis,
-            shuffler=shuffler,
-            clear_share=clear_share,
-        ).shuffled
-
-    def with_messages(m: int, most: int = users) -> MessageCount:
-        return private_proved(
-            users,
-            q,
-            m,
-            budget,
-            allowed,
-            precision,
-            analysis=analysis,
-            shuffler=shuffler,
-            clear_share=clear_share,
-            reserve=spare,
-            most=most,
-        )
-
-    def enough(m: int) -> bool:
-        found = with_messages(m).delta
-        assert found is not None
-        return m >= 1 and found <= allowed
-
-    if analysis == "second_moment":
-        shuffled = smallest(enough, near(users, q, allowed, shuffler, clear_share, budget))
-    return with_messages(shuffled, n).with_corruption(corrupt)
-
-
-def near(
-    n: int,
-    q: int,
-    delta: Fraction,
-    shuffler: str,
-    clear_share: bool,
-    epsilon: Fraction = Fraction(0),
-) -> int:
-    """Return a count to begin a search for privacy by "second_moment" at.
-
-    The second moments count e^epsilon times in delta. From a guess without that factor a large
-    epsilon takes dozens of tries, and each may run a recursion.
-    """
-    bits = float(epsilon) / math.log(2) - float(gmpy2.log2(exact(delta, DOWN)))
-    sigma = (1 + bits) / 2
-    return max(2, second_moment.guess(n, q, sigma, shuffler=shuffler, clear_share=clear_share))
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    budget = budget_of(epsilon, delta, reserve, precision)
+    refuse_levels(scheme, budget)
+    return scheme.least_private(budget).with_corruption(scheme.trust.corrupt_shufflers)
 
 
 def private_proved(
@@ -193,14 +148,14 @@ def private_proved(
         The delta wanted: for "second_moment", as little of epsilon as reaches it is spent on
         hiding, or as much as makes delta smallest where it is not reached.
     dimension : int
-        For "second_moment", the coordinates of a vector that is shared as one element of a group of
-        order q, each encoded in {0..precision} and noisy at rate noise_epsilon / sensitivity.
+        Coordinates of a vector that is shared as one element of a group of order q, each encoded in
+        {0..precision} and noisy at rate noise_epsilon / sensitivity.
     sensitivity : int, optional
-        For "second_moment", how far a user's replacement moves the sum at most, in l1 norm over all
-        coordinates: ``sums * dimension * precision`` unless less is promised.
+        How far a user's replacement moves the sum at most, in l1 norm over all coordinates: ``sums
+        * dimension * precision`` unless less is promised.
     sums : int
-        For "second_moment", how many such sums are shared apart from each other, each in a group of
-        order q, with shufflers of its own, and with noise for all of them together: ``delta`` and
+        How many such sums are shared apart from each other, each in a group of order q, with
+        shufflers of its own, and with noise for all of them together: ``delta`` and
         ``noise_epsilon`` are those of the whole, the counts and ``sigma`` those of each.
     most : int, optional
         Honest users at most, n by default. The delta for n of them is one for more as it is;
@@ -218,111 +173,307 @@ def private_proved(
     >>> f"{private_proved(1000, 2**16, 6, 1, 1e-9, 32).delta:.1e}"
     '1.0e-09'
     """
-    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    budget, _, spare = checked_budget(epsilon, 0.5, reserve)
-    allowed = number("delta", delta, above=0, below=1)  # however small: asks for the smallest
-    m = integer("m", m, low=0)
-    precision = integer("precision", precision, low=1, high=MAX_PRECISION)
+    least = integer("n", n, low=1)
+    users = least, least if most is None else integer("most", most, low=least)
+    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
+    budget = budget_of(epsilon, 0.5, reserve, precision)
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
-    most = n if most is None else integer("most", most, low=n)
-    how = {"analysis": analysis, "shuffler": shuffler}
-    count = proved((n, most), q, m, clear_share=clear_share, **how)
-    if analysis != "second_moment":
-        hidden = proved((n, n), q, m, clear_share=clear_share, **how)
-        return replace(lemma_5_2(hidden, budget), sigma=count.sigma)
-    full = precision * dimension * sums
+    full = budget.sensitivity * dimension * sums
     moved = full if sensitivity is None else integer("sensitivity", sensitivity, low=1, high=full)
-    found = ways(
-        n,
-        q,
-        m,
+    budget = replace(
         budget,
-        allowed,
+        delta=number("delta", delta, above=0, below=1),  # however small: asks for the smallest
         sensitivity=moved,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        reserve=spare,
         dimension=dimension,
         sums=sums,
     )
-    if not found or found[0][1].delta >= 1:
-        return _unproved(count, budget)
-    best = found[0][1]
-    return replace(
-        count,
-        analysis="second_moment",
-        theorem=hockey_stick.THEOREM,
-        delta=float_up(best.delta),
-        noise_epsilon=best.noise_epsilon,
-    )
+    return scheme.private(integer("m", m, low=0, high=MAX_MESSAGES), budget)
 
 
-def ways(
+def near(
     n: int,
     q: int,
-    m: int,
-    epsilon: Fraction,
     delta: Fraction,
-    *,
-    sensitivity: int,
     shuffler: str,
     clear_share: bool,
-    reserve: Fraction,
-    dimension: int = 1,
-    sums: int = 1,
-) -> list[tuple[ShareGraph, hockey_stick.Privacy]]:
-    """Return the second-moment proofs of privacy for m shuffled messages, the best one first.
-
-    That is the one with the most left for the noise among those that reach delta, and where none
-    does, the one with the smallest delta. Parameters as for `hockey_stick.privacy`.
-    """
-    allowed = exact(delta, DOWN)
-
-    def preference(way: tuple[ShareGraph, hockey_stick.Privacy]) -> tuple[bool, float, mpfr]:
-        reached = bool(way[1].delta <= allowed)
-        return not reached, -way[1].noise_epsilon if reached else 0.0, way[1].delta
-
-    found = [
-        (
-            graph,
-            hockey_stick.privacy(
-                n,
-                q,
-                graph,
-                epsilon=epsilon,
-                delta=delta,
-                sensitivity=sensitivity,
-                reserve=reserve,
-                dimension=dimension,
-                sums=sums,
-            ),
-        )
-        for graph in share_graphs(m, shuffler, clear_share)
-    ]
-    return sorted(found, key=preference)
-
-
-def _unproved(count: MessageCount, epsilon: Fraction) -> MessageCount:
-    with rounding(DOWN):
-        noise_epsilon = float_down(exact(epsilon, DOWN))
-    return replace(count, delta=1.0, noise_epsilon=noise_epsilon)
+    epsilon: Fraction = Fraction(0),
+) -> int:
+    """Return a count to begin a search for privacy by "second_moment" at."""
+    trust = Trust.of(n, shuffler=shuffler, clear_share=clear_share)
+    return TABLE["second_moment"].privacy_guess(n, q, trust, Budget(epsilon, delta, Fraction(0), 1))
 
 
 def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
     """Return a count with the delta that its sigma buys by BBGN20, Lemma 5.2.
 
-    The private sum is (epsilon, (1 + e^epsilon) 2^-sigma)-differentially private; all of epsilon
-    goes to the noise. The delta is rounded up, and is 1.0 where nothing is proved.
+    All of epsilon goes to the noise. Delta is rounded up, and is 1.0 where nothing is proved.
     """
-    found = _unproved(count, epsilon)
+    with rounding(DOWN):
+        left = float_down(exact(epsilon, DOWN))
     if count.analysis is None:
-        return found
+        return replace(count, delta=1.0, noise_epsilon=left)
+    return replace(
+        count,
+        theorem=f"BBGN20, Lemma 5.2, with {count.theorem}",
+        delta=lemma_5_2_delta(count.sigma, epsilon),
+        noise_epsilon=left,
+    )
+
+
+def private_delta(
+    n: int,
+    q: int,
+    m: int,
+    epsilon: float | Fraction,
+    precision: int,
+    *,
+    analysis: str = "best",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    reserve: float | Fraction = 0.01,
+) -> float:
+    """Return the smallest delta that is proved for a private sum with m shuffled messages.
+
+    Parameters
+    ----------
+    m : int
+        Shuffled messages of each user; a clear share is not counted.
+    n, q, epsilon, precision, analysis, shuffler, clear_share, reserve
+        As in `ikos.private_message_count`.
+
+    Returns
+    -------
+    float
+        Rounded up; 1.0 where nothing is proved. `private_proved` says what is left of epsilon for
+        the noise: for "second_moment" up to all of ``reserve`` is spent.
+
+    Examples
+    --------
+    >>> f"{private_delta(10**6, 2**31, 5, 1, 1000):.1e}"
+    '4.3e-17'
+    >>> f"{private_delta(10**6, 2**31, 4, 1, 1000):.1e}"
+    '4.3e-11'
+    """
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
+    budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=_TINY)
+    found = scheme.privacy(integer("m", m, low=1, high=MAX_MESSAGES), budget)
+    return 1.0 if found is None else found.delta
+
+
+def private_epsilon(
+    n: int,
+    q: int,
+    m: int,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    analysis: str = "best",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    reserve: float | Fraction = 0.01,
+) -> float:
+    """Return the smallest epsilon at which m shuffled messages are proved to reach delta.
+
+    The noise belongs to epsilon: a smaller one needs more noise, and more messages to hide it.
+
+    Parameters
+    ----------
+    n, q, m, delta, precision, analysis, shuffler, clear_share, reserve
+        As in `private_delta` and `ikos.private_message_count`.
+
+    Returns
+    -------
+    float
+        `private_proved` proves (epsilon, delta) with this epsilon, from 1e-100 (if noise of every
+        size is hidden well enough) to 1e6. That it is the smallest, to about 12 digits, assumes
+        that what is reached at one epsilon is reached by all above a least one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or no epsilon is found at which delta is reached.
+
+    Examples
+    --------
+    >>> epsilon = private_epsilon(1000, 2**16, 5, 1e-6, 32)
+    >>> round(epsilon, 4)
+    0.1658
+    >>> private_proved(1000, 2**16, 5, epsilon, 1e-6, 32).delta <= 1e-6
+    True
+    """
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
+    budget = budget_of(1, delta, reserve, precision)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
+
+    def reached(epsilon: float) -> float:
+        """Return the proved delta, 0 where it is what is asked for."""
+        found = scheme.privacy(m, replace(budget, epsilon=Fraction(epsilon)))
+        if found is None:
+            return 1.0
+        return 0.0 if found.delta <= budget.delta else found.delta
+
+    high = _some_epsilon(reached, budget.delta)
+    step = 2.0
+    while reached(low := max(LEAST, high / step)) == 0:
+        if low == LEAST:
+            return low
+        high, step = low, step * step
+    while low * (1 + 1e-12) < high:
+        middle = math.sqrt(low) * math.sqrt(high)
+        if reached(middle) == 0:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
+    """Return an epsilon at which delta is reached: near the smallest delta if not at a guess.
+
+    As epsilon grows delta first falls, because there is less noise to hide and more epsilon to
+    hide it with, and then rises with e^epsilon.
+    """
+    candidates = [2.0**k for k in sorted(range(-40, 20), key=abs)]
+    for spacing in (1, 1 / 16, 1 / 256):
+        tried: dict[float, float] = {}
+        for epsilon in candidates:
+            tried[epsilon] = reached(epsilon)
+            if tried[epsilon] == 0:
+                return epsilon
+        best = min(tried, key=tried.__getitem__)
+        candidates = [best * 2.0 ** (spacing * i / 16) for i in range(-16, 17)]
+        if tried[best] >= 1:
+            break
+    if tried[best] >= 1:
+        raise ValueError("m must be larger for anything to be proved, whatever epsilon is")
+    raise ValueError(
+        f"delta must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
+        f"{quote(float(delta))}: no epsilon reaches it with this m"
+    )
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What a private sum still proves.
+
+    Attributes
+    ----------
+    epsilon : float
+        Rounded up.
+    noise_epsilon : float
+        The part of it that is the noise's own, rounded up: more than what it was meant to be where
+        users who should add noise do not.
+    users : int
+        Honest users whom the proof counts, with their noise.
+    count : MessageCount
+        Messages, with the delta that is proved.
+    """
+
+    epsilon: float
+    noise_epsilon: float
+    users: int
+    count: MessageCount
+
+    @property
+    def delta(self) -> float:
+        """The proved delta, rounded up."""
+        assert self.count.delta is not None
+        return self.count.delta
+
+
+def private_remaining(
+    n: int,
+    q: int,
+    total: int,
+    noise_epsilon: float | Fraction,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    honest: int | None = None,
+    noise_users: int | None = None,
+    corrupt_shufflers: int = 0,
+    analysis: str = "best",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> Remaining:
+    """Return what a private sum still proves when users or shufflers turn out not to be honest.
+
+    Parameters
+    ----------
+    n, q, total, precision, corrupt_shufflers, analysis, shuffler, clear_share
+        As in `remaining` and `ikos.private_message_count`.
+    noise_epsilon : float
+        The noise of ``noise_users`` users is discrete Laplace of rate ``noise_epsilon /
+        precision``. At most 10^6.
+    delta : float
+        The delta to be reached, in (0, 1).
+    honest : int, optional
+        How many users are honest and present, at least; ``n`` by default.
+    noise_users : int, optional
+        How many users' noise makes a whole discrete Laplace variable (``min_honest`` of the
+        protocol); ``n`` by default.
+
+    Returns
+    -------
+    Remaining
+        The smallest epsilon that is proved with this delta, whichever users are honest.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, a single shuffler colludes, or no epsilon is proved; then
+        the message says which delta could be reached.
+
+    Notes
+    -----
+    With ``noise_users`` or more honest users it is the theorem for exactly that many: the adversary
+    is given the others' messages. With fewer, the noise is short of discrete Laplace, but still
+    private by itself, with a larger epsilon (`short_noise_epsilon`) that is exact; hiding is
+    counted for the honest users alone, with as many jumps as they make.
+
+    Examples
+    --------
+    >>> from ikos import private_message_count
+    >>> count = private_message_count(10_000, 2**22, 1, 1e-8, 354)
+    >>> def left(**who):
+    ...     given = (10_000, 2**22, count.total, count.noise_epsilon, 1e-8, 354)
+    ...     return round(private_remaining(*given, **who).epsilon, 3)
+    >>> left(), left(honest=9_900), left(honest=9_000)
+    (1.0, 1.017, 1.187)
+    """
+    whole = Scheme.of(n, q, analysis, shuffler, clear_share, None, corrupt_shufflers)
+    scheme = whole.with_honest(honest)
+    m = scheme.hiding(total)
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
+    own = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    allowed = number("delta", delta, above=0, low=MIN_DELTA, below=1)
+    makers = integer("noise_users", n if noise_users is None else noise_users, low=1, high=scheme.n)
+    users = min(scheme.trust.min_honest, makers)
+    shape, rate = Fraction(users, makers), own / p
+    level = short_noise_epsilon(rate, shape, p)
     with rounding(UP):
-        delta = (1 + gmpy2.exp(exact(epsilon, UP))) * gmpy2.exp2(
-            -exact(Fraction(count.sigma), DOWN)
+        jumps = hockey_stick.Noise.discrete_laplace(users, rate).mean * mpfr(rational(shape))
+    noise = GivenNoise(users, level, jumps)
+    epsilon, reached, theorem = scheme.analysis.remaining_privacy(
+        scheme.q, m, scheme.trust, noise, allowed
+    )
+    if reached > rational(allowed):
+        if reached >= 1:
+            raise ValueError(
+                f"total must be larger for anything to be proved with {users} honest users who "
+                f"add noise: {m} messages of {total} hide"
+            )
+        limit = at_least(float_up(reached), 3)
+        raise ValueError(
+            f"delta must be at least {limit} for anything to be proved with "
+            f"{users} honest users who add noise and {m} messages that hide, got {quote(delta)}"
         )
-        return replace(
-            found,
-            theorem=f"BBGN20, Lemma 5.2, with {count.theorem}",
-            delta=min(1.0, float_up(delta)),
-        )
+    count = replace(
+        scheme.proved(m),
+        analysis=scheme.analysis.name,
+        theorem=theorem,
+        delta=float_up(reached),
+        noise_epsilon=float_up(exact(own, UP)),
+    )
+    corrupt = scheme.trust.corrupt_shufflers
+    return Remaining(float_up(epsilon), level, users, count.with_corruption(corrupt, total))

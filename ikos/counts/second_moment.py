@@ -28,8 +28,10 @@ from gmpy2 import mpfr
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import enclosed
 from ikos.counts.rounding import DOWN, UP, float_down, rounding
+from ikos.counts.search import smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Users
+from ikos.trust import Trust
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
 
@@ -58,23 +60,12 @@ class Bound:
     cutoff: int | None = None
 
 
-_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
-"""Each setting is checked once, though a search looks up bounds that it knows very often."""
-
 _NOTHING = Bound(gmpy2.inf(), "nothing")
 
 
-def refusal(n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None:
-    """Return why this analysis does not cover a setting, or None where it does."""
-    del n, shuffler, clear_share  # all of them
-    if m is not None and m < 1:
-        return f"second_moment needs m >= 1, got m = {m}"
-    return None
-
-
-def level(users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float:
-    """Return the proved sigma of m shuffled messages, rounded down; 0.0 where it is none."""
-    upper = bound(users, q, _graph(m, shuffler, clear_share)).upper
+def level(users: Users, q: int, graph: ShareGraph) -> float:
+    """Return the proved sigma for every number of users in a range, rounded down."""
+    upper = bound(users, q, graph).upper
     if upper == 0:
         return math.inf
     with rounding(UP):
@@ -134,7 +125,7 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
     """Return whether Delta is certainly at least 2, from either of two of its terms.
 
     The graph without edges between users, of probability 1 / (f_n n!) and with C = n; and graphs
-    in which somebody is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
+    in which some user is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
     """
     with rounding(UP):
         rarity = graph.log_edgeless(n, UP)
@@ -147,7 +138,7 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
 
 
 def _connected(found: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
-    """Return upper bounds of P[C = 1] on n - j users: nobody is alone."""
+    """Return upper bounds of P[C = 1] on n - j users, by the chance that no user is alone."""
     bounds = []
     for k in range(found.n, found.n - found.cutoff, -1):
         if k < 3:
@@ -172,26 +163,26 @@ def _sharp(n: int, graph: ShareGraph) -> bool:
         return bool(left_out <= _NEGLIGIBLE)
 
 
-def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int:
+def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
     """Return a count near the smallest that proves sigma, from two terms of Delta.
 
     They are q B(n, 1) and that of the graph without edges; both only fall with m.
     """
     if n == 1:
         return 1
-    copies, own = (1, 0) if clear_share else (2, 1)
+    copies, own = (1, 0) if trust.clear_share else (2, 1)
     colours, wanted = math.log2(q), 1 - 2 * sigma
 
     def log2_factorial(k: float) -> float:
         return math.lgamma(k + 1) / math.log(2)
 
-    everybody = log2_factorial(n)
+    whole = log2_factorial(n)
 
     def enough(m: int) -> bool:
         hiding = m - own
-        if shuffler == "parallel":
+        if not trust.single:
             alone = (1 - hiding) * math.log2(n)
-            nothing = (1 - hiding) * everybody
+            nothing = (1 - hiding) * whole
         else:
             slots = log2_factorial(m)
             alone = (
@@ -200,14 +191,7 @@ def guess(n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> 
                 - math.fsum(math.log2(m * n - i) for i in range(min(m, 64)))
                 - max(0, m - 64) * math.log2(max(1.0, m * n - (m + 63) / 2))
             )
-            nothing = copies * everybody + n * slots - log2_factorial(m * n)
-        return colours + alone <= wanted and (n - 1) * colours + nothing - everybody <= wanted
+            nothing = copies * whole + n * slots - log2_factorial(m * n)
+        return colours + alone <= wanted and (n - 1) * colours + nothing - whole <= wanted
 
-    high = 1
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return smallest(enough, 1)

@@ -1,148 +1,172 @@
-"""How many messages are enough for the secure sum, by each analysis.
+"""How many messages are enough for the secure sum, and what given messages prove.
 
-All of them bound the worst-case statistical security of IKOS summation: the total variation
+All analyses bound the worst-case statistical security of IKOS summation: the total variation
 between the analyzer's views of any two inputs with the same sum. Levels are rounded down and
 counts up, so that what is returned is what the theorem proves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
-from ikos._validation import choice, flag, integer, number, quote
-from ikos.counts import balle2020, ghazi2020, ishai2006, second_moment
-from ikos.counts.types import SHUFFLERS, MessageCount, Users
+from ikos._validation import flag, integer, number, quote
+from ikos.counts.analyses import ANALYSES, BEST, TABLE, checked_analysis
+from ikos.counts.search import first, smallest
+from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import (
+    MAX_BITS,
+    MAX_MESSAGES,
+    MAX_SIGMA,
+    MAX_USERS,
+    Analysis,
+    Budget,
+    MessageCount,
+    PrivacyProof,
+    Users,
+)
+from ikos.trust import Trust
 
-__all__ = ["ANALYSES"]
-
-
-class _Analysis(Protocol):
-    """What a module of this package provides for one analysis; m counts shuffled messages."""
-
-    THEOREM: str
-
-    def refusal(self, n: int, m: int | None, *, shuffler: str, clear_share: bool) -> str | None: ...
-
-    def level(self, users: Users, q: int, m: int, *, shuffler: str, clear_share: bool) -> float: ...
-
-    def guess(self, n: int, q: int, sigma: float, *, shuffler: str, clear_share: bool) -> int: ...
-
-
-_MODULES: dict[str, _Analysis] = {
-    "second_moment": second_moment,
-    "balle2020": balle2020,
-    "ghazi2020": ghazi2020,
-    "ishai2006": ishai2006,
-}
-
-ANALYSES = tuple(_MODULES)
-"""Names of the analyses, the tightest first."""
-
-BEST = "second_moment"
-"""What ``analysis="best"`` stands for: of the analyses, the one that proves the most."""
-
-MAX_SIGMA = 10**6
-MAX_BITS = 10**7
-MAX_USERS = 10**100
-MAX_MESSAGES = 10**8
-"""Levels, orders of groups (in bits), users and messages beyond these are slips.
-
-No level within them asks for as many messages of two or more users.
-"""
+__all__ = [
+    "ANALYSES",
+    "BEST",
+    "MAX_BITS",
+    "MAX_MESSAGES",
+    "MAX_SIGMA",
+    "checked_analysis",
+    "smallest",
+]
 
 
-def checked_analysis(analysis: object) -> str:
-    """Check and return the name of an analysis; "exact" is an older name of "best"."""
-    name = choice("analysis", analysis, ("best", *ANALYSES, "exact"))
-    return BEST if name in ("best", "exact") else name
+@dataclass(frozen=True)
+class Scheme:
+    """Users, group, trust and analysis: all that what m messages prove depends on."""
 
+    n: int
+    q: int
+    trust: Trust
+    analysis: Analysis
 
-def setting(
-    n: object, q: object, analysis: object, shuffler: object, clear_share: object
-) -> tuple[int, int, str, str, bool]:
-    """Check and return what all counts depend on."""
-    order = integer("q", q, low=2)
-    if order.bit_length() > MAX_BITS:
-        raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
-    return (
-        integer("n", n, low=1, high=MAX_USERS),
-        order,
-        checked_analysis(analysis),
-        choice("shuffler", shuffler, SHUFFLERS),
-        flag("clear_share", clear_share),
-    )
-
-
-def checked_trust(
-    n: int, min_honest: object, corrupt_shufflers: object, shuffler: str | None
-) -> tuple[int, int]:
-    """Check and return how many users are honest at least and how many shufflers are not.
-
-    A ``shuffler`` of None leaves the choice open.
-    """
-    honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
-    corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
-    if corrupt and shuffler == "single":
-        raise ValueError(
-            f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
-            "whoever controls it sees everything"
+    @classmethod
+    def of(
+        cls,
+        n: object,
+        q: object,
+        analysis: object = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt: int = 0,
+    ) -> Scheme:
+        """Check and return a scheme."""
+        order = integer("q", q, low=2)
+        if order.bit_length() > MAX_BITS:
+            raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
+        users, name = integer("n", n, low=1, high=MAX_USERS), checked_analysis(analysis)
+        trust = Trust.of(
+            users,
+            shuffler=shuffler,
+            clear_share=flag("clear_share", clear_share),
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt,
         )
-    return honest, corrupt
+        return cls(users, order, trust, TABLE[name])
 
+    @classmethod
+    def for_range(
+        cls, users: Users, q: object, analysis: object, shuffler: str, clear_share: bool
+    ) -> Scheme:
+        """Return the scheme for every number of honest users in a range."""
+        low, high = users
+        if integer("n", high, low=1, high=MAX_USERS) < integer("n", low, low=1):
+            raise ValueError(f"users must be (fewest, most), got {quote(users)}")
+        return cls.of(high, q, analysis, shuffler, clear_share, low)
 
-def _check_range(users: Users) -> None:
-    low, high = users
-    if integer("n", high, low=1, high=MAX_USERS) < low:
-        raise ValueError(f"users must be (fewest, most), got {quote(users)}")
+    def with_honest(self, honest: object) -> Scheme:
+        """Return the scheme of which only ``honest`` users are honest, at least; all for None."""
+        users = self.n if honest is None else integer("honest", honest, low=1, high=self.n)
+        return replace(self, trust=replace(self.trust, min_honest=users))
 
+    def hiding(self, total: object) -> int:
+        """Return how many of all messages are shuffled, and not by a colluding shuffler."""
+        messages = integer("total", total, low=1, high=MAX_MESSAGES)
+        return max(0, messages - int(self.trust.clear_share) - self.trust.corrupt_shufflers)
 
-def _check_covered(n: int, m: int | None, analysis: str, shuffler: str, clear_share: bool) -> None:
-    """Refuse a setting that an analysis does not cover."""
-    reason = _MODULES[analysis].refusal(n, m, shuffler=shuffler, clear_share=clear_share)
-    if reason is None:
-        return
-    clear = "a clear share" if clear_share else "no clear share"
-    way_out = "" if analysis == BEST else "; analysis='best' covers this setting"
-    raise ValueError(
-        f"analysis {analysis!r} does not cover n = {quote(n)} with {shuffler} shuffling and "
-        f"{clear}: {reason}{way_out}"
-    )
+    @property
+    def users(self) -> Users:
+        """The fewest and the most honest users."""
+        return self.trust.min_honest, self.n
 
+    def refuse_uncovered(self, m: int | None = None) -> None:
+        """Refuse a setting that the analysis does not cover."""
+        n, trust, name = self.trust.min_honest, self.trust, self.analysis.name
+        reason = self.analysis.refusal(n, m, trust)
+        if reason is None:
+            return
+        clear = "a clear share" if trust.clear_share else "no clear share"
+        way_out = "" if name == BEST else "; analysis='best' covers this setting"
+        raise ValueError(
+            f"analysis {name!r} does not cover n = {quote(n)} with {trust.shuffler} shuffling and "
+            f"{clear}: {reason}{way_out}"
+        )
 
-def _level(
-    analysis: str, users: Users, q: int, m: int, shuffler: str, clear_share: bool
-) -> float | None:
-    """Return the level proved for every number of users between the two ends, None if refused."""
-    module = _MODULES[analysis]
-    if any(module.refusal(n, m, shuffler=shuffler, clear_share=clear_share) for n in users):
-        return None
-    return module.level(users, q, m, shuffler=shuffler, clear_share=clear_share)
+    def level(self, m: int, sums: int = 1) -> float:
+        """Return the level of m shuffled messages of each sum, and 0.0 where none is proved."""
+        found = self.analysis.covered_level(self.users, self.q, m, self.trust)
+        return self.analysis.of_sums(found, sums)
 
+    def proved(self, m: int) -> MessageCount:
+        """Return m shuffled messages with whatever is proved for them, if only nothing."""
+        clear, found = int(self.trust.clear_share), self.level(m)
+        if not found:
+            return MessageCount(m, clear, 0.0, None, "nothing is proved for this count")
+        return MessageCount(m, clear, found, self.analysis.name, self.analysis.theorem)
 
-def smallest(enough: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest m >= 1 that is enough, for a property that stays once it holds.
+    def least(self, sigma: Fraction, sums: int = 1) -> MessageCount:
+        """Return the fewest messages of each sum such that all together have this level."""
+        self.refuse_uncovered()
+        if sigma < self.analysis.min_sigma:
+            raise ValueError(
+                f"{self.analysis.name} needs sigma >= {self.analysis.min_sigma}, got "
+                f"{quote(sigma)}; analysis='best' covers this range"
+            )
+        each = min(float(sigma) + math.log2(sums), MAX_SIGMA)
+        guess = max(self.analysis.guess(n, self.q, each, self.trust) for n in self.users)
+        return self.proved(smallest(lambda m: self.level(m, sums) >= sigma, guess))
 
-    Looked for from a guess outwards, in steps that double.
-    """
-    step = 1
-    if enough(guess):
-        high, low = guess, guess - 1
-        while low >= 1 and enough(low):
-            high, step = low, 2 * step
-            low = max(0, high - step)
-    else:
-        low, high = guess, guess + 1
-        while not enough(high):
-            low, step = high, 2 * step
-            high = low + step
-            if low > MAX_MESSAGES:
-                raise ValueError(f"no number of messages up to {MAX_MESSAGES} is proved enough")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    def private(self, m: int, budget: Budget) -> MessageCount:
+        """Return m shuffled messages with the privacy that is proved for them, if only nothing.
+
+        The delta for the fewest users is one for more as it is: the others' messages may be given
+        to the adversary. ``sigma``, of inputs that may differ everywhere, is for every number.
+        """
+        count = self.proved(m)
+        found = self.privacy(m, budget)
+        if found is None:
+            return replace(count, delta=1.0, noise_epsilon=budget.whole)
+        return replace(
+            count,
+            analysis=self.analysis.name,
+            theorem=found.theorem,
+            delta=found.delta,
+            noise_epsilon=found.noise_epsilon,
+        )
+
+    def privacy(self, m: int, budget: Budget) -> PrivacyProof | None:
+        """Return the privacy of the fewest users' messages and noise, if any is proved."""
+        return self.analysis.privacy(self.trust.min_honest, self.q, m, self.trust, budget)
+
+    def least_private(self, budget: Budget) -> MessageCount:
+        """Return the fewest messages of each sum that are proved to keep to a budget."""
+        self.refuse_uncovered()
+
+        def enough(m: int) -> bool:
+            found = self.privacy(m, budget)
+            return m >= 1 and found is not None and found.delta <= budget.delta
+
+        guess = self.analysis.privacy_guess(self.trust.min_honest, self.q, self.trust, budget)
+        return self.private(smallest(enough, guess), budget)
 
 
 def security_level(
@@ -191,10 +215,10 @@ def security_level(
     >>> round(security_level(10**6, 2**64, 14, analysis="balle2020"), 2)
     88.18
     """
-    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    _check_covered(n, m, analysis, shuffler, clear_share)
-    return _MODULES[analysis].level((n, n), q, m, shuffler=shuffler, clear_share=clear_share)
+    scheme.refuse_uncovered(m)
+    return scheme.level(m)
 
 
 def message_count(
@@ -212,14 +236,11 @@ def message_count(
 
     Parameters
     ----------
-    n : int
-        Users.
-    q : int
-        Order of the group, at least 2.
+    ----------
     sigma : float
         Security in bits, positive and at most 10^6: total variation at most ``2**-sigma`` between
         the views of any two inputs with the same sum.
-    analysis, shuffler, clear_share
+    n, q, analysis, shuffler, clear_share
         As in `security_level`.
     min_honest : int, optional
         How many users are honest and present at least; ``n`` by default. The level holds for every
@@ -232,11 +253,6 @@ def message_count(
     -------
     MessageCount
         The smallest count for which the analysis proves ``sigma``, and the level that it proves.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
 
     Examples
     --------
@@ -253,12 +269,9 @@ def message_count(
     >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
     16
     """
-    n, q, analysis, shuffler, clear_share = setting(n, q, analysis, shuffler, clear_share)
-    honest, corrupt = checked_trust(n, min_honest, corrupt_shufflers, shuffler)
-    count = least(
-        (honest, n), q, sigma, analysis=analysis, shuffler=shuffler, clear_share=clear_share
-    )
-    return count.with_corruption(corrupt)
+    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
+    return count.with_corruption(scheme.trust.corrupt_shufflers)
 
 
 def least(
@@ -275,25 +288,8 @@ def least(
     Where any number of users in a range may turn out to be honest, the level must hold for each:
     ishai2006 proves less for more users, the others mostly for fewer.
     """
-    n, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
-    _check_range(users)
-    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    _check_covered(n, None, analysis, shuffler, clear_share)
-    if wanted < 1 and analysis == "balle2020":
-        raise ValueError(
-            f"balle2020 needs sigma >= 1, got {quote(sigma)}; analysis='best' covers this range"
-        )
-    module = _MODULES[analysis]
-
-    def enough(m: int) -> bool:
-        found = _level(analysis, users, q, m, shuffler, clear_share)
-        return found is not None and found >= wanted
-
-    guess = max(
-        module.guess(k, q, float(wanted), shuffler=shuffler, clear_share=clear_share) for k in users
-    )
-    m = smallest(enough, guess)
-    return proved(users, q, m, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
+    return scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
 
 
 def proved(
@@ -308,13 +304,124 @@ def proved(
     """Return m shuffled messages with whatever is proved for them, if only nothing.
 
     Like `security_level`, for every number of users from ``users[0]`` to ``users[1]``, and for
-    counts that are given rather than asked for: where the analysis does not cover the setting the
-    result says ``sigma=0.0`` and ``analysis=None``.
+    counts that are given: where the analysis does not cover the setting the result says
+    ``sigma=0.0`` and ``analysis=None``.
     """
-    _, q, analysis, shuffler, clear_share = setting(users[0], q, analysis, shuffler, clear_share)
-    _check_range(users)
-    m = integer("m", m, low=0, high=MAX_MESSAGES)
-    found = _level(analysis, users, q, m, shuffler, clear_share)
-    if not found:
-        return MessageCount(m, int(clear_share), 0.0, None, "nothing is proved for this count")
-    return MessageCount(m, int(clear_share), found, analysis, _MODULES[analysis].THEOREM)
+    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
+    return scheme.proved(integer("m", m, low=0, high=MAX_MESSAGES))
+
+
+def remaining(
+    n: int,
+    q: int,
+    total: int,
+    *,
+    honest: int | None = None,
+    corrupt_shufflers: int = 0,
+    analysis: str = "best",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> MessageCount:
+    """Return what a secure sum still proves when users or shufflers turn out not to be honest.
+
+    Parameters
+    ----------
+    total : int
+        Messages of each user in all, a clear share included.
+    honest : int, optional
+        The level holds for every number of honest users from this to ``n``; ``n`` by default.
+    corrupt_shufflers : int
+        How many of the parallel shufflers collude with the analyzer. Their messages are as good as
+        clear, and the others hide by themselves.
+    n, q, analysis, shuffler, clear_share
+        As in `ikos.security_level`.
+
+    Returns
+    -------
+    MessageCount
+        With the level that is left as ``sigma``; 0.0 where nothing is proved.
+
+    Examples
+    --------
+    >>> count = message_count(1000, 2**64, 80)
+    >>> round(remaining(1000, 2**64, count.total).sigma, 2)
+    83.11
+    >>> round(remaining(1000, 2**64, count.total, honest=500, corrupt_shufflers=2).sigma, 2)
+    62.64
+    """
+    whole = Scheme.of(n, q, analysis, shuffler, clear_share, None, corrupt_shufflers)
+    scheme = whole.with_honest(honest)
+    return scheme.proved(scheme.hiding(total)).with_corruption(
+        scheme.trust.corrupt_shufflers, total
+    )
+
+
+def smallest_users(
+    q: int,
+    sigma: float | Fraction,
+    m: int,
+    *,
+    analysis: str = "best",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+) -> int:
+    """Return the smallest n such that m shuffled messages are enough for n users and for any more.
+
+    Parameters
+    ----------
+    q, m, analysis, shuffler, clear_share
+        As in `ikos.security_level`.
+    sigma : float
+        Security in bits.
+
+    Returns
+    -------
+    int
+        `security_level` proves sigma for every number of users from here on to 10^100, and not
+        for one less. For "second_moment" beyond 1024 users by one bound that falls as n grows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or there is no such number up to 10^100: one message that
+        hides does not hide better among more users, and what ishai2006 proves falls with n.
+
+    Examples
+    --------
+    >>> smallest_users(2**64, 80, 24)
+    830
+    >>> smallest_users(2**64, 80, 23, shuffler="single", clear_share=False)
+    593
+    """
+    scheme = Scheme.of(MAX_USERS, q, analysis, shuffler, clear_share)
+    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+    m = integer("m", m, low=1)
+    if scheme.analysis.name == "ishai2006":
+        raise ValueError(
+            "analysis 'ishai2006' proves less for more users, and so no level for every number of "
+            f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
+        )
+    if scheme.analysis.name == BEST and ShareGraph(m, shuffler, clear_share).hiding < 2:
+        raise ValueError(
+            f"m must be at least {2 if clear_share else 3} for more users to hide better, got {m}"
+        )
+
+    def enough(low: int, high: int = MAX_USERS) -> bool:
+        trust = replace(scheme.trust, min_honest=low)
+        return replace(scheme, n=high, trust=trust).level(m) >= wanted
+
+    integer("m", m, high=MAX_MESSAGES)
+    scheme.refuse_uncovered(m)
+    if (most := scheme.level(m)) < wanted:
+        raise ValueError(
+            f"sigma must be at most {math.floor(most * 1e3) / 1e3} with m = {m}, which is proved "
+            f"for 10^100 users, got {quote(sigma)}"
+        )
+    low, high = 1, 2
+    while high < MAX_USERS and not enough(high):
+        low, high = high, min(2 * high, MAX_USERS)
+    # What holds from here on is bounded as a whole, and may be proved for one less by itself.
+    n = first(enough, low, high)
+    while n > 1 and enough(n - 1, n - 1):
+        n -= 1
+    return n

@@ -5,9 +5,9 @@ from the user of every slot to the user whose slot takes its place; without a cl
 the left copy of the one to the right copy of the other. C is the number of connected components.
 Users of one component hide among each other; nothing hides between two components.
 
-All laws of C come from weights f_0 = f_1 = 1, f_2, ...: among k users, the expected number of sets
-of s users (without a clear share, of s left and s right copies) that are unions of components is
-B(k, s) = f_s f_(k-s) / f_k, where
+All distributions of C come from weights f_0 = f_1 = 1, f_2, ...: among k users, the expected number
+of sets of s users (without a clear share, of s left and s right copies) that are unions of
+components is B(k, s) = f_s f_(k-s) / f_k, where
 
     parallel, clear share       f_k = (k!)^(m-1)
     parallel, no clear share    f_k = (k!)^(m-2)
@@ -27,7 +27,7 @@ from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, flag, integer
 from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
-from ikos.counts.types import SHUFFLERS
+from ikos.trust import SHUFFLERS
 
 __all__ = ["ShareGraph"]
 

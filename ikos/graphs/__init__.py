@@ -1,14 +1,15 @@
-"""The random graphs behind the bounds: sample them, know their law, check the bounds against it.
+"""The random graphs behind the bounds: sample them, know their distribution, check the bounds.
 
 ``models`` has the graphs, as arrays and for networkx, ``components`` counts in them, ``sampling``
-draws many, ``rare_events`` those that are hardly ever seen. ``component_law`` is exact,
-``enumeration`` counts all permutations at tiny sizes, ``lemma_c5`` and ``parts`` are bounds.
-``check`` puts these side by side; ``sweeps`` compares bounds with the law over whole ranges.
+draws many, ``importance_sampling`` those that are hardly ever seen. ``component_distribution`` is
+exact, ``enumeration`` counts all permutations at tiny sizes, ``lemma_c5`` and ``partition_bound``
+are bounds. ``check`` puts these side by side; ``sweeps`` compares bounds with the exact
+distribution over whole ranges.
 """
 
 from ikos.concurrency import Interrupted
 from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
-from ikos.graphs.component_law import (
+from ikos.graphs.component_distribution import (
     Enclosure,
     Moment,
     component_moment,

@@ -1,11 +1,11 @@
-"""The bounds of P[C = c] beside the exact law and beside samples, with a verdict."""
+"""The bounds of P[C = c] next to the exact distribution and to samples, with a verdict."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gmpy2
@@ -20,7 +20,7 @@ from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import lemma_c5, partition_bound
-from ikos.graphs.component_law import (
+from ikos.graphs.component_distribution import (
     MAX_LAW_USERS,
     Enclosure,
     component_moment,
@@ -29,7 +29,7 @@ from ikos.graphs.component_law import (
 )
 from ikos.graphs.components import BACKENDS
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
-from ikos.graphs.models import share_graph
+from ikos.graphs.models import Model
 from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
@@ -37,7 +37,7 @@ from ikos.results import Interval, at_least, at_most, percent
 __all__ = ["FALSE_ALARM", "ComponentCheck"]
 
 FALSE_ALARM = 1e-9
-"""Samples are said to contradict the exact law where they would so seldom be as far from it."""
+"""Samples contradict the exact distribution if chance takes them as far from it this rarely."""
 
 MAX_ROWS = 64
 
@@ -61,13 +61,13 @@ class ComponentRow:
     c : int
         Components.
     exact : Enclosure or None
-        The exact law; None for more than 2048 users.
+        The exact probability; None for more than 2048 users.
     lemma : mpfr or None
         Lemma C.5 of BBGN20, rounded up, where it is stated.
     bound : mpfr or None
         `parts_bound`, rounded up, where two or more messages hide.
     slack : float or None
-        By what factor the exact law is below the smallest of these, rounded down.
+        By what factor it is below the smallest of these, rounded down.
     seen : int
         Sampled graphs with c components.
     sampled : Interval
@@ -88,7 +88,7 @@ class ComponentRow:
 
 @dataclass(frozen=True)
 class ComponentCheck:
-    """The exact law, the bounds and samples of the number of components, side by side.
+    """The exact distribution, the bounds and samples of the number of components, side by side.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class ComponentCheck:
     planted : tuple of PlantedTally
         The importance samples, for 2, 3, ... components and more.
     fit : float or None
-        An upper bound of the p-value of the sampled counts under the exact law; None beyond the
-        reach of that.
+        An upper bound of the p-value of the sampled counts under the exact distribution; None
+        where that is not known.
     planted_fit : float or None
         The same for the importance samples: the smallest of theirs, times their number.
     excess : float or None
@@ -145,7 +145,7 @@ class ComponentCheck:
 
     @property
     def bounded(self) -> bool | None:
-        """Whether the exact law is below every bound, proved by enclosures; None if not known."""
+        """Whether the exact probabilities are proved to be below every bound; None if not known."""
         slacks = [row.slack for row in self.rows if row.slack is not None]
         if not slacks:
             return None
@@ -155,7 +155,7 @@ class ComponentCheck:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the samples agree with the exact law; None beyond its reach.
+        """Whether the samples agree with the exact distribution; None if that is not known.
 
         Samples of the right model fail with probability at most 2e-9, `FALSE_ALARM` for each kind.
         """
@@ -166,9 +166,9 @@ class ComponentCheck:
     def contradicted(self) -> tuple[int, ...]:
         """Each c that the sampled graphs had more often than a bound allows.
 
-        What remains to be compared beyond the exact law's reach. Chance alone leads to it with
-        probability at most `FALSE_ALARM` for each c. Importance samples have no say here: what
-        scales them, the expected number of divisions, is below the bounds already.
+        What remains to be compared where the exact distribution is not known. Chance alone leads to
+        it with probability at most `FALSE_ALARM` for each c. Importance samples have no say here:
+        what scales them, the expected number of divisions, is below the bounds already.
         """
         return tuple(
             row.c
@@ -179,7 +179,7 @@ class ComponentCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the bounds, and the samples not the exact law.
+        """Whether nothing contradicts the bounds, and the samples not the exact distribution.
 
         Also where nothing is known that could: ``verdict`` says what was compared.
         """
@@ -212,22 +212,15 @@ def check_components(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> ComponentCheck:
-    """Compare the exact law of the number of components with its bounds and with samples.
+    """Compare the distribution of the number of components with its bounds and with samples.
 
     Parameters
     ----------
-    n : int
-        Users, at least 1. The exact law is known up to 2048; beyond, samples meet the bounds.
-    m : int
-        Shuffled messages of each, at least 1.
-    trials : int
-        Graphs to sample, at least 1.
+    n, m, trials, shuffler, clear_share, backend, rng, executor
+        As for `component_counts`. The exact distribution is known for up to 2048 users; beyond,
+        samples meet the bounds.
     q : int, optional
         Order of the group, at least 2: E[q^C] is compared too.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
     largest : int, optional
         The last c of the comparison, up to 64; 6 by default, or n if there are fewer.
     planted : int, optional
@@ -235,27 +228,14 @@ def check_components(
         0 for none. By default 2000, fewer where they are large.
     confidence : float
         Of each interval.
-    backend : {"scipy", "networkx"}
-        Counts the components of the sampled graphs.
-    rng : RandomSource, optional
-        Secure randomness by default.
-    executor : concurrent.futures.Executor, optional
-        Where to sample. Results do not depend on it.
     progress : callable, optional
-        Called with the work done and all of it, the exact law and importance samples included, in
-        units that take about the same time.
-
-    Returns
-    -------
-    ComponentCheck
+        Called with the work done and all of it, in units that take about the same time.
 
     Raises
     ------
-    ValueError, TypeError
-        For sizes out of range, and unknown names.
     Interrupted
-        At Ctrl-C, once the exact law is known; ``partial`` is the check of the graphs that were
-        sampled by then, perhaps of none.
+        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs that
+        were sampled by then, perhaps of none.
 
     Examples
     --------
@@ -268,8 +248,8 @@ def check_components(
     >>> print(check.rows[1].exact, check.rows[1].planted)
     0.0025179 [0.0025053, 0.0025225]
     """
-    graph = share_graph(n, m, shuffler, clear_share)
-    users = int(n)
+    model = Model.of(n, m, shuffler, clear_share)
+    users, graph, slots = model.n, model.graph, model.slots
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
@@ -277,8 +257,8 @@ def check_components(
     rows = min(users, _ROWS)
     if largest is not None:
         rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
-    named = choice("backend", backend, BACKENDS)
-    each = max(10, min(_PLANTED, _SLOTS_PLANTED // (users * graph.m)))
+    counting = _COUNTED[choice("backend", backend, BACKENDS)]
+    each = max(10, min(_PLANTED, _SLOTS_PLANTED // slots))
     if planted is not None:
         each = integer("planted", planted, low=0, high=MAX_TRIALS)
     if graph.hiding < 2:
@@ -288,31 +268,24 @@ def check_components(
                 "many components are common there"
             )
         each = 0
-    last = 0 if not each else rows if users <= MAX_LAW_USERS else min(rows, 2)
-    setting = _Setting(users, graph, order, rows, level)
-    reach = min(users, rows + (_BEYOND if last > 1 else 0)) if users <= MAX_LAW_USERS else 0
-    slots = users * graph.m
+    known_exactly = users <= MAX_LAW_USERS
+    last = 0 if not each else rows if known_exactly else min(rows, 2)
+    reach = min(users, rows + (_BEYOND if last > 1 else 0)) if known_exactly else 0
     column = _LAW * users**2 if reach else 0
     before_law = column * (_RECURSIONS + (0 if order is None else _MOMENT))
     law = before_law + column * reach
-    sampled = law + trials * slots * _COUNTED[named]
+    sampled = law + trials * slots * counting
     whole = sampled + max(0, last - 1) * each * slots + max(0, last - 2) * column
 
     def shown(before: int, unit: int) -> Progress | None:
         return None if progress is None else lambda done, _: progress(before + done * unit, whole)
 
     # first, so that what is sampled can be compared at once when it is interrupted
-    known = _known(setting, reach, shown(before_law, column))
-    options = known.setting.model | {"rng": secure(rng), "executor": executor}
+    known = _known(model, order, rows, level, reach, shown(before_law, column))
+    how: dict[str, Any] = known.how | {"rng": secure(rng), "executor": executor}
+    told = shown(law, slots * counting)
     try:
-        tally = tally_components(
-            users,
-            graph.m,
-            trials,
-            backend=named,
-            progress=shown(law, slots * _COUNTED[named]),
-            **options,
-        )
+        tally = tally_components(users, graph.m, trials, backend=backend, progress=told, **how)
     except Interrupted as stop:
         stop.partial = _compared(known, stop.partial or Tally(users, graph, 0, {}, 0), ())
         raise
@@ -321,79 +294,76 @@ def check_components(
         for c in range(2, last + 1):
             told = shown(sampled + (c - 2) * (each * slots + column), slots)
             # one by one: what is done is kept at Ctrl-C
-            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **options))
+            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
     except KeyboardInterrupt:
         raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials, "graphs") from None
     return _compared(known, tally, tuple(rare))
 
 
-@dataclass(frozen=True)
-class _Setting:
-    """What is compared: the model, the group, how many rows, and at which confidence."""
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is compared, and what is known of it before anything is sampled."""
 
-    n: int
-    graph: ShareGraph
+    model: Model
     q: int | None
     rows: int
     confidence: float
-
-    @property
-    def model(self) -> dict[str, Any]:
-        return {"shuffler": self.graph.shuffler, "clear_share": self.graph.clear_share}
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What is known before anything is sampled; nothing of the law beyond its reach."""
-
-    setting: _Setting
     law: tuple[Enclosure, ...]
     pmf: NDArray[np.float64] | None
     excess: float | None
     excess_bound: float | None
 
+    @property
+    def how(self) -> dict[str, Any]:
+        return {"shuffler": self.model.graph.shuffler, "clear_share": self.model.graph.clear_share}
 
-def _known(setting: _Setting, reach: int, progress: Progress | None) -> _Known:
-    n, m = setting.n, setting.graph.m
-    moments = (None, None) if setting.q is None else _moments(setting, setting.q)
+
+def _known(
+    model: Model,
+    q: int | None,
+    rows: int,
+    confidence: float,
+    reach: int,
+    progress: Progress | None,
+) -> _Known:
+    n, m = model.n, model.graph.m
+    moments = (None, None) if q is None else _moments(model, q)
+    known = _Known(model, q, rows, confidence, (), None, *moments)
     if not reach:
-        return _Known(setting, (), None, *moments)
-    law = enclosed_law(n, m, reach, progress=progress, **setting.model)
-    return _Known(setting, law, component_pmf(n, m, **setting.model), *moments)
+        return known
+    law = enclosed_law(n, m, reach, progress=progress, **known.how)
+    return replace(known, law=law, pmf=component_pmf(n, m, **known.how))
 
 
 def _compared(known: _Known, tally: Tally, rare: tuple[PlantedTally, ...]) -> ComponentCheck:
-    setting = known.setting
     planted_fit = None
     if known.law and rare:
         fits = [_planted_fit(planted, known.law) for planted in rare]
         planted_fit = min(1.0, min(fits) * len(fits))
     return ComponentCheck(
-        setting.n,
-        setting.graph,
-        setting.q,
-        setting.confidence,
-        tuple(_rows(setting, known.law, tally, rare)),
-        tally,
-        rare,
-        None if known.pmf is None or not tally.trials else _fit(tally, known.pmf),
-        planted_fit,
-        known.excess,
-        known.excess_bound,
+        n=known.model.n,
+        graph=known.model.graph,
+        q=known.q,
+        confidence=known.confidence,
+        rows=tuple(_rows(known, tally, rare)),
+        tally=tally,
+        planted=rare,
+        fit=None if known.pmf is None or not tally.trials else _fit(tally, known.pmf),
+        planted_fit=planted_fit,
+        excess=known.excess,
+        excess_bound=known.excess_bound,
     )
 
 
-def _rows(
-    setting: _Setting, law: Sequence[Enclosure], tally: Tally, rare: Sequence[PlantedTally]
-) -> Iterator[ComponentRow]:
-    n, graph = setting.n, setting.graph
-    lemma = lemma_c5.covers(n, graph.m, **setting.model)
+def _rows(known: _Known, tally: Tally, rare: Sequence[PlantedTally]) -> Iterator[ComponentRow]:
+    n, graph, law = known.model.n, known.model.graph, known.law
+    lemma = lemma_c5.covers(n, graph.m, **known.how)
     exact_bounds: list[list[mpfr]] = []
     if lemma:
-        exact_bounds.append(lemma_c5.falling_bounds(n, graph.m, setting.rows))
+        exact_bounds.append(lemma_c5.falling_bounds(n, graph.m, known.rows))
     if graph.hiding >= 2:
-        exact_bounds.append(partition_bound.falling_bounds(n, graph, setting.rows))
-    for c in range(1, setting.rows + 1):
+        exact_bounds.append(partition_bound.falling_bounds(n, graph, known.rows))
+    for c in range(1, known.rows + 1):
         exact = law[c - 1] if law else None
         slack = None
         if exact is not None and exact_bounds:
@@ -407,31 +377,32 @@ def _rows(
             partition_bound.upper_bound(n, graph, c) if graph.hiding >= 2 else None,
             slack,
             tally[c],
-            tally.probability(c, setting.confidence),
-            planted[0].enclosure(c, setting.confidence) if planted else None,
+            tally.probability(c, known.confidence),
+            planted[0].enclosure(c, known.confidence) if planted else None,
         )
 
 
-def _moments(setting: _Setting, q: int) -> tuple[float | None, float | None]:
+def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
     """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound of it."""
-    n, graph = setting.n, setting.graph
+    n, graph = model.n, model.graph
+    how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
     excess = bound = None
     if n <= MAX_LAW_USERS:
         with contextlib.suppress(ValueError):  # q is too large to be computed with
-            excess = float_up(component_moment(n, graph.m, q, **setting.model).excess)
+            excess = float_up(component_moment(n, graph.m, q, **how).excess)
     elif applies(n, graph):
         excess = float_up(largest_component(n, q, graph).excess())
-    if lemma_c5.covers(n, graph.m, **setting.model):
+    if lemma_c5.covers(n, graph.m, **how):
         with contextlib.suppress(ValueError):  # q is too large for it
             bound = lemma_c5.excess_bound(n, graph.m, q)
     return excess, bound
 
 
-# Do the samples fit the law?
+# Do the samples fit?
 
 
 def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
-    """Bound the p-value of sampled counts; what is rare is one cell, chosen by the law alone."""
+    """Bound the p-value of sampled counts; what is rare is one cell, chosen beforehand."""
     common = np.flatnonzero(pmf * tally.trials >= _RARE) + 1
     seen = [tally[int(c)] for c in common]
     chances = pmf[common - 1].tolist()

@@ -16,7 +16,6 @@ Slot h of user i is number i m + h.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,11 +24,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, integer, quote
-from ikos.counts.types import SHUFFLERS
-from ikos.graphs.component_law import exact_component_law
+from ikos._validation import choice, flag, integer
+from ikos.graphs.component_distribution import exact_component_law
 from ikos.graphs.components import count_components
 from ikos.modular import blocks
+from ikos.trust import SHUFFLERS
 
 __all__ = [
     "check_collision_identity",
@@ -53,55 +52,28 @@ MAX_MESSAGES = 64
 _TOGETHER = 1 << 18
 """How many numbers are handled in one call."""
 
-_KINDS = {"parallel": "parallel shufflers", "single": "a single shuffler"}
-
 Integers = NDArray[np.int64]
 Step = Callable[[int], None]
-
-
-# What can be enumerated
 
 
 def _order(n: int, m: int, shuffler: str) -> int:
     return math.factorial(n) ** m if shuffler == "parallel" else math.factorial(m * n)
 
 
-def _few_permutations(n: int, m: int, shuffler: str) -> bool:
-    return _order(n, m, shuffler) <= MAX_PERMUTATIONS
-
-
-def _few_cases(n: int, m: int, q: int, shuffler: str) -> bool:
-    tuples: int = q ** (m * n)
-    inputs: int = q**n
-    return tuples <= MAX_TUPLES and tuples * max(_order(n, m, shuffler), inputs) <= MAX_CASES
-
-
-def _limited(name: str, value: int, fits: Callable[[int], bool], setting: str) -> None:
-    """Refuse a value above the first 1, 2, ... that does not fit."""
-    most = next(k for k in itertools.count() if not fits(k + 1))
-    if value > most:
-        raise ValueError(f"{name} must be at most {most} {setting}, got {quote(value)}")
+def _too_large(n: int, m: int, q: int, what: str) -> ValueError:
+    name, value = ("q", q) if q > 2 else ("n", n) if n > 1 else ("m", m)
+    return ValueError(f"{name} must be smaller for an enumeration of at most {what}, got {value}")
 
 
 def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
     """Check that the shuffler's group is small enough to be listed."""
-    users = integer("n", n, low=1)
+    users = integer("n", n, low=1, high=MAX_PERMUTATIONS)
     messages = integer("m", m, low=1, high=MAX_MESSAGES)
     kind = choice("shuffler", shuffler, SHUFFLERS)
-    _limit_sizes(users, messages, kind, _few_permutations, f"{MAX_PERMUTATIONS} permutations")
+    least = max(users, messages) if kind == "single" else users
+    if least > 20 or _order(users, messages, kind) > MAX_PERMUTATIONS:
+        raise _too_large(users, messages, 2, f"{MAX_PERMUTATIONS} permutations")
     return users, messages, kind
-
-
-def _limit_sizes(
-    n: int, m: int, shuffler: str, few: Callable[[int, int, str], bool], what: str
-) -> None:
-    limits = f"{_KINDS[shuffler]}, for an enumeration of at most {what}"
-    _limited("m", m, lambda k: k <= MAX_MESSAGES and few(1, k, shuffler), f"with {limits}")
-    _limited("n", n, lambda k: few(k, m, shuffler), f"with {_each(m)} and {limits}")
-
-
-def _each(m: int) -> str:
-    return f"{m} message{'s' if m > 1 else ''} of each"
 
 
 def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
@@ -110,16 +82,11 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
     Cases are pairs of a tuple and a permutation, or of a tuple and an input.
     """
     users, messages, kind = _checked(n, m, shuffler)
-    order = integer("q", q, low=2)
-    what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
-    _limit_sizes(users, messages, kind, lambda n, m, kind: _few_cases(n, m, 2, kind), what)
-    _limited(
-        "q",
-        order,
-        lambda k: _few_cases(users, messages, k, kind),
-        f"with n = {users}, {_each(messages)} and {_KINDS[kind]}, for an enumeration of at most "
-        f"{what}",
-    )
+    order = integer("q", q, low=2, high=MAX_TUPLES)
+    tuples, inputs = order ** (messages * users), order**users
+    if tuples > MAX_TUPLES or tuples * max(_order(users, messages, kind), inputs) > MAX_CASES:
+        what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
+        raise _too_large(users, messages, order, what)
     return users, messages, order, kind
 
 
@@ -128,14 +95,8 @@ def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Messages of each, all of them shuffled, at least 1.
-    q : int
-        Order of the group, at least 2.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
+    n, m, q, shuffler
+        As for `collision_probability`.
 
     Returns
     -------
@@ -155,7 +116,7 @@ def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
 
 
 def _ranked(ranks: Integers, size: int) -> Integers:
-    """Return the permutations of so many things that have these places in lexicographic order."""
+    """Return the permutations that have these places in lexicographic order."""
     result = np.empty((len(ranks), size), dtype=np.int64)
     for i in reversed(range(size)):
         # the first is one of size - i; what follows is a permutation of the others, renamed
@@ -182,7 +143,7 @@ def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
 def enumerated_component_law(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[Fraction, ...]:
-    """Return the law of the number of components, by drawing the graph of every permutation.
+    """Return the distribution of the number of components, from the graph of every permutation.
 
     Parameters
     ----------
@@ -249,10 +210,6 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
     shuffler : {"parallel", "single"}
         A permutation of the users for each message, or one of all slots.
 
-    Returns
-    -------
-    Fraction
-
     Raises
     ------
     ValueError
@@ -297,28 +254,13 @@ def _parts(count: int, weight: int) -> Iterator[slice]:
 def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fraction:
     """Return P[V(X) = V'(X)] for independent views of the same uniform X, by enumeration.
 
-    The law of the view is counted for each input. By Lemma C.2 of BBGN20 the result is that of
-    `collision_probability`, with which it shares only how permutations and tuples are listed.
+    The distribution of the view is counted for each input. By Lemma C.2 of BBGN20 the result is
+    that of `collision_probability`; they share only how permutations and tuples are listed.
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Messages of each, all of them shuffled, at least 1.
-    q : int
-        Order of the group, at least 2; it need not be prime.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-
-    Returns
-    -------
-    Fraction
-
-    Raises
-    ------
-    ValueError
-        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
+    n, m, q, shuffler
+        As for `collision_probability`.
 
     Examples
     --------
@@ -372,7 +314,7 @@ class CollisionIdentity:
     views : Fraction
         P[V(X) = V'(X)], enumerated.
     expected : Fraction
-        The right-hand side, E[q^(C - mn)], by the enumerated law of C.
+        The right-hand side, E[q^(C - mn)], by the enumerated distribution of C.
     formula : Fraction
         The same by `exact_component_law`.
     """
@@ -402,29 +344,14 @@ def check_collision_identity(
     shuffler: str = "parallel",
     progress: Callable[[int, int], None] | None = None,
 ) -> CollisionIdentity:
-    """Compute both sides of Lemma C.4 by enumeration, and by the library's law of C.
+    """Compute both sides of Lemma C.4 by enumeration, and by the library's distribution of C.
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Messages of each, all of them shuffled, at least 1.
-    q : int
-        Order of the group, at least 2; it need not be prime.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
+    n, m, q, shuffler
+        As for `collision_probability`.
     progress : callable, optional
         Called with what is done and the whole, in cases.
-
-    Returns
-    -------
-    CollisionIdentity
-
-    Raises
-    ------
-    ValueError
-        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
 
     Examples
     --------
@@ -432,9 +359,8 @@ def check_collision_identity(
     >>> found.permutations, found.tuples, found.matched, found.holds
     (24, 256, Fraction(3, 128), True)
     """
-    users, messages, order, kind = _checked_group(n, m, q, shuffler)
-    permutations = _order(users, messages, kind)
-    slots = messages * users
+    users, messages, order, kind = sizes = _checked_group(n, m, q, shuffler)
+    permutations, slots = _order(users, messages, kind), messages * users
     tuples = order**slots
     whole = permutations * (1 + 2 * tuples)
     done = 0
@@ -447,14 +373,11 @@ def check_collision_identity(
 
     law = _component_law(users, messages, kind, True, step)
     return CollisionIdentity(
-        users,
-        messages,
-        order,
-        kind,
+        *sizes,
         permutations,
         tuples,
-        matched=_collisions(users, messages, order, kind, step),
-        views=_agreement(users, messages, order, kind, step),
+        matched=_collisions(*sizes, step),
+        views=_agreement(*sizes, step),
         expected=_mean_power(law, order, slots),
         formula=_mean_power(exact_component_law(users, messages, shuffler=kind), order, slots),
     )

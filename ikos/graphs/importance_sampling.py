@@ -25,9 +25,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -39,14 +38,14 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.concurrency import Interrupted, spread
+from ikos.concurrency import Interrupted, Progress
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.component_law import MAX_LAW_USERS, Enclosure, check_exponents
+from ikos.graphs.component_distribution import MAX_LAW_USERS, Enclosure, check_exponents
 from ikos.graphs.components import counted
-from ikos.graphs.models import sample_targets, share_graph
-from ikos.graphs.sampling import MAX_TRIALS, batches
+from ikos.graphs.models import Model
+from ikos.graphs.sampling import MAX_TRIALS, Streams, run_batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
@@ -54,7 +53,7 @@ MAX_PARTS = 64
 """Most parts that are planted."""
 
 _GRID = 192
-"""Binary digits to which the law of the sizes is rounded."""
+"""Binary digits to which the distribution of the sizes is rounded."""
 
 _DRAWN = 64
 """Binary digits that are drawn at first; the others where these leave the size open."""
@@ -68,7 +67,7 @@ def _stirling(c: int, k: int) -> int:
 
 @dataclass(frozen=True)
 class PlantedTally:
-    """Graphs drawn with so many parts planted, and what they say of graphs as they are.
+    """Graphs drawn with parts planted, and what they say of graphs as they are.
 
     Attributes
     ----------
@@ -159,22 +158,13 @@ def _floats(enclosure: Enclosure) -> Interval:
     return Interval(max(0.0, float_down(enclosure.low)), float_up(enclosure.high))
 
 
-# The law of the sizes
+# The distribution of the sizes
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The law of the size of one part, given what is left for it and the others.
+    """Sizes 1, 2, ... of one part: their distribution function times 2^192, where below 1."""
 
-    Attributes
-    ----------
-    first : int
-        The size that comes first; the others follow one by one.
-    cumulative : list of int
-        The law's distribution function times 2^192, where it is below 1.
-    """
-
-    first: int
     cumulative: list[int]
 
     def draw(self, count: int, rng: RandomSource) -> NDArray[np.int64]:
@@ -188,17 +178,18 @@ class _Sizes:
         for i in np.flatnonzero(coarse[before] == drawn) if coarse.size else ():
             exact = (int(drawn[i]) << rest) | rng.integer(1 << rest)
             sizes[i] = bisect_right(self.cumulative, exact)
-        return sizes + self.first
+        return sizes + 1
 
 
-def _law(first: int, weights: Sequence[mpfr]) -> _Sizes:
+def _sizes(weights: Sequence[mpfr]) -> _Sizes:
+    """Return the distribution proportional to weights of the sizes 1, 2, ..."""
     steps, total = [], mpfr(0)
     with rounding(DOWN):
         for weight in weights:
             total += weight
             steps.append(total)
         scaled = [int(gmpy2.floor(step / total * (1 << _GRID))) for step in steps]
-    return _Sizes(first, [value for value in scaled if value < 1 << _GRID])
+    return _Sizes([value for value in scaled if value < 1 << _GRID])
 
 
 @lru_cache(maxsize=4 * MAX_PARTS)
@@ -225,15 +216,15 @@ class _Plan:
     smaller one of s users has weight B(n, s), which falls quickly.
     """
 
-    def __init__(self, n: int, graph: ShareGraph, parts: int) -> None:
-        self.n, self.graph, self.parts = n, graph, parts
-        self._laws: dict[tuple[int, int], _Sizes] = {}
+    def __init__(self, model: Model, parts: int) -> None:
+        self.n, self.graph, self.parts = model.n, model.graph, parts
+        self._distributions: dict[tuple[int, int], _Sizes] = {}
         if parts == 2:
             weights, self.expected = self._smaller_parts()
-            self._pair = _law(1, weights)
+            self._pair = _sizes(weights)
             return
-        low, high = (_sums(n, graph, parts, direction)[n] for direction in (DOWN, UP))
-        alone, alone_up = (_sums(n, graph, 1, direction)[n] for direction in (DOWN, UP))
+        low, high = (_sums(self.n, self.graph, parts, way)[self.n] for way in (DOWN, UP))
+        alone, alone_up = (_sums(self.n, self.graph, 1, way)[self.n] for way in (DOWN, UP))
         with rounding(DOWN):
             low = low / alone_up / gmpy2.fac(parts)
         with rounding(UP):
@@ -244,7 +235,7 @@ class _Plan:
         """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
 
         B(n, s) falls up to n/2 where two messages hide: once a term times the number of those to
-        come is negligible, so are these, and they are left out of the law of the sizes.
+        come is negligible, so are these, and they are left out of the distribution of the sizes.
         """
         n, graph = self.n, self.graph
         low, high = [], []
@@ -279,39 +270,29 @@ class _Plan:
         return result
 
     def _first_part(self, k: int, j: int) -> _Sizes:
-        """Return the law of the size of one of j parts of k users."""
+        """Return the distribution of the size of one of j parts of k users."""
         if self.parts == 2:
             return self._pair
-        if (k, j) not in self._laws:
+        if (k, j) not in self._distributions:
             alone, others = (_sums(self.n, self.graph, i, DOWN) for i in (1, j - 1))
             with rounding(DOWN):
                 weights = [alone[s] * others[k - s] for s in range(1, k - j + 2)]
-            self._laws[k, j] = _law(1, weights)
-        return self._laws[k, j]
+            self._distributions[k, j] = _sizes(weights)
+        return self._distributions[k, j]
 
 
-@lru_cache(maxsize=4)
-def _plan(n: int, graph: ShareGraph, parts: int) -> _Plan:
-    return _Plan(n, graph, parts)
+_plan = lru_cache(maxsize=4)(_Plan)
 
 
-def _planted(
-    streams: Callable[[int], RandomSource],
-    n: int,
-    graph: ShareGraph,
-    parts: int,
-    number: int,
-    trials: int,
-) -> Counter[int]:
+def _planted(streams: Streams, model: Model, parts: int, number: int, trials: int) -> Counter[int]:
     """Draw one batch of graphs with parts planted, and return the components' tally."""
-    rng = streams(number)
-    sizes = _plan(n, graph, parts).sizes(trials, rng)
+    rng, graph = streams(number), model.graph
+    sizes = _plan(model, parts).sizes(trials, rng)
     components = np.ones_like(sizes)
     for size in np.unique(sizes):
         if size > 1:
             here = sizes == size
-            some = int(np.count_nonzero(here))
-            targets = sample_targets(int(size), graph.m, some, shuffler=graph.shuffler, rng=rng)
+            targets = Model(int(size), graph).sample(int(np.count_nonzero(here)), rng)
             components[here] = counted(targets, graph.clear_share, "scipy").counts
     values, times = np.unique(components.sum(axis=1), return_counts=True)
     return Counter(dict(zip(values.tolist(), times.tolist(), strict=True)))
@@ -327,7 +308,7 @@ def rare_components(
     clear_share: bool = True,
     rng: RandomSource | None = None,
     executor: Executor | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> PlantedTally:
     """Estimate P[C >= c] by importance sampling, also where it is far below 1/trials.
 
@@ -338,20 +319,10 @@ def rare_components(
     m : int
         Shuffled messages of each: at least 2 with a clear share, 3 without. (With fewer, more than
         one component is not rare: `component_counts`.)
-    trials : int
-        Independent graphs, at least 1.
     at_least : int
         c, from 2 to n and to 64.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers.
-    rng : RandomSource, optional
-        Secure randomness by default.
-    executor : concurrent.futures.Executor, optional
-        Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
-    progress : callable, optional
-        Called with the number of graphs done and of all.
+    trials, shuffler, clear_share, rng, executor, progress
+        As for `component_counts`.
 
     Returns
     -------
@@ -360,14 +331,12 @@ def rare_components(
 
     Raises
     ------
-    ValueError, TypeError
-        For sizes outside of these, and unknown names.
     Interrupted
         At Ctrl-C; ``partial`` is the tally of the graphs that were done.
 
     Notes
     -----
-    Unbiased but for the law of the sizes, which is rounded to 2^-192.
+    Unbiased but for the distribution of the sizes, which is rounded to 2^-192.
 
     Examples
     --------
@@ -377,11 +346,10 @@ def rare_components(
     1.000e-12
     """
     users = integer("n", n, low=2)
-    graph = share_graph(users, m, shuffler, clear_share)
-    if graph.hiding < 2:
-        least = 2 if clear_share else 3
+    model = Model.of(users, m, shuffler, clear_share)
+    if model.graph.hiding < 2:
         raise ValueError(
-            f"m must be at least {least} for rare events, got {graph.m}: "
+            f"m must be at least {2 if clear_share else 3} for rare events, got {m}: "
             "with fewer, graphs of many components are common"
         )
     parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))
@@ -390,23 +358,20 @@ def rare_components(
             f"at_least must be 2 for more than {MAX_LAW_USERS} users, got {parts} for {users}"
         )
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    check_exponents(users, graph)
-    plan = _plan(users, graph, parts)
-    work = partial(_planted, secure(rng).streams(), users, graph, parts)
+    check_exponents(model)
+    plan = _plan(model, parts)
     counts: Counter[int] = Counter()
 
-    def tally() -> PlantedTally:
-        ordered = dict(sorted(counts.items()))
-        return PlantedTally(users, graph, parts, counts.total(), ordered, plan.expected)
+    def keep(batch: Counter[int]) -> int:
+        nonlocal counts
+        counts = counts + batch  # one assignment: Ctrl-C finds whole batches
+        return counts.total()
 
-    try:
-        with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
-            for some in results:
-                # one assignment for each batch, so that Ctrl-C finds a whole number of them
-                counts = counts + some
-                if progress is not None:
-                    progress(counts.total(), trials)
-    except KeyboardInterrupt:
-        done = counts.total()
-        raise Interrupted(tally() if done else None, done, trials, "graphs") from None
-    return tally()
+    draw = partial(_planted, secure(rng).streams(), model, parts)
+    stopped = run_batches(draw, keep, model, trials, executor, progress)
+    done = counts.total()
+    ordered = dict(sorted(counts.items()))
+    tally = PlantedTally(users, model.graph, parts, done, ordered, plan.expected)
+    if stopped:
+        raise Interrupted(tally if done else None, done, trials, "graphs")
+    return tally

@@ -6,7 +6,7 @@ For n >= 19 users and m >= 3 shuffled messages of each,
 
 and if also q <= (n/e)^(m-1) / 2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps;
 the documentation has one that holds (How many messages, "Lemma C.5"), and `ikos.graphs.sweeps`
-compares the lemma with the exact law. `ikos.graphs.partition_bound` has the sharper bound behind
+compares it with the exact distribution. `ikos.graphs.partition_bound` has the sharper bound behind
 that proof, for all four models and any number of users.
 """
 
@@ -17,7 +17,7 @@ from gmpy2 import mpfr, mpq
 
 from ikos._validation import integer, quote
 from ikos.counts.rounding import DOWN, PRECISION, UP, float_up, rounding
-from ikos.counts.secure import MAX_BITS, MAX_MESSAGES, MAX_USERS
+from ikos.counts.types import MAX_BITS, MAX_MESSAGES, MAX_USERS
 
 LEAST_USERS = 19
 LEAST_MESSAGES = 3

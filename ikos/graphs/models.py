@@ -14,6 +14,7 @@ The array says nothing of the clear share, which decides only how it is read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -22,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import SHUFFLERS
 from ikos.randomness import RandomSource, secure
+from ikos.trust import SHUFFLERS
 
 MAX_SLOTS = (1 << 30) - 1
 """Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers.
@@ -33,15 +34,42 @@ A graph takes 25 to 30 bytes of memory for each slot while its components are co
 Targets = NDArray[np.int32]
 
 
+@dataclass(frozen=True)
+class Model:
+    """The share graph of n users, of which n m is at most `MAX_SLOTS`."""
+
+    n: int
+    graph: ShareGraph
+
+    @classmethod
+    def of(cls, n: object, m: object, shuffler: object, clear_share: object) -> Model:
+        """Check and return a model."""
+        users = integer("n", n, low=1, high=MAX_SLOTS)
+        slots = integer("m", m, low=1, high=MAX_SLOTS)
+        if users * slots > MAX_SLOTS:
+            raise ValueError(f"n * m must be at most {MAX_SLOTS}, got {users} * {slots}")
+        kind, clear = choice("shuffler", shuffler, SHUFFLERS), flag("clear_share", clear_share)
+        return cls(users, ShareGraph(slots, kind, clear))
+
+    @property
+    def slots(self) -> int:
+        """Slots of all users, n m."""
+        return self.n * self.graph.m
+
+    def sample(self, trials: int, rng: RandomSource) -> Targets:
+        """Draw graphs as arrays, as `sample_targets` returns them."""
+        n, m = self.n, self.graph.m
+        if self.graph.shuffler == "single":
+            targets = rng.permutations(trials, m * n).reshape(trials, n, m)
+            targets //= np.int32(m)
+            return targets
+        columns = rng.permutations(trials * m, n).reshape(trials, m, n)
+        return np.ascontiguousarray(columns.transpose(0, 2, 1))
+
+
 def share_graph(n: object, m: object, shuffler: object, clear_share: object) -> ShareGraph:
-    """Check a setting and return its graph's law; n m is at most `MAX_SLOTS`."""
-    users = integer("n", n, low=1, high=MAX_SLOTS)
-    slots = integer("m", m, low=1, high=MAX_SLOTS)
-    if users * slots > MAX_SLOTS:
-        raise ValueError(f"n * m must be at most {MAX_SLOTS}, got {users} * {slots}")
-    return ShareGraph(
-        slots, choice("shuffler", shuffler, SHUFFLERS), flag("clear_share", clear_share)
-    )
+    """Check a setting and return the graph of its model."""
+    return Model.of(n, m, shuffler, clear_share).graph
 
 
 def sample_targets(
@@ -72,11 +100,6 @@ def sample_targets(
     (trials, n, m) ndarray of int32
         ``[t, i, h]`` is the user to whose slot the h-th slot of user i goes, in graph t.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For sizes that are no positive integers, or too large.
-
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
@@ -85,15 +108,8 @@ def sample_targets(
             [0, 0],
             [1, 2]]], dtype=int32)
     """
-    graph = share_graph(n, m, shuffler, True)
-    trials = integer("trials", trials, low=1)
-    source = secure(rng)
-    if graph.shuffler == "single":
-        targets = source.permutations(trials, graph.m * n).reshape(trials, n, graph.m)
-        targets //= np.int32(graph.m)
-        return targets
-    columns = source.permutations(trials * graph.m, n).reshape(trials, graph.m, n)
-    return np.ascontiguousarray(columns.transpose(0, 2, 1))
+    model = Model.of(n, m, shuffler, True)
+    return model.sample(integer("trials", trials, low=1), secure(rng))
 
 
 def checked_targets(targets: ArrayLike) -> Targets:

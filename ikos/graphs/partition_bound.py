@@ -18,9 +18,9 @@ from gmpy2 import mpfr
 from ikos._validation import choice, flag, integer
 from ikos.counts.largest_component import kappa
 from ikos.counts.rounding import DOWN, PRECISION, UP, float_up, rounding
-from ikos.counts.secure import MAX_MESSAGES, MAX_USERS
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import SHUFFLERS
+from ikos.counts.types import MAX_MESSAGES, MAX_USERS
+from ikos.trust import SHUFFLERS
 
 
 def parts_bound(

@@ -2,19 +2,19 @@
 
 Trials are cut into batches whose size depends on the graph alone, and batch k draws from source k
 of one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs
-whoever draws them, in whatever order, and what was done before an interruption is what fewer
-trials would have given. Memory does not grow with the number of trials: batches return tallies,
-and only so many are under way at once.
+on any executor, and what was done before an interruption is what fewer trials would have given.
+Memory does not grow with the number of trials: batches return tallies.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from ikos.concurrency import Interrupted, Progress, spread
 from ikos.confidence import clopper_pearson
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.components import BACKENDS, counted
-from ikos.graphs.models import sample_targets, share_graph
+from ikos.graphs.models import Model
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
@@ -35,6 +35,8 @@ MAX_COUNTS = 1 << 30
 """Most graphs in one call of `component_counts`, which returns a number for each."""
 
 _SLOTS_IN_BATCH = 1 << 20
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -95,43 +97,52 @@ class Tally:
         return self._interval(self.at_least(c), confidence)
 
     def _interval(self, seen: int, confidence: float) -> Interval:
-        """Return what so many graphs of all say, and no graph says nothing."""
+        """Return what this many graphs of all say, and no graph says nothing."""
         return clopper_pearson(seen, self.trials, confidence) if self.trials else Interval(0.0, 1.0)
 
 
-def batches(trials: int, n: int, m: int) -> Iterator[tuple[int, int]]:
-    """Yield the number and the size of each batch."""
-    size = max(1, _SLOTS_IN_BATCH // (n * m))
-    for number in range(-(-trials // size)):
-        yield number, min(size, trials - number * size)
+Streams = Callable[[int], RandomSource]
+
+
+def run_batches(
+    draw: Callable[[int, int], _T],
+    keep: Callable[[_T], int],
+    model: Model,
+    trials: int,
+    executor: Executor | None,
+    progress: Progress | None,
+) -> bool:
+    """Draw all batches and keep each; ``keep`` returns how many graphs are done.
+
+    Return whether that ended early, by Ctrl-C: what was kept is whole batches.
+    """
+    size = max(1, _SLOTS_IN_BATCH // model.slots)
+    batches = ((k, min(size, trials - k * size)) for k in range(-(-trials // size)))
+    try:
+        with closing(spread(draw, batches, executor)) as results:
+            for batch in results:
+                done = keep(batch)
+                if progress is not None:
+                    progress(done, trials)
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def _drawn(
-    streams: Callable[[int], RandomSource],
-    n: int,
-    graph: ShareGraph,
-    backend: str,
-    number: int,
-    trials: int,
+    streams: Streams, model: Model, backend: str, number: int, trials: int
 ) -> tuple[NDArray[np.int64], int]:
     """Draw one batch; return the components of each graph, and in how many a user was alone."""
-    targets = sample_targets(n, graph.m, trials, shuffler=graph.shuffler, rng=streams(number))
-    found = counted(targets, graph.clear_share, backend)
+    found = counted(model.sample(trials, streams(number)), model.graph.clear_share, backend)
     return found.counts, int(np.count_nonzero(found.alone))
 
 
-def _tallied(
-    streams: Callable[[int], RandomSource],
-    n: int,
-    graph: ShareGraph,
-    backend: str,
-    number: int,
-    trials: int,
-) -> Tally:
+def _tallied(streams: Streams, model: Model, backend: str, number: int, trials: int) -> Tally:
     """Draw one batch, and return its tally."""
-    counts, alone = _drawn(streams, n, graph, backend, number, trials)
+    counts, alone = _drawn(streams, model, backend, number, trials)
     values, times = np.unique(counts, return_counts=True)
-    return Tally(n, graph, trials, dict(zip(values.tolist(), times.tolist(), strict=True)), alone)
+    seen = dict(zip(values.tolist(), times.tolist(), strict=True))
+    return Tally(model.n, model.graph, trials, seen, alone)
 
 
 def component_counts(
@@ -176,8 +187,6 @@ def component_counts(
 
     Raises
     ------
-    ValueError, TypeError
-        For sizes that are no positive integers or too large, and for unknown names.
     Interrupted
         At Ctrl-C; ``partial`` holds the counts of the graphs that were done.
 
@@ -188,24 +197,19 @@ def component_counts(
     array([2, 1, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1])
     """
     trials = integer("trials", trials, low=1, high=MAX_COUNTS)
-    graph = share_graph(n, m, shuffler, clear_share)
-    users = int(n)
-    work = partial(_drawn, secure(rng).streams(), users, graph, _named(backend))
+    model = Model.of(n, m, shuffler, clear_share)
+    draw = partial(_drawn, secure(rng).streams(), model, choice("backend", backend, BACKENDS))
     parts: list[NDArray[np.int64]] = []
 
-    def done() -> int:
+    def keep(batch: tuple[NDArray[np.int64], int]) -> int:
+        parts.append(batch[0])
         return sum(part.size for part in parts)
 
-    try:
-        with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
-            for counts, _ in results:
-                parts.append(counts)
-                if progress is not None:
-                    progress(done(), trials)
-    except KeyboardInterrupt:
-        found = np.concatenate(parts) if parts else None
-        raise Interrupted(found, done(), trials, "graphs") from None
-    return np.concatenate(parts)
+    stopped = run_batches(draw, keep, model, trials, executor, progress)
+    found = np.concatenate(parts) if parts else None
+    if stopped or found is None:
+        raise Interrupted(found, 0 if found is None else found.size, trials, "graphs")
+    return found
 
 
 def tally_components(
@@ -227,14 +231,8 @@ def tally_components(
     n, m, trials, shuffler, clear_share, backend, rng, executor, progress
         As for `component_counts`, which draws the same graphs from the same seed.
 
-    Returns
-    -------
-    Tally
-
     Raises
     ------
-    ValueError, TypeError
-        For sizes that are no positive integers or too large, and for unknown names.
     Interrupted
         At Ctrl-C; ``partial`` is the tally of the graphs that were done.
 
@@ -246,21 +244,15 @@ def tally_components(
     (10000, 10000, 0)
     """
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    graph = share_graph(n, m, shuffler, clear_share)
-    users = int(n)
-    work = partial(_tallied, secure(rng).streams(), users, graph, _named(backend))
-    tally = Tally(users, graph, 0, {}, 0)
-    try:
-        with closing(spread(work, batches(trials, users, graph.m), executor)) as results:
-            for some in results:
-                # one assignment for each batch, so that Ctrl-C finds a whole number of them
-                tally = tally + some
-                if progress is not None:
-                    progress(tally.trials, trials)
-    except KeyboardInterrupt:
-        raise Interrupted(tally if tally.trials else None, tally.trials, trials, "graphs") from None
+    model = Model.of(n, m, shuffler, clear_share)
+    draw = partial(_tallied, secure(rng).streams(), model, choice("backend", backend, BACKENDS))
+    tally = Tally(model.n, model.graph, 0, {}, 0)
+
+    def keep(batch: Tally) -> int:
+        nonlocal tally
+        tally = tally + batch  # one assignment: Ctrl-C finds whole batches
+        return tally.trials
+
+    if run_batches(draw, keep, model, trials, executor, progress):
+        raise Interrupted(tally if tally.trials else None, tally.trials, trials, "graphs")
     return tally
-
-
-def _named(backend: object) -> str:
-    return choice("backend", backend, BACKENDS)

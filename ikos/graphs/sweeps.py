@@ -1,4 +1,4 @@
-"""A bound of P[C = c] compared with the exact law, over ranges of n and m and for every c."""
+"""A bound of P[C = c] compared with the exact distribution, over ranges and for every c."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ikos._validation import choice, integer, quote
 from ikos.counts.rounding import DOWN, float_down, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import lemma_c5, partition_bound
-from ikos.graphs.component_law import MAX_LAW_USERS, laws
-from ikos.graphs.models import share_graph
+from ikos.graphs.component_distribution import MAX_LAW_USERS, laws
+from ikos.graphs.models import Model
 
 BOUNDS = ("lemma_c5", "parts")
 
@@ -86,7 +86,7 @@ def sweep(
     clear_share: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
-    """Compare a bound with the exact law for every n, m and c in ranges.
+    """Compare a bound with the exact distribution for every n, m and c in ranges.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def sweep(
     low, high = _range("users", users, least=2, most=MAX_LAW_USERS)
     first, last = _range("messages", messages, least=1, most=1000)
     choice("bound", bound, BOUNDS)
-    graph = share_graph(high, last, shuffler, clear_share)
+    graph = Model.of(high, last, shuffler, clear_share).graph
     _stated(bound, low, first, graph)
     whole = sum(_products(high, c) for c in range(1, high + 1)) * (last - first + 1)
     compared = done = 0
@@ -150,20 +150,12 @@ def sweep(
                 progress(done, whole)
         assert least is not None
         smallest.append(least)
-    return Sweep(
-        bound,
-        shuffler,
-        clear_share,
-        (low, high),
-        (first, last),
-        compared,
-        tuple(violations),
-        tuple(smallest),
-    )
+    ends, found = ((low, high), (first, last)), (tuple(violations), tuple(smallest))
+    return Sweep(bound, shuffler, clear_share, *ends, compared, *found)
 
 
 def _products(n: int, c: int) -> int:
-    """Return how many products there are in the law's column c."""
+    """Return how many products there are in column c of the distribution."""
     return (n - c + 1) * (n - c + 2) // 2
 
 

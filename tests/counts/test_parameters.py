@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from ikos import PrivateSum
 from ikos.accuracy import NoiseLaw, default_modulus, standard_error
 from ikos.counts import private_parameters, private_proved, wrap_modulus
-from ikos.counts.parameters import _Accuracy
-from ikos.counts.search import SETTINGS
+from ikos.counts.planning import SETTINGS, _Accuracy
 
 
 def exhaustive(
@@ -223,11 +222,9 @@ def test_the_default_modulus_is_one_of_them(honest: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"failure": 0}, "failure must be at least 1e-300, got 0"),
-        ({"failure": 1}, "failure must be less than 1, got 1"),
-        ({"precision": 0}, "precision must be at least 1, got 0"),
-        ({"epsilon": -1}, "epsilon must be at least 1e-100, got -1"),
-        ({"min_honest": 11}, "min_honest must be at most 10, got 11"),
+        ({"failure": 1}, "failure must be .* 1"),
+        ({"epsilon": -1}, "epsilon must be .* -1"),
+        ({"min_honest": 11}, "min_honest must be .* 11"),
     ],
 )
 def test_bad_arguments_of_the_modulus(arguments: dict[str, Any], said: str) -> None:

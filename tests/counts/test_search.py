@@ -17,7 +17,7 @@ from ikos.counts import (
     security_level,
     vector_layouts,
 )
-from ikos.counts.search import SETTINGS
+from ikos.counts.planning import SETTINGS
 
 
 @settings(max_examples=40)
@@ -127,7 +127,7 @@ def test_cheap_budgets_that_cost_noise_are_no_choice() -> None:
 def test_choices_among_other_layouts_are_caught(
     left_out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ikos.counts.search.COMPOSED", left_out)
+    monkeypatch.setattr("ikos.counts.planning.COMPOSED", left_out)
     with pytest.raises(AssertionError):
         check_noise_of_choices()
 
@@ -158,27 +158,13 @@ def test_an_analysis_is_asked_where_it_has_an_answer() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        (
-            {"minimize": "time"},
-            ValueError,
-            "minimize must be one of 'messages', 'bits', got 'time'",
-        ),
-        ({"shuffler": "both"}, ValueError, "shuffler must be one of .*got 'both'"),
-        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
-        ({"sigma": -1}, ValueError, "sigma must be greater than 0, got -1"),
-        ({"dimension": 0}, ValueError, "dimension must be at least 1, got 0"),
-        ({"dimension": 10**7}, ValueError, "dimension must be at most 312500 for this q, got 10"),
-        ({"min_honest": 2000}, ValueError, "min_honest must be at most 1000, got 2000"),
-        (
-            {"corrupt_shufflers": 1, "shuffler": "single"},
-            ValueError,
-            "corrupt_shufflers must be 0 with a single shuffler, got 1",
-        ),
-        (
-            {"analysis": "ishai2006", "shuffler": "parallel"},
-            ValueError,
-            "ishai2006 needs a single shuffler",
-        ),
+        ({"minimize": "time"}, ValueError, "minimize must be .* 'time'"),
+        ({"shuffler": "both"}, ValueError, "shuffler must be .* 'both'"),
+        ({"clear_share": 1}, TypeError, "clear_share must be .* 1"),
+        ({"dimension": 0}, ValueError, "dimension must be .* 0"),
+        ({"dimension": 10**7}, ValueError, "dimension must be .* 10000000"),
+        ({"corrupt_shufflers": 1, "shuffler": "single"}, ValueError, "corrupt_shufflers must be 0"),
+        ({"analysis": "ishai2006", "shuffler": "parallel"}, ValueError, "ishai2006 needs a single"),
     ],
 )
 def test_bad_arguments_are_named(

@@ -34,8 +34,8 @@ from ikos.counts import (
     short_noise_epsilon,
     smallest_users,
 )
-from ikos.counts.degradation import Remaining
 from ikos.counts.partial_noise import _series, _term
+from ikos.counts.private import Remaining
 from ikos.counts.rounding import DOWN, UP, exact, rounding
 
 SINGLE: dict[str, Any] = {"shuffler": "single", "clear_share": False}

@@ -26,22 +26,17 @@ Size = tuple[tuple[int, ...], int, int]  # the moduli of the group, n and m
 ROUNDING = 1e-11
 ORDERS = [Fraction(1, 8), Fraction(1, 2), Fraction(1), Fraction(3)]
 SMALL: list[Size] = [
-    ((2,), 2, 2),
     ((3,), 2, 2),
     ((3,), 2, 4),
     ((2,), 3, 2),
-    ((3,), 3, 2),
     ((2, 2), 3, 2),
-    ((2,), 3, 3),
     ((3,), 3, 3),
-    ((2,), 4, 2),
-    ((2,), 4, 3),
     ((3,), 4, 2),
     ((2,), 4, 4),
     ((2,), 5, 3),
     ((4,), 3, 3),
 ]
-LARGER: list[Size] = [((5,), 3, 3), ((3,), 4, 3), ((5,), 4, 2), ((2,), 6, 3), ((3,), 3, 5)]
+LARGER: list[Size] = [((3,), 4, 3), ((5,), 4, 2), ((2,), 6, 3)]
 SIZES = [*SMALL, *(pytest.param(*size, marks=pytest.mark.slow) for size in LARGER)]
 each_size = pytest.mark.parametrize(("moduli", "n", "m"), SIZES)
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
@@ -267,7 +262,7 @@ def average_split(law: SizesLaw, q: int, rate: float) -> float:
         pytest.param(3, 4, 3, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @each_setting
 def test_the_mechanism_is_as_private_as_proved(
     n: int, q: int, m: int, epsilon: float, shuffler: str, clear: bool

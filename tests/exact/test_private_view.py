@@ -226,7 +226,7 @@ def brute_force_delta(n: int, epsilon: float, q: int, m: int, shuffler: str, cle
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize(("n", "q", "m"), [(2, 3, 2), (2, 3, 3), (3, 4, 2)])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_lemma_5_2_holds_with_the_true_total_variation(
     n: int, q: int, m: int, shuffler: str, clear: bool, epsilon: float
 ) -> None:

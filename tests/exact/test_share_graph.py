@@ -35,7 +35,7 @@ EULER = mpq(2718281828, 10**9)  # below e
 
 
 @each_setting
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 3), (2, 2), (2, 4), (3, 1), (3, 2), (4, 2)])
+@pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 4), (3, 2)])
 def test_sizes_and_names_are_what_all_permutations_give(
     n: int, m: int, shuffler: str, clear: bool
 ) -> None:
@@ -59,7 +59,7 @@ def test_sizes_and_names_are_what_all_permutations_give(
 
 
 @each_setting
-@pytest.mark.parametrize("m", range(1, 6))
+@pytest.mark.parametrize("m", [1, 2, 5])
 def test_the_exponential_formula_counts_what_the_enumeration_counts(
     m: int, shuffler: str, clear: bool
 ) -> None:
@@ -145,7 +145,7 @@ def test_wrong_recursions_are_caught(mistake: dict[str, Any]) -> None:
 
 
 @each_setting
-@pytest.mark.parametrize("n", range(1, 9))
+@pytest.mark.parametrize("n", [1, 3, 6, 8])
 def test_the_library_splits_as_the_enumeration_does(n: int, shuffler: str, clear: bool) -> None:
     for m in range(1, 6 if n < 7 else 3):
         law = sizes_law(n, m, shuffler, clear)
@@ -158,7 +158,7 @@ def test_the_library_splits_as_the_enumeration_does(n: int, shuffler: str, clear
 
 
 @each_setting
-@pytest.mark.parametrize("m", range(1, 6))
+@pytest.mark.parametrize("m", [1, 3, 5])
 def test_the_exact_level_is_just_below_the_enumerated_one(
     m: int, shuffler: str, clear: bool
 ) -> None:
@@ -197,7 +197,7 @@ def test_excess_has_its_stated_values(
     assert rational(n, q, ShareGraph(m, shuffler, clear)).excess[n] == excess
 
 
-@pytest.mark.parametrize("n", range(2, 8))
+@pytest.mark.parametrize("n", [2, 4, 7])
 def test_one_more_shuffled_message_is_as_good_as_a_clear_share(n: int) -> None:
     """For parallel shufflers the graphs agree in law, for a single one it is better."""
     for m in range(1, 5):
@@ -463,7 +463,7 @@ def test_two_colours_and_the_tail_bound_the_excess(shuffler: str, clear: bool, m
 
 
 @each_setting
-@pytest.mark.parametrize("n", range(2, 8))
+@pytest.mark.parametrize("n", [2, 4, 7])
 def test_two_colours_and_the_tail_bound_the_split(n: int, shuffler: str, clear: bool) -> None:
     """Colourings that are not constant on A, on the left and on the right if there are two."""
     for m in range(1, 4):

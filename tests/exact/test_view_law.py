@@ -153,7 +153,7 @@ def test_sampled_views_fit_the_counted_law(
 
 
 @each_setting
-@pytest.mark.parametrize(("n", "q", "m"), [(2, 2, 2), (3, 2, 3), (3, 3, 2), (2, 4, 3)])
+@pytest.mark.parametrize(("n", "q", "m"), [(3, 2, 3), (2, 4, 3)])
 def test_exact_total_variation_is_within_what_the_library_states(
     n: int, q: int, m: int, shuffler: str, clear: bool
 ) -> None:

@@ -33,9 +33,9 @@ def ball_bound(n: int, m: int, c: int) -> Any:
     return (arb(3) / 2) ** (c - 1) * ratio ** ((m - 1) * (c - 1)) / math.factorial(c)
 
 
-@pytest.mark.parametrize("n", [19, 20, 300, 10**6, 10**12])
-@pytest.mark.parametrize("m", [3, 4, 10])
-@pytest.mark.parametrize("c", [1, 2, 3, 7])
+@pytest.mark.parametrize("n", [19, 300, 10**12])
+@pytest.mark.parametrize("m", [3, 10])
+@pytest.mark.parametrize("c", [2, 7])
 def test_lemma_is_rounded_up_by_at_most_a_step(n: int, m: int, c: int) -> None:
     value, true = component_bound(n, m, c), ball_bound(n, m, c)
     assert arb(value) >= true
@@ -256,16 +256,11 @@ def test_sweep_tells_its_progress() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (((18, 20),), {}, "n must be at least 19 for Lemma C.5"),
-        (((19, 20), (2, 3)), {}, "m must be at least 3 for Lemma C.5"),
-        (((20, 19),), {}, r"users must be \(least, greatest\), got \(20, 19\)"),
-        (((40, 19), (3, 5)), {}, r"users must be \(least, greatest\), got \(40, 19\)"),
-        (((19, 20), (5, 3)), {}, r"messages must be \(least, greatest\), got \(5, 3\)"),
-        (((1, 20),), {"bound": "parts"}, "users must be at least 2, got 1"),
-        (((19, 5000),), {}, "users must be at most 2048, got 5000"),
-        (((19, 20),), {"shuffler": "single"}, "bound must be 'parts'"),
+        (((18, 20),), {}, "n must be at least 19"),
+        (((40, 19), (3, 5)), {}, r"users must be .* \(40, 19\)"),
+        (((1, 20),), {"bound": "parts"}, "users must be .* 1"),
+        (((19, 5000),), {}, "users must be .* 5000"),
         (((19, 20),), {"clear_share": False}, "bound must be 'parts'"),
-        (((19, 20),), {"bound": "c5"}, "bound must be one of 'lemma_c5', 'parts', got 'c5'"),
         (((2, 20), (1, 3)), {"bound": "parts"}, "m must be at least 2"),
     ],
 )

@@ -22,7 +22,7 @@ from exact.share_graph import (
 )
 
 from ikos.graphs import enumeration
-from ikos.graphs.component_law import exact_component_law
+from ikos.graphs.component_distribution import exact_component_law
 from ikos.graphs.enumeration import (
     CollisionIdentity,
     case_count,
@@ -56,7 +56,7 @@ def test_permutations_stand_in_lexicographic_order(size: int) -> None:
 
 
 @each_shuffler
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 3), (2, 1), (2, 3), (3, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 3), (4, 1), (3, 2)])
 @pytest.mark.parametrize("together", [1 << 18, 50])
 def test_the_group_is_listed_once(
     n: int, m: int, shuffler: str, together: int, monkeypatch: pytest.MonkeyPatch
@@ -77,9 +77,7 @@ def test_the_group_is_listed_once(
 
 
 @each_setting
-@pytest.mark.parametrize(
-    ("n", "m"), [(1, 1), (1, 5), (2, 1), (2, 4), (3, 1), (3, 2), (4, 2), (5, 1), (7, 1)]
-)
+@pytest.mark.parametrize(("n", "m"), [(1, 5), (2, 4), (3, 2), (5, 1)])
 def test_the_enumerated_law(n: int, m: int, shuffler: str, clear: bool) -> None:
     found = enumerated_component_law(n, m, shuffler=shuffler, clear_share=clear)
     assert all(isinstance(chance, Fraction) for chance in found)
@@ -115,7 +113,7 @@ def test_the_law_of_as_many_messages_as_can_be_enumerated(
     m = most[shuffler][n]
     found = enumerated_component_law(n, m, shuffler=shuffler, clear_share=clear)
     assert found == exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
-    with pytest.raises(ValueError, match=r"^n must be at most"):
+    with pytest.raises(ValueError, match=r"^n must be smaller"):
         enumerated_component_law(n, m + 1, shuffler=shuffler)
 
 
@@ -321,13 +319,8 @@ def test_progress_goes_up_to_the_whole(n: int, m: int, q: int, shuffler: str) ->
     [
         ((0, 2), "n must be at least 1, got 0"),
         ((2, 0), "m must be at least 1, got 0"),
-        ((11, 1), "n must be at most 10 with 1 message of each and parallel .*, got 11"),
-        (
-            (10**100, 1),
-            "n must be at most 10 with 1 message of each .*, got an integer of 333 bits",
-        ),
-        ((4, 5), "n must be at most 3 with 5 messages of each .* 4000000 permutations, got 4"),
-        ((2, 65), "m must be at most 64, got 65"),
+        ((11, 1), "n must be smaller .* 4000000 permutations, got 11"),
+        ((4, 5), "n must be smaller .* 4000000 permutations, got 4"),
         ((2, 10**100), "m must be at most 64, got an integer of 333 bits"),
     ],
 )
@@ -340,12 +333,11 @@ def test_laws_that_take_too_long_are_refused(arguments: tuple[int, int], message
     ("n", "m", "q", "shuffler", "message"),
     [
         (2, 2, 1, "parallel", "q must be at least 2, got 1"),
-        (3, 3, 5, "parallel", "q must be at most 4 with n = 3, 3 messages of each .*, got 5"),
-        (1, 1, 2**3000, "single", "q must be at most 10000 .*, got an integer of 3001 bits"),
-        (10, 1, 2, "parallel", "n must be at most 8 with 1 message of each .* cases, got 10"),
-        (3, 3, 2, "single", "n must be at most 2 with 3 messages of each and a single .*, got 3"),
-        (1, 30, 2, "parallel", "m must be at most 20 with parallel shufflers, .*, got 30"),
-        (1, 11, 2, "single", "m must be at most 10 with a single shuffler, .*, got 11"),
+        (3, 3, 5, "parallel", "q must be smaller .* cases, got 5"),
+        (1, 1, 2**3000, "single", "q must be at most .*, got an integer of 3001 bits"),
+        (10, 1, 2, "parallel", "n must be smaller .* cases, got 10"),
+        (1, 30, 2, "parallel", "m must be smaller .*, got 30"),
+        (1, 11, 2, "single", "m must be smaller .*, got 11"),
         (2, 2, 2, "serial", "shuffler must be one of 'parallel', 'single', got 'serial'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The exact law of the number of components C, in all four models.
+"""The exact distribution of the number of components C, in all four models.
 
 With w(k, s) = (s/k) B(k, s) P[C_s = 1] the probability that user 1 of k shares its component with
 s - 1 others (`ikos.counts.recursion`),
@@ -6,7 +6,7 @@ s - 1 others (`ikos.counts.recursion`),
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
 where all terms are positive; the P[C_s = 1] are those of that module, which alone subtracts, with
-an enclosure of what is lost. The law is computed three times: in rationals, by which small sizes
+an enclosure of what is lost. It is computed three times: in rationals, by which small sizes
 can be checked against enumerations; in directed rounding, as enclosures without underflow, for
 proofs; and in floating point, for all c at once.
 """
@@ -30,19 +30,19 @@ from ikos.concurrency import Progress
 from ikos.counts.recursion import Moments, enclosed, rational
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.models import share_graph
+from ikos.graphs.models import Model
 
 MAX_LAW_USERS = 2048
-"""Most users for whom the exact law is computed: about two seconds in floating point."""
+"""Most users for whom the exact distribution is computed: about two seconds in floating point."""
 
 MAX_RATIONAL_USERS = 128
 """Most users for whom it is computed in rationals, whose digits grow with the square of n."""
 
 MAX_EXPONENT = 1 << 29
-"""Binary digits before which all numbers of the exact law must begin."""
+"""Binary digits before which all numbers of the exact distribution must begin."""
 
 _SECOND = 2
-"""The order of the group in a recursion of which only the law of the graph is used."""
+"""The order of the group in a recursion of which only the graph's distribution is used."""
 
 
 @dataclass(frozen=True)
@@ -70,36 +70,35 @@ class Enclosure:
         return high if low == high else f"[{self.low:.5Dg}, {self.high:.5Ug}]"
 
 
-def _law_graph(
-    n: object, m: object, shuffler: object, clear_share: object
-) -> tuple[int, ShareGraph]:
+def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model:
+    """Check and return a model whose distribution can be computed."""
     users = integer("n", n, low=1)
     if users > MAX_LAW_USERS:
         raise ValueError(
-            f"n must be at most {MAX_LAW_USERS} for the exact law, which takes time in proportion "
-            f"to n^3, got {users}; bounds hold for any n"
+            f"n must be at most {MAX_LAW_USERS} for the exact distribution, which takes time in "
+            f"proportion to n^3, got {users}; bounds hold for any n"
         )
-    graph = share_graph(users, m, shuffler, clear_share)
-    check_exponents(users, graph)
-    return users, graph
+    model = Model.of(users, m, shuffler, clear_share)
+    check_exponents(model)
+    return model
 
 
-def check_exponents(n: int, graph: ShareGraph, log2_of_more: float = 0.0) -> None:
+def check_exponents(model: Model, log2_of_more: float = 0.0) -> None:
     """Refuse weights f_n that are no numbers of MPFR, whose exponents end at 2^30."""
-    if graph.hiding == 0:
+    if model.graph.hiding == 0:
         return
-    digits = float(graph.log_weight(n, UP)) / math.log(2) + log2_of_more
+    digits = float(model.graph.log_weight(model.n, UP)) / math.log(2) + log2_of_more
     if digits > MAX_EXPONENT:
         raise ValueError(
-            f"m must be smaller for {n} users: the law has numbers below 2^-{MAX_EXPONENT}, "
-            f"got {graph.m}"
+            f"m must be smaller for {model.n} users: the distribution has numbers below "
+            f"2^-{MAX_EXPONENT}, got {model.graph.m}"
         )
 
 
 def component_pmf(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> NDArray[np.float64]:
-    """Return the exact law of the number of components.
+    """Return the exact distribution of the number of components.
 
     Parameters
     ----------
@@ -121,8 +120,8 @@ def component_pmf(
     Raises
     ------
     ValueError
-        For more users: the bounds hold for any number of them. And for so many messages that the
-        law's numbers begin after 2^29 zeros.
+        For more users: the bounds hold for any number of them. And for so many messages that
+        its numbers begin after 2^29 zeros.
 
     Examples
     --------
@@ -132,11 +131,12 @@ def component_pmf(
     >>> component_pmf(2, 2)
     array([0.75, 0.25])
     """
-    n, graph = _law_graph(n, m, shuffler, clear_share)
-    moments, _, rooted = _rooted(n, graph)
+    model = _known(n, m, shuffler, clear_share)
+    n = model.n
+    moments, _, rooted = _rooted(n, model.graph)
     above, above_power = _scaled(rooted)
     weight, weight_power = _scaled(moments.weight)
-    # the law on k users stands in row n - k, so that those on k - 1, ..., 0 users follow each other
+    # what holds for k users stands in row n - k, so that k - 1, ..., 0 users follow each other
     law = np.zeros((n + 1, n + 1))
     law[n, 0] = 1.0
     for k in range(1, n + 1):
@@ -214,16 +214,10 @@ def enclosed_law(
 
     Parameters
     ----------
-    n : int
-        Users, from 1 to 2048.
-    m : int
-        Shuffled messages of each, at least 1.
     most : int
         The largest c, from 1 to n. Time is in proportion to n^2 for each.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers.
+    n, m, shuffler, clear_share
+        As for `component_pmf`.
     progress : callable, optional
         Called with how many c are done and of how many.
 
@@ -238,11 +232,11 @@ def enclosed_law(
     >>> law[299].low <= law[299].high < gmpy2.mpfr("1e-5000")
     True
     """
-    n, graph = _law_graph(n, m, shuffler, clear_share)
-    most = integer("most", most, low=1, high=n)
+    model = _known(n, m, shuffler, clear_share)
+    most = integer("most", most, low=1, high=model.n)
     found = []
-    for column in laws(n, graph, most):
-        entry = column[n]
+    for column in laws(model.n, model.graph, most):
+        entry = column[model.n]
         assert entry is not None  # c is at most n
         found.append(entry)
         if progress is not None:
@@ -253,18 +247,12 @@ def enclosed_law(
 def exact_component_law(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[Fraction, ...]:
-    """Return the law of the number of components as rationals.
+    """Return the distribution of the number of components as rationals.
 
     Parameters
     ----------
-    n : int
-        Users, from 1 to 128.
-    m : int
-        Shuffled messages of each, at least 1.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers.
+    n, m, shuffler, clear_share
+        As for `component_pmf`, but n is at most 128.
 
     Returns
     -------
@@ -279,7 +267,7 @@ def exact_component_law(
     n = integer("n", n, low=1)
     if n > MAX_RATIONAL_USERS:
         raise ValueError(f"n must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
-    moments = rational(n, _SECOND, share_graph(n, m, shuffler, clear_share))
+    moments = rational(n, _SECOND, Model.of(n, m, shuffler, clear_share).graph)
     law = [[mpq(1)]]
     for k in range(1, n + 1):
         chances = [moments.component(k, s) for s in range(1, k + 1)]
@@ -319,20 +307,10 @@ def component_moment(
 
     Parameters
     ----------
-    n : int
-        Users, from 1 to 2048.
-    m : int
-        Shuffled messages of each, at least 1.
     q : int
         Order of the group, at least 2.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers.
-
-    Returns
-    -------
-    Moment
+    n, m, shuffler, clear_share
+        As for `component_pmf`.
 
     Examples
     --------
@@ -340,11 +318,11 @@ def component_moment(
     >>> round(float(moment.excess), 6)
     0.314379
     """
-    n, graph = _law_graph(n, m, shuffler, clear_share)
-    q = integer("q", q, low=2)
+    model = _known(n, m, shuffler, clear_share)
+    n, q = model.n, integer("q", q, low=2)
     powers = n * q.bit_length()
     if powers > MAX_EXPONENT:
         raise ValueError(f"q must be below 2^{MAX_EXPONENT // n} for {n} users, got {quote(q)}")
-    check_exponents(n, graph, powers)
-    moments = enclosed(n, q, graph)
-    return Moment(n, graph.m, q, moments.excess[n], moments.divergence[n])
+    check_exponents(model, powers)
+    moments = enclosed(n, q, model.graph)
+    return Moment(n, model.graph.m, q, moments.excess[n], moments.divergence[n])

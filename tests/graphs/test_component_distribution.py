@@ -27,7 +27,7 @@ from ikos.graphs import (
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.component_law import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
+from ikos.graphs.component_distribution import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
 from ikos.graphs.models import share_graph
 
 TIGHT = mpq(1, 2**200)
@@ -63,10 +63,8 @@ def check_close(pmf: Any, true: Iterable[Any]) -> None:
 
 
 TINY = [
-    *((n, 1, *setting) for n in (1, 2, 3, 4, 5) for setting in SETTINGS),
-    *((n, 2, *setting) for n in (1, 2, 3) for setting in SETTINGS),
-    *((n, 3, *setting) for n in (1, 2) for setting in SETTINGS),
-    *((n, m, "parallel", clear) for n, m in ((4, 2), (3, 3), (3, 4)) for clear in (True, False)),
+    *((n, m, *setting) for n, m in ((1, 2), (2, 3), (3, 2), (5, 1)) for setting in SETTINGS),
+    *((n, m, "parallel", clear) for n, m in ((4, 2), (3, 3)) for clear in (True, False)),
 ]
 
 
@@ -86,7 +84,7 @@ def test_rationals_are_the_enumeration_of_all_permutations(
 
 
 @models
-@pytest.mark.parametrize(("n", "m"), [(4, 2), (3, 3), (5, 2), (4, 3), (6, 2), (8, 1)])
+@pytest.mark.parametrize(("n", "m"), [(4, 3), (6, 2)])
 def test_rationals_are_the_law_of_slots_sent_one_by_one(
     n: int, m: int, shuffler: str, clear: bool
 ) -> None:
@@ -96,7 +94,7 @@ def test_rationals_are_the_law_of_slots_sent_one_by_one(
 
 
 @models
-@pytest.mark.parametrize("m", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("m", [1, 2, 5])
 def test_rationals_are_the_generating_function_and_add_up_to_one(
     m: int, shuffler: str, clear: bool
 ) -> None:
@@ -142,7 +140,7 @@ def stirling(n: int) -> list[int]:
     return row[1:]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 60])
+@pytest.mark.parametrize("n", [1, 3, 60])
 def test_one_message_makes_the_cycles_of_a_permutation(n: int) -> None:
     law = [Fraction(count, math.factorial(n)) for count in stirling(n)]
     assert sum(law) == 1
@@ -191,7 +189,7 @@ def no_edges(n: int, m: int, shuffler: str, clear: bool) -> mpq:
 
 
 @models
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (2, 2), (5, 3), (40, 2), (130, 3)])
+@pytest.mark.parametrize(("n", "m"), [(1, 4), (5, 3), (130, 3)])
 def test_the_graph_without_edges_has_its_closed_form(
     n: int, m: int, shuffler: str, clear: bool
 ) -> None:
@@ -205,7 +203,7 @@ def test_the_graph_without_edges_has_its_closed_form(
 
 
 @models
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("m", [1, 2, 3])
 def test_enclosures_enclose_the_rationals(m: int, shuffler: str, clear: bool) -> None:
     """For every number of users up to 30, and every c."""
     true = component_counts(30, m, shuffler, clear)
@@ -227,7 +225,7 @@ def test_enclosures_enclose_the_rationals(m: int, shuffler: str, clear: bool) ->
 
 
 @models
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("m", [1, 2, 3])
 def test_chances_of_one_component_are_enclosed_before_anything_is_made_of_them(
     m: int, shuffler: str, clear: bool
 ) -> None:
@@ -250,7 +248,7 @@ def test_an_enclosure_is_shown_by_its_upper_end() -> None:
 
 
 @models
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 30])
+@pytest.mark.parametrize("m", [1, 2, 3, 30])
 def test_floats_are_as_close_to_the_rationals_as_promised(
     m: int, shuffler: str, clear: bool
 ) -> None:
@@ -313,7 +311,7 @@ def rounded_cycle_law(n: int, step: int) -> list[mpfr]:
 
 
 @pytest.mark.parametrize(("shuffler", "clear", "m"), CYCLES)
-@pytest.mark.parametrize("n", [600, pytest.param(MAX_LAW_USERS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [400, pytest.param(MAX_LAW_USERS, marks=pytest.mark.slow)])
 def test_cycles_are_computed_without_loss(shuffler: str, clear: bool, m: int, n: int) -> None:
     """Differences 1 - ... double their errors with every user: 256 digits are gone at 300."""
     true = rounded_cycle_law(n, 1 if clear or shuffler == "parallel" else 2)
@@ -366,8 +364,8 @@ def check_moment(moment: Moment, law: Callable[[int], mpq], q: int) -> None:
 
 
 @models
-@pytest.mark.parametrize("m", [1, 2, 3, 5])
-@pytest.mark.parametrize("q", [2, 3, 2**64, 2**1000])
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("q", [2, 2**1000])
 def test_moments_are_sums_over_the_rational_law(m: int, shuffler: str, clear: bool, q: int) -> None:
     true = component_counts(30, m, shuffler, clear)
     for n in (1, 2, 3, 11, 30):
@@ -388,60 +386,28 @@ def test_nobody_is_left_over_with_one_user() -> None:
 
 LAWS: list[Callable[..., Any]] = [
     component_pmf,
-    exact_component_law,
     lambda n, m, **model: enclosed_law(n, m, 1, **model),
     lambda n, m, **model: component_moment(n, m, 2, **model),
+    exact_component_law,
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=["pmf", "exact", "enclosed", "moment"])
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
-        ({"n": -3}, ValueError, "n must be at least 1, got -3"),
-        ({"n": True}, TypeError, "n must be an integer, got the boolean True"),
-        ({"n": 3.0}, TypeError, "n must be an integer, got float 3.0"),
-        ({"n": "3"}, TypeError, "n must be an integer, got str '3'"),
-        ({"n": None}, TypeError, "n must be an integer, got NoneType None"),
-        ({"m": 0}, ValueError, "m must be at least 1, got 0"),
-        ({"m": False}, TypeError, "m must be an integer, got the boolean False"),
-        ({"m": 2.5}, TypeError, "m must be an integer, got float 2.5"),
-        ({"m": 2**30 - 1}, ValueError, r"n \* m must be at most 1073741823, got 5 \* 1073741823"),
-        ({"m": 2**31}, ValueError, "m must be at most 1073741823, got 2147483648"),
-        ({"shuffler": "both"}, ValueError, "shuffler must be one of .* got 'both'"),
-        ({"shuffler": 1}, TypeError, "shuffler must be a string, got int 1"),
-        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
-    ],
-)
-def test_laws_refuse_what_is_no_model(
-    law: Callable[..., Any], arguments: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        law(**{"n": 5, "m": 2, **arguments})
+@pytest.mark.parametrize("law", LAWS, ids=["pmf", "enclosed", "moment", "exact"])
+def test_laws_refuse_what_is_no_model(law: Callable[..., Any]) -> None:
+    most = 128 if law is exact_component_law else MAX_LAW_USERS
+    with pytest.raises(ValueError, match=f"n must be at most {most} .* got {most + 1}"):
+        law(most + 1, 3)
+    with pytest.raises(TypeError, match=r"n must be .* 3\.0"):
+        law(3.0, 3)
+    with pytest.raises(ValueError, match=r"m must be .* 0"):
+        law(5, 0)
+    with pytest.raises(ValueError, match=r"shuffler must be .* 'both'"):
+        law(5, 2, shuffler="both")
 
 
-@pytest.mark.parametrize("n", [MAX_LAW_USERS + 1, 10**6, 10**100])
-def test_laws_refuse_more_users_than_they_can_do(n: int) -> None:
-    assert MAX_LAW_USERS == 2048
-    for law in (LAWS[0], LAWS[2], LAWS[3]):
-        with pytest.raises(ValueError, match=f"n must be at most 2048 .* got {n}"):
-            law(n, 3)
-    with pytest.raises(ValueError, match=rf"n must be at most 128 for rationals, got {n}"):
-        exact_component_law(n, 3)
-    with pytest.raises(ValueError, match="n must be at most 128 for rationals, got 129"):
-        exact_component_law(129, 1)
-
-
-@pytest.mark.parametrize(("most", "shown"), [(0, "at least 1, got 0"), (6, "at most 5, got 6")])
-def test_enclosures_refuse_components_that_cannot_be(most: int, shown: str) -> None:
-    with pytest.raises(ValueError, match=f"most must be {shown}"):
-        enclosed_law(5, 2, most)
-
-
-@pytest.mark.parametrize(
-    ("q", "kind"), [(1, ValueError), (0, ValueError), (2.0, TypeError), (True, TypeError)]
-)
-def test_moments_refuse_what_is_no_order_of_a_group(q: Any, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match=f"q must be .*{q}"):
-        component_moment(5, 2, q)
+def test_other_refusals() -> None:
+    for most in (0, 6):
+        with pytest.raises(ValueError, match=rf"most must be .* {most}"):
+            enclosed_law(5, 2, most)
+    with pytest.raises(ValueError, match=r"q must be .* 1"):
+        component_moment(5, 2, 1)

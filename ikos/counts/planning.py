@@ -1,0 +1,570 @@
+"""What costs least: shufflers, clear share and layout of a sum, and a private sum's parameters.
+
+Settings that cost the same are taken in the order of ``SETTINGS``, which puts first the one whose
+proof asks least of the people who run it:
+
+- Parallel shufflers before a single one. A single shuffler's output can be computed from theirs,
+  so that a count proved for parallel shufflers holds for a single one as well, and for one service
+  that mixes m batches of n messages. Each batch is sorted by itself, and further messages make up
+  for shufflers that collude with the analyzer; nothing makes up for a single one that does.
+- A clear share before none. The count then holds also if that share is shuffled after all, and one
+  message of each user, and one shuffler, need not be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from ikos._validation import choice, flag, integer, number, quote
+from ikos.accuracy import NoiseLaw, smallest_modulus, standard_error
+from ikos.counts.private import MAX_EPSILON, MIN_EPSILON, budget_of, checked_budget, refuse_levels
+from ikos.counts.search import first
+from ikos.counts.secure import Scheme
+from ikos.counts.types import MAX_SIGMA, Budget, MessageCount
+from ikos.counts.vectors import COMPOSED, Layout, checked_dimension, layouts, private_layouts
+from ikos.results import at_least
+from ikos.trust import SHUFFLERS, Trust
+
+SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
+"""Shuffler and clear share, in the order in which ties are resolved."""
+
+MINIMIZE = ("messages", "bits")
+"""What can be made small."""
+
+MAX_PRECISION = 1 << 52
+MAX_USERS = 1 << 53
+"""Both as for the private sum itself."""
+
+EXTRA_VARIANCE = Fraction(1, 100)
+"""By default, what rounding and wrap-around may add to the variance of the noise."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How to run a sum, chosen for what it costs.
+
+    Attributes
+    ----------
+    shuffler : {"parallel", "single"}
+        Shufflers.
+    clear_share : bool
+        Whether one share of each user bypasses them.
+    layout : Layout
+        What is sent and what is proved; of one sum for a scalar.
+    """
+
+    shuffler: str
+    clear_share: bool
+    layout: Layout
+
+    @property
+    def count(self) -> MessageCount:
+        """Messages of each sum."""
+        return self.layout.count
+
+    @property
+    def messages_per_user(self) -> int:
+        """Messages that each user sends."""
+        return self.layout.messages_per_user
+
+    @property
+    def bits_per_user(self) -> int:
+        """Bits that each user sends, before any encryption."""
+        return self.layout.bits_per_user
+
+    def __str__(self) -> str:
+        clear = "a clear share" if self.clear_share else "no clear share"
+        return f"{self.shuffler}, {clear}, {self.layout}"
+
+
+def _schemes(
+    n: object,
+    q: object,
+    analysis: object,
+    shuffler: str | None,
+    clear_share: bool | None,
+    min_honest: int | None,
+    corrupt_shufflers: int,
+) -> list[Scheme]:
+    """Return the schemes with what is fixed, in the order of ``SETTINGS``; None leaves it free."""
+    if shuffler is not None:
+        choice("shuffler", shuffler, SHUFFLERS)
+    if clear_share is not None:
+        flag("clear_share", clear_share)
+    settings = [
+        (shuffling, clear)
+        for shuffling, clear in SETTINGS
+        if shuffler in (None, shuffling) and clear_share in (None, clear)
+    ]
+    found = Scheme.of(n, q, analysis, *settings[0], min_honest, corrupt_shufflers)
+    corrupt = found.trust.corrupt_shufflers
+    return [
+        replace(found, trust=Trust(shuffling, clear, found.trust.min_honest, corrupt))
+        for shuffling, clear in settings
+        if not (corrupt and shuffling == "single")
+    ]
+
+
+def _covered(schemes: Sequence[Scheme]) -> list[Scheme]:
+    """Return the schemes that their analysis covers; of none, raise the last refusal."""
+    found, last = [], None
+    for scheme in schemes:
+        try:
+            scheme.refuse_uncovered()
+            found.append(scheme)
+        except ValueError as refusal:
+            last = refusal
+    if last is not None and not found:
+        raise last
+    return found
+
+
+def _best(
+    ways: Callable[[Scheme], Sequence[Layout]], schemes: Sequence[Scheme], minimize: str
+) -> Setting:
+    """Return the first of the cheapest."""
+    found = [
+        Setting(scheme.trust.shuffler, scheme.trust.clear_share, layout)
+        for scheme in _covered(schemes)
+        for layout in ways(scheme)
+    ]
+
+    def cost(candidate: Setting) -> tuple[int, int]:
+        both = candidate.messages_per_user, candidate.bits_per_user
+        return both if minimize == "messages" else (both[1], both[0])
+
+    return min(found, key=cost)
+
+
+def cheapest(
+    n: int,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    minimize: str = "messages",
+    shuffler: str | None = None,
+    clear_share: bool | None = None,
+    analysis: str = "best",
+    dimension: int = 1,
+    min_honest: int | None = None,
+    corrupt_shufflers: int = 0,
+) -> Setting:
+    """Return the setting in which sigma bits of security cost each user least.
+
+    Parameters
+    ----------
+    n, q, sigma, analysis
+        As in `ikos.message_count`.
+    minimize : {"messages", "bits"}
+        What each user sends least of. The same for one coordinate; for more, one sum over a group
+        of order ``q**dimension`` mostly takes fewer messages and a sum for each coordinate fewer
+        bits. Ties go to the less of the other, then in the order of ``SETTINGS``.
+    shuffler, clear_share
+        Fixed at a value, or free (None).
+    dimension : int
+        Coordinates; the layout is chosen as well.
+    min_honest, corrupt_shufflers
+        As in `vector_layouts`. With colluding shufflers, a single one is no choice.
+
+    Returns
+    -------
+    Setting
+        The choice, with the level that is proved for it.
+
+    Examples
+    --------
+    >>> print(cheapest(1000, 2**64, 80))
+    single, a clear share, one group: 22 messages of 64 bits per user (1,408 bits)
+    >>> print(cheapest(10**6, 2**32, 60, minimize="bits", dimension=50, clear_share=True))
+    parallel, a clear share, separate sums: 500 messages of 32 bits per user (16,000 bits)
+    """
+    choice("minimize", minimize, MINIMIZE)
+    schemes = _schemes(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+    d = checked_dimension(dimension, schemes[0].q)
+    return _best(lambda scheme: layouts(scheme, wanted, d), schemes, minimize)
+
+
+def cheapest_private(
+    n: int,
+    q: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    precision: int,
+    *,
+    minimize: str = "messages",
+    shuffler: str | None = None,
+    clear_share: bool | None = None,
+    analysis: str = "best",
+    dimension: int = 1,
+    sensitivity: int | None = None,
+    min_honest: int | None = None,
+    corrupt_shufflers: int = 0,
+    reserve: float | Fraction = 0.01,
+) -> Setting:
+    """Return the setting in which (epsilon, delta)-differential privacy costs each user least.
+
+    Parameters
+    ----------
+    minimize, shuffler, clear_share, dimension, corrupt_shufflers
+        As in `cheapest`.
+    n, q, epsilon, delta, precision, sensitivity, analysis, min_honest, reserve
+        As in `private_vector_layouts`.
+
+    Returns
+    -------
+    Setting
+        The choice, with the delta that is proved for it and the epsilon left for the noise. Where
+        a smaller ``sensitivity`` is promised, separate budgets for the coordinates are no
+        choice: they would need more noise than the other layouts.
+
+    Examples
+    --------
+    >>> print(cheapest_private(1000, 2**16, 1, 1e-12, 32))
+    single, no clear share, one group: 7 messages of 16 bits per user (112 bits), noise scale 32
+    """
+    choice("minimize", minimize, MINIMIZE)
+    schemes = _schemes(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    budget = budget_of(epsilon, delta, reserve, precision)
+    d = checked_dimension(dimension, schemes[0].q)
+    most = d * budget.sensitivity
+    moved = integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
+
+    def ways(scheme: Scheme) -> list[Layout]:
+        found = private_layouts(scheme, budget, d, moved)
+        return [layout for layout in found if layout.name != COMPOSED or moved == most]
+
+    return _best(ways, schemes, minimize)
+
+
+@dataclass(frozen=True)
+class Modulus:
+    """The orders that keep sums from wrapping around.
+
+    Attributes
+    ----------
+    smallest : int
+        The smallest of all.
+    power_of_two : int
+        The smallest power of two, of as many bits: sampling and reduction are free for it.
+    """
+
+    smallest: int
+    power_of_two: int
+
+
+def wrap_modulus(
+    n: int,
+    epsilon: float | Fraction,
+    precision: int,
+    *,
+    failure: float = 2.0**-40,
+    min_honest: int | None = None,
+) -> Modulus:
+    """Return the smallest orders q at which a private sum wraps around rarely enough.
+
+    Parameters
+    ----------
+    n : int
+        Users, at most 2^53.
+    epsilon : float
+        Of the noise, whose rate is ``epsilon / precision``.
+    precision : int
+        Steps of the encoding.
+    failure : float
+        Largest probability of a wrap-around, between 1e-300 and 1. It costs accuracy, never
+        privacy: a sum that wraps is wrong.
+    min_honest : int, optional
+        How many users' noise makes one discrete Laplace variable; ``n`` by default.
+
+    Returns
+    -------
+    Modulus
+        By the bounds of ``ikos.accuracy.NoiseLaw.reach``, which hold whatever the values are.
+
+    Examples
+    --------
+    >>> wrap_modulus(10_000, 1, 354)
+    Modulus(smallest=3559630, power_of_two=4194304)
+    """
+    n = integer("n", n, low=1, high=MAX_USERS)
+    budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    p = integer("precision", precision, low=1, high=MAX_PRECISION)
+    allowed = float(number("failure", failure, low=1e-300, below=1))
+    noise = NoiseLaw(budget / p, Fraction(n, Trust.of(n, min_honest=min_honest).min_honest))
+    q = smallest_modulus(n, p, noise, allowed)
+    return Modulus(q, 1 << (q - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Everything that a private sum needs to be told.
+
+    Attributes
+    ----------
+    n, epsilon, delta, precision, modulus, shuffler, analysis, reserve
+        As for `ikos.PrivateSum`.
+    min_honest, corrupt_shufflers : int
+        As for `ikos.PrivateSum`.
+    count : MessageCount
+        Messages of each user, the delta proved, the epsilon left for the noise.
+    error : float
+        Bound on the root mean squared error of the sum, in units of one user's range.
+    """
+
+    n: int
+    epsilon: Fraction
+    delta: Fraction
+    precision: int
+    modulus: int
+    shuffler: str
+    count: MessageCount
+    error: float
+    analysis: str
+    min_honest: int
+    corrupt_shufflers: int
+    reserve: Fraction
+
+    @property
+    def mse(self) -> float:
+        """Bound on the mean squared error of the sum, in squared units of one user's range."""
+        return self.error**2
+
+    @property
+    def clear_share(self) -> bool:
+        """Whether one share of each user bypasses the shufflers."""
+        return bool(self.count.clear)
+
+    @property
+    def bits_per_message(self) -> int:
+        """ceil(log2 q)."""
+        return (self.modulus - 1).bit_length()
+
+    @property
+    def bits_per_user(self) -> int:
+        """Bits that each user sends, before any encryption."""
+        return self.count.total * self.bits_per_message
+
+    @property
+    def _cost(self) -> tuple[int, int]:
+        return self.bits_per_user, self.count.total
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of `ikos.PrivateSum`, by name."""
+        return {
+            "n": self.n,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "precision": self.precision,
+            "modulus": self.modulus,
+            "messages": self.count.total,
+            "analysis": self.analysis,
+            "shuffler": self.shuffler,
+            "clear_share": self.clear_share,
+            "min_honest": self.min_honest,
+            "corrupt_shufflers": self.corrupt_shufflers,
+            "reserve": self.reserve,
+        }
+
+    def __str__(self) -> str:
+        clear = "a clear share" if self.clear_share else "no clear share"
+        return (
+            f"precision {self.precision:,}, q = 2^{self.bits_per_message}, {self.shuffler} "
+            f"shuffling, {clear}, {_many(self.count.total, 'message')} of "
+            f"{_many(self.bits_per_message, 'bit')} ({_many(self.bits_per_user, 'bit')} per user); "
+            f"error {at_least(self.error, 6)}"
+        )
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+@dataclass(frozen=True)
+class _Accuracy:
+    """When n users' sum is accurate enough.
+
+    At a fixed noise_epsilon e, and for u = q/p with fixed q, the mean squared error is
+
+        (n/h) (2/e^2) y^2 / sinh(y)^2 + n u^2 / (4 q^2) + u^2 P[wrap],    y = e u / (2q).
+
+    Without wrap-around the error falls as p rises: the first term falls with u at most with slope
+    n u / (3 h q^2), because y^2 / sinh(y)^2 does with slope 2y/3, and the second rises with slope
+    n u / (2 q^2). Likewise their sum is convex in u. The third is so for u > 7/e and one
+    discrete Laplace variable, P[wrap] = exp(-e (u - n)/2). So the error falls with p down to a
+    least one and rises from there on, until a wrap-around is likely.
+    """
+
+    n: int
+    honest: int
+    target: float
+
+    def error(self, noise_epsilon: float, p: int, q: int | None = None) -> float:
+        """Return the bound of the error, without wrap-around if no q is given."""
+        law = NoiseLaw(Fraction(noise_epsilon) / p, Fraction(self.n, self.honest))
+        return standard_error(law, users=self.n, precision=p, modulus=q)
+
+    def first(self, noise_epsilon: float, low: int, q: int | None = None) -> int | None:
+        """Return the least precision from ``low`` on that is accurate enough, if there is one."""
+        top = MAX_PRECISION if q is None else min(MAX_PRECISION, (q - 1) // self.n)
+        if low > top or self.error(noise_epsilon, top) > self.target:
+            return None
+        start = first(lambda p: self.error(noise_epsilon, p) <= self.target, low - 1, top)
+        if q is None or self.error(noise_epsilon, start, q) <= self.target:
+            return start
+        best = self._most_accurate(noise_epsilon, start, top, q)
+        if self.error(noise_epsilon, best, q) > self.target:
+            return None
+        return first(lambda p: self.error(noise_epsilon, p, q) <= self.target, start - 1, best)
+
+    def _most_accurate(self, noise_epsilon: float, low: int, high: int, q: int) -> int:
+        def error(p: int) -> float:
+            """Return the error, infinite where a wrap-around is not known to be unlikely."""
+            law = NoiseLaw(Fraction(noise_epsilon) / p, Fraction(self.n, self.honest))
+            sure = law.tail_bound(Fraction(q - self.n * p, 2)) >= 1
+            return math.inf if sure else self.error(noise_epsilon, p, q)
+
+        while high - low > 2:
+            third = (high - low) // 3
+            if error(low + third) <= error(high - third):
+                high -= third
+            else:
+                low += third
+        return min(range(low, high + 1), key=error)
+
+
+def private_parameters(
+    n: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    *,
+    error: float | None = None,
+    analysis: str = "best",
+    shuffler: str | None = None,
+    clear_share: bool | None = None,
+    min_honest: int | None = None,
+    corrupt_shufflers: int = 0,
+    reserve: float | Fraction = 0.01,
+) -> Parameters:
+    """Return the parameters of the private sum that cost each user the fewest bits.
+
+    Parameters
+    ----------
+    n, epsilon, delta, analysis, min_honest, corrupt_shufflers, reserve
+        As for `ikos.PrivateSum`.
+    error : float, optional
+        Largest root mean squared error of the sum over n users, in units of one user's range:
+        noise, randomized rounding and wrap-around together, as `ikos.PrivateSum.mse` bounds it. By
+        default that of 1 % more variance than the noise has at infinite precision, all of
+        ``reserve`` spent on hiding: ``1.01 * 2 / ((1 - reserve) epsilon)^2``, times ``n /
+        min_honest``.
+    shuffler, clear_share
+        Fixed at a value, or free (None).
+
+    Returns
+    -------
+    chosen : Parameters
+        For ``PrivateSum(**chosen.keywords)``. Ties go to fewer messages, then in the order of
+        ``ikos.counts.planning.SETTINGS``; the precision is the smallest that is accurate enough.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the analysis covers none of the settings left, or no
+        parameters are as accurate as ``error``; the least error that can be had is named.
+
+    Notes
+    -----
+    The search is complete over all settings, all numbers of messages, all precisions up to 2^52,
+    and all q that are powers of two, if with more messages, a smaller q and a smaller precision no
+    more of epsilon is spent on hiding, and privacy is not lost. For q and messages it tries the
+    smallest precision that would be accurate enough with all of epsilon for the noise, and then
+    each time the smallest for the noise_epsilon that the one before left. Other q save no bits
+    unless a slightly smaller q saves a message.
+
+    Examples
+    --------
+    >>> chosen = private_parameters(10_000, 1, 1e-8, shuffler="parallel")
+    >>> print(chosen)  # doctest: +NORMALIZE_WHITESPACE
+    precision 204, q = 2^21, parallel shuffling, a clear share, 6 messages of 21 bits (126 bits
+    per user); error 1.43543
+    """
+    n = integer("n", n, low=1, high=MAX_USERS)
+    schemes = _schemes(n, 2, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    epsilon, delta, reserve = checked_budget(epsilon, delta, reserve)
+    budget = Budget(epsilon, delta, reserve, 1)
+    honest, corrupt = schemes[0].trust.min_honest, schemes[0].trust.corrupt_shufflers
+    if error is None:
+        variance = (1 + EXTRA_VARIANCE) * 2 * Fraction(n, honest) / (epsilon * (1 - reserve)) ** 2
+        target = math.sqrt(variance)
+    else:
+        target = float(number("error", error, above=0, high=1e300))
+    accuracy = _Accuracy(n, honest, target)
+    possible = accuracy.error(budget.whole, MAX_PRECISION)
+    if target < possible:
+        raise ValueError(
+            f"error must be at least {at_least(possible, 6)}, the error of the noise alone, "
+            f"got {quote(error)}"
+        )
+
+    def precise(scheme: Scheme, m: int, p: int | None) -> tuple[int, MessageCount, float] | None:
+        """Return the least precision from p on that is accurate and private with m messages."""
+        while p is not None:
+            found = scheme.privacy(m, replace(budget, sensitivity=p))
+            if found is None or found.delta > delta:
+                return None
+            reached = accuracy.error(found.noise_epsilon, p, scheme.q)
+            if reached <= target:
+                return p, scheme.private(m, replace(budget, sensitivity=p)), reached
+            p = accuracy.first(found.noise_epsilon, p + 1, scheme.q)
+        return None
+
+    floor = accuracy.first(budget.whole, 1)
+    assert floor is not None
+    bits = (n * floor).bit_length()  # of the smallest power of two that holds the sum
+    refuse_levels(schemes[0], budget)
+    start = replace(budget, sensitivity=floor)
+    fewest = [
+        (scheme, replace(scheme, q=1 << bits).least_private(start).shuffled)
+        for scheme in _covered(schemes)
+    ]
+    best: Parameters | None = None
+
+    def worth(m: int, scheme: Scheme) -> bool:
+        """Whether messages of this many bits cost no more than the best so far."""
+        total = m + scheme.trust.clear_share + corrupt
+        return best is None or total * bits <= best.bits_per_user
+
+    while any(worth(m, scheme) for scheme, m in fewest):
+        p = accuracy.first(budget.whole, floor, 1 << bits)
+        for scheme, m in fewest if p else []:
+            given = replace(scheme, q=1 << bits)
+            while worth(m, scheme):
+                if (found := precise(given, m, p)) is None:
+                    m += 1
+                    continue
+                candidate = Parameters(
+                    n,
+                    epsilon,
+                    delta,
+                    found[0],
+                    given.q,
+                    given.trust.shuffler,
+                    found[1].with_corruption(corrupt),
+                    found[2],
+                    given.analysis.name,
+                    honest,
+                    corrupt,
+                    reserve,
+                )
+                if best is None or candidate._cost < best._cost:
+                    best = candidate
+                break
+        bits += 1
+    assert best is not None
+    return best
