@@ -27,7 +27,7 @@ from ikos.accounting.blanket import (
     TooManyTermsError,
     blanket_divergence,
 )
-from ikos.accounting.scm22.answers import _sampled
+from ikos.accounting.scm22 import _sampled
 from ikos.accounting.shuffled_response import ACCOUNTANTS
 from ikos.baselines import PrivacyBlanket, RecursiveSum
 from ikos.randomized_response import GRID

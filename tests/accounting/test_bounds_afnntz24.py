@@ -16,6 +16,11 @@ from statistical import FALSE_ALARM
 
 from ikos.accounting.bbgn19 import closed_form_gamma
 from ikos.accounting.bounds_afnntz24 import (
+    _ball_moment,
+    _box_moment,
+    _log_subsets,
+    _sum_log_need,
+    _unbiased_log_need,
     coefficient_influence,
     counter_bits,
     group_sizes,
@@ -27,12 +32,6 @@ from ikos.accounting.bounds_afnntz24 import (
     single_message_floor,
     token_bits,
 )
-from ikos.accounting.bounds_afnntz24.few_messages import (
-    _log_subsets,
-    _sum_log_need,
-    _unbiased_log_need,
-)
-from ikos.accounting.bounds_afnntz24.one_message import _ball_moment, _box_moment
 from ikos.confidence import mean_interval
 from ikos.vectors import Ball, Box, SingleMessageGrid
 

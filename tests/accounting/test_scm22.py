@@ -24,7 +24,7 @@ from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice
 from ikos.accounting.scm22 import (
     SampledAnswers,
-    answers,
+    _sampled,
     coordinate_error,
     dimension_free_gamma,
     optimized_answers,
@@ -33,17 +33,14 @@ from ikos.accounting.scm22 import (
     published_precision,
     published_single_gamma,
     repaired_gamma,
-    repeated,
     repeated_delta,
     sampled_answers,
     sampled_delta,
     stratum_sizes,
     total_error,
-    uniform,
     uniform_delta,
     weights,
 )
-from ikos.accounting.scm22.answers import _sampled
 
 # Composition
 
@@ -98,19 +95,19 @@ def test_trimming_is_never_more_private(seed, times, negligible):
     rng = np.random.default_rng(seed)
     masses = rng.dirichlet(np.full(9, 0.3)) * 0.99
     losses = LossLattice(0.25, -4, masses, 0.01)
-    trimmed = repeated._trimmed(losses, negligible)
+    trimmed = scm22._trimmed(losses, negligible)
     assert trimmed.masses.sum() + trimmed.infinite == pytest.approx(1)
     for epsilon in (0.0, 0.3, 0.8, 2.0):
         assert trimmed.divergence(epsilon) >= losses.divergence(epsilon) * (1 - 1e-9)
-    together = repeated._repeated(losses, times, negligible)
-    exact = repeated._repeated(losses, times, 0.0)
+    together = scm22._repeated(losses, times, negligible)
+    exact = scm22._repeated(losses, times, 0.0)
     assert together.divergence(0.5) >= exact.divergence(0.5) * (1 - 1e-9)
 
 
 def test_squaring_is_the_sum_of_so_many():
     losses = LossLattice(0.5, -1, np.array([0.25, 0.5, 0.2]), 0.05)
     for times in range(1, 12):
-        found = repeated._repeated(losses, times, 0.0)
+        found = scm22._repeated(losses, times, 0.0)
         one_by_one = losses
         for _ in range(times - 1):
             one_by_one = one_by_one + losses
@@ -132,9 +129,9 @@ def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
 @pytest.mark.slow
 def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
     exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
-    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
     _sampled.cache_clear()
-    repeated.blanket_losses.cache_clear()
+    scm22.blanket_losses.cache_clear()
     try:
         for t, method in ((2, "basic"), (400, "advanced")):
             found = sampled_answers(1, 1e-6, 10**5, 600, 1, t)
@@ -159,13 +156,13 @@ def too_many(*_arguments, **_options):
 @pytest.mark.parametrize("times", [4, 100, 1000])
 def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
     """By basic composition, or by advanced, of which half of delta is the slack."""
-    monkeypatch.setattr(repeated, "numerical_delta", too_many)
+    monkeypatch.setattr(scm22, "numerical_delta", too_many)
     expected, gamma = 1e-6, Fraction(1, 4)
-    found, method, _ = repeated.proved_repeated(1.0, 10**7, 4, gamma, times, expected)
+    found, method, _ = scm22._proved_repeated(1.0, 10**7, 4, gamma, times, expected)
     if method == "basic":
         assert found >= times * response_delta(1.0 / times, 10**7, 4, gamma)
         return
-    single = repeated.advanced_epsilon(1.0, expected / 2, times)
+    single = scm22._advanced_epsilon(1.0, expected / 2, times)
     parts = [(single, response_delta(single, 10**7, 4, gamma))] * times
     epsilon, delta = advanced_composition(parts, expected / 2)
     assert epsilon <= 1
@@ -177,32 +174,31 @@ def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
     [4, pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.slow)],
 )
 def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, messages):
-    monkeypatch.setattr(answers, "numerical_delta", too_many)
+    monkeypatch.setattr(scm22, "numerical_delta", too_many)
     n, k, delta = 10**7, 4, 1e-6
     gamma, method, _ = _sampled.__wrapped__(1.0, delta, n, 5000, k, messages, "stratified")
     assert gamma < 1
     if method == "basic":
         assert messages * response_delta(1.0 / messages, n, k, gamma) <= delta
         return
-    single = answers.advanced_epsilon(1.0, delta / 2, messages) * (1 - 1e-9)
+    single = scm22._advanced_epsilon(1.0, delta / 2, messages) * (1 - 1e-9)
     parts = [(single, response_delta(single, n, k, gamma))] * messages
     assert advanced_composition(parts, delta / 2)[1] <= delta * (1 + 1e-4)
 
 
 def test_both_compositions_are_used(monkeypatch):
-    monkeypatch.setattr(repeated, "numerical_delta", too_many)
+    monkeypatch.setattr(scm22, "numerical_delta", too_many)
     methods = {
-        repeated.proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1]
-        for times in (4, 1000)
+        scm22._proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1] for times in (4, 1000)
     }
     assert methods == {"basic", "advanced"}
 
 
 def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
-    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
-    repeated.blanket_losses.cache_clear()
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
+    scm22.blanket_losses.cache_clear()
     with pytest.raises(TooManyTermsError):
-        repeated.numerical_delta(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
+        scm22.numerical_delta(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
 
 
 @pytest.mark.parametrize(("t", "k", "sampling"), [(2, 1, "stratified"), (6, 2, "stratified"),
@@ -233,7 +229,7 @@ def test_missing_users_by_enumeration(n, d, t):
         others = following
     for m in range(1, n + 1):
         exact = sum(chance for counts, chance in others.items() if min(counts) + 1 < m)
-        bound = uniform._missing(m, n, d, t)
+        bound = scm22._missing(m, n, d, t)
         assert float(exact) <= bound * (1 + 1e-12)
         assert m == 1 or bound <= t * float(exact) * (1 + 1e-5)
 
@@ -241,10 +237,10 @@ def test_missing_users_by_enumeration(n, d, t):
 def test_the_least_users_are_the_most_that_a_tail_allows():
     for n, d, t in ((10**4, 100, 5), (50, 7, 3), (10**6, 10**4, 2)):
         for tail in (1e-3, 1e-9):
-            m = uniform.least_users(n, d, t, tail)
-            assert uniform._missing(m, n, d, t) <= tail
-            assert uniform._missing(m + 1, n, d, t) > tail
-    assert uniform.least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
+            m = scm22._least_users(n, d, t, tail)
+            assert scm22._missing(m, n, d, t) <= tail
+            assert scm22._missing(m + 1, n, d, t) > tail
+    assert scm22._least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
 
 
 @pytest.mark.parametrize(("n", "gamma"), [(40, 0.7), (60, 0.5)])
@@ -252,7 +248,7 @@ def test_missing_users_are_paid_for(n, gamma):
     """No number of users is better than the best of all, each with the chance that some miss."""
     d, k, t = 4, 2, 2
     every = [
-        uniform._missing(m, n, d, t) + repeated_delta(1, m, k, gamma, t, delta=1e-3)
+        scm22._missing(m, n, d, t) + repeated_delta(1, m, k, gamma, t, delta=1e-3)
         for m in range(1, n // 2 + 2)
     ]
     hints = (0.5, 0.05, 0.003)

@@ -17,14 +17,14 @@ from ikos.accounting.vector_noise import (
     METHODS,
     Sensitivity,
     Shift,
+    _gaussian_delta,
     best_rate,
+    composition_delta,
     gaussian_delta,
     gaussian_variance,
     laplace_delta,
     laplace_rate,
 )
-from ikos.accounting.vector_noise.gaussian import _gaussian_delta
-from ikos.accounting.vector_noise.responses import composition_delta
 
 ONES = Sensitivity(linf=1)
 
