@@ -6,7 +6,7 @@ Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
 Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N-
 of -1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and
 s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value shows in the view as a shift of
-the Z_a (`decomposition`). `paper_flooding` has the paper's constants, checked numerically for the
+the Z_a (``decomposition``). `paper_flooding` has the paper's constants, checked numerically for the
 parameters at hand; `flooding_delta` certifies any flooding. Proofs: :ref:`proof-flooding`.
 """
 

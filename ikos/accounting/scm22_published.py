@@ -109,7 +109,7 @@ def repaired_gamma(
 
     ``224 d (k+1) ln(3/delta) ln(6t/delta) / ((n-1) eps^2)`` or, if that is larger,
     ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``; it may exceed 1. Proof:
-    :ref:`proof-scm22`. The exact accountants ask for far less: `sampled_answers`.
+    :ref:`proof-scm22`. `ikos.accounting.scm22.sampled_answers` asks for far less.
 
     Parameters
     ----------
