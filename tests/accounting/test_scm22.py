@@ -279,10 +279,10 @@ def brute_error(k, gamma, weight, centre, u):
     return total + (1 - 1 / weight) * (centre - u) ** 2
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 16), Fraction(3, 4)])
-@pytest.mark.parametrize("weight", [Fraction(1), Fraction(3, 2), Fraction(40)])
-@pytest.mark.parametrize("centre", [Fraction(0), Fraction(1, 2), Fraction(7, 10)])
+@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(3, 4)])
+@pytest.mark.parametrize("weight", [Fraction(1), Fraction(40)])
+@pytest.mark.parametrize("centre", [Fraction(0), Fraction(7, 10)])
 def test_the_error_of_a_coordinate_is_the_largest(k, gamma, weight, centre):
     found = coordinate_error(k, gamma, weight, centre)
     values = [Fraction(i, 20 * k) for i in range(20 * k + 1)]
@@ -354,7 +354,7 @@ def test_values_of_the_papers_formulas():
     assert ratio == pytest.approx(36, rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5, 6.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
 @pytest.mark.parametrize("t", [1, 4])
 def test_the_papers_error_is_its_formula_at_its_precision(epsilon, t):
     """(1 / (4 k^2) + gamma / 2) t d^2 / n / (1 - gamma)^2, with n for n - 1."""
@@ -389,8 +389,8 @@ def test_the_chernoff_steps_of_the_dimension_free_formula():
     assert (1 + x) * math.log1p(x) - x < x * x / 3
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.95, 1.0, 1.001, 2.5, 6.0])
-@pytest.mark.parametrize("k", [1, 3, 9])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 1.001, 6.0])
+@pytest.mark.parametrize("k", [1, 9])
 def test_the_dimension_free_formula_is_enough(epsilon, k):
     checked = 0
     for n in (300, 5000, 10**6):
@@ -424,48 +424,30 @@ ANSWERS = SampledAnswers(2, 3, Fraction(1, 4), "stratified", "numerical")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: coordinate_error(3, 1.0, 1), "gamma must be less than 1, got 1.0"),
-        (lambda: coordinate_error(3, 1 - Fraction(1, 10**30), 1), "1 - gamma must be at least"),
-        (lambda: coordinate_error(3, -0.1, 1), "gamma must be at least 0"),
-        (lambda: coordinate_error(3, 0.5, 0.5), "weight must be at least 1, got 0.5"),
-        (lambda: coordinate_error(3, 0.5, 10**400), "weight must be at most"),
-        (lambda: coordinate_error(0, 0.5, 1), "precision must be at least 1, got 0"),
-        (lambda: coordinate_error(3, 0.5, 1, 1.5), "centre must be at most 1"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 5, math.nan), "delta must be finite, got nan"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 5, 2), "delta must be less than 1, got 2"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 5, -1), "delta must be greater than 0, got -1"),
-        (lambda: sampled_delta(ANSWERS, 1, 0, 5, 0.1), "n must be at least 1"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 1, 0.1), "answers.messages must be at most 1"),
-        (
-            lambda: sampled_delta(replace(ANSWERS, gamma=Fraction(0)), 1, 100, 5, 0.1),
-            "answers.gamma must be greater than 0",
-        ),
-        (
-            lambda: sampled_delta(replace(ANSWERS, sampling="all"), 1, 100, 5, 0.1),
-            "answers.sampling must be one of",
-        ),
-        (lambda: stratum_sizes(5, 0), "t must be at least 1, got 0"),
-        (lambda: stratum_sizes(5, 6), "t must be at most 5, got 6"),
-        (lambda: stratum_sizes(0, 1), "d must be at least 1"),
-        (lambda: weights(5, 0, "uniform"), "t must be at least 1"),
-        (lambda: weights(5, 2, "all"), "sampling must be one of"),
-        (lambda: total_error(-1, 5, ANSWERS), "n must be at least 0"),
-        (lambda: published_error(1, 0.5, 100, 5, 1), "gamma must be less than 1, got 1"),
-        (lambda: published_precision(1, 1.0, 100, 5, 2), "delta must be less than 1"),
-        (lambda: published_gamma(1, Fraction(1, 10**400), 9, 5, 3, 2), "delta must be at least"),
-        (lambda: published_gamma(1, 0.5, 9, 10**400, 3, 2), "d must be at most"),
-        (lambda: published_gamma(7, 0.1, 100, 10, 3, 2), "epsilon must be at most 6"),
-        (lambda: published_gamma(1, 0.1, 100, 10, 3, 11), "t must be at most 10"),
-        (lambda: published_single_gamma(0, 0.1, 100, 10, 3), "epsilon must be greater than 0"),
-        (lambda: published_single_gamma(1, 0.1, 1, 10, 3), "n must be at least 2"),
-        (lambda: sampled_answers(1, 0.1, 100, 10, 0), "precision must be at least 1"),
-        (lambda: sampled_answers(1, 0.1, 100, 10, 3, 11), "messages must be at most 10"),
-        (lambda: sampled_answers(1, 1.0, 100, 10, 3), "delta must be less than 1"),
-        (lambda: sampled_answers(1, 0.1, 100, 10, 3, sampling="all"), "sampling must be one of"),
-        (lambda: repeated_delta(1, 100, 1, 0.1, 3), "k must be at least 2"),
-        (lambda: uniform_delta(1, 100, 3, 2, 0.1, 4), "t must be at most 3"),
+        (lambda: coordinate_error(3, 1.0, 1), "gamma"),
+        (lambda: coordinate_error(3, 1 - Fraction(1, 10**30), 1), "1 - gamma"),
+        (lambda: coordinate_error(3, 0.5, 0.5), "weight"),
+        (lambda: coordinate_error(0, 0.5, 1), "precision"),
+        (lambda: coordinate_error(3, 0.5, 1, 1.5), "centre"),
+        (lambda: sampled_delta(ANSWERS, 1, 100, 5, 2), "delta"),
+        (lambda: sampled_delta(ANSWERS, 1, 0, 5, 0.1), "n"),
+        (lambda: sampled_delta(ANSWERS, 1, 100, 1, 0.1), "answers.messages"),
+        (lambda: sampled_delta(replace(ANSWERS, gamma=Fraction(0)), 1, 9, 5, 0.1), "answers.gamma"),
+        (lambda: sampled_delta(replace(ANSWERS, sampling="all"), 1, 9, 5, 0.1), "answers.sampling"),
+        (lambda: stratum_sizes(5, 6), "t"),
+        (lambda: weights(5, 2, "all"), "sampling"),
+        (lambda: total_error(-1, 5, ANSWERS), "n"),
+        (lambda: published_error(1, 0.5, 100, 5, 1), "gamma"),
+        (lambda: published_gamma(1, Fraction(1, 10**400), 9, 5, 3, 2), "delta"),
+        (lambda: published_gamma(7, 0.1, 100, 10, 3, 2), "epsilon"),
+        (lambda: published_gamma(1, 0.1, 100, 10, 3, 11), "t"),
+        (lambda: published_single_gamma(1, 0.1, 1, 10, 3), "n"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 3, 11), "messages"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 3, sampling="all"), "sampling"),
+        (lambda: repeated_delta(1, 100, 1, 0.1, 3), "k"),
+        (lambda: uniform_delta(1, 100, 3, 2, 0.1, 4), "t"),
     ],
 )
 def test_bad_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"^{words} must be"):
         call()
