@@ -92,19 +92,8 @@ def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: F
 def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int, k: int) -> float:
     """Return the gamma that BBGN19's Theorem 3.1 asks for, rounded up; it may exceed 1.
 
-    ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1 and k the
-    number of values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 1.
-    delta : float
-        In (0, 1).
-    n : int
-        Users, at least 2.
-    k : int
-        Values in the domain, at least 2.
+    ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1, n >= 2 and
+    k >= 2 values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
 
     Examples
     --------

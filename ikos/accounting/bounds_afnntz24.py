@@ -395,9 +395,9 @@ def published_gamma(
 def published_levels(n: int, d: int, epsilon: float | Fraction, delta: float | Fraction) -> int:
     """Return the levels r of AFNNTZ24's Theorem 1.3, (n/c)^(1/(d+2)) with c = 14 ln(2/delta)/eps^2.
 
-    Rounded down, at least 1. The paper gives c up to a constant; here gamma is c k / (n - 1).
-    Where n/c is below 2^d no levels are private by `published_gamma`: the theorem is stated for
-    all n and d, but its protocol needs d < log2(n/c).
+    Rounded down, at least 1. The paper gives c up to a constant; here gamma is c k / (n - 1). Where
+    n/c is below 2^d no levels are private by `published_gamma`: the theorem is stated for all d,
+    but its protocol needs d < log2(n/c).
 
     Examples
     --------

@@ -33,22 +33,10 @@ _LEAST_RANDOM = 14
 
 
 def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
-    """Return the epsilon that CSUZZ19 prove for lambda random answers on average.
+    """Return the epsilon that CSUZZ19 prove for lambda random answers on average, rounded up.
 
-    Parameters
-    ----------
-    noise : float
-        lambda, from 14 ln(4/delta) to n.
-    delta : float
-        In (0, 1).
-    n : int
-        Users.
-
-    Returns
-    -------
-    float
-        sqrt(32 ln(4/delta)/s) (1 - s/n) with s = lambda - sqrt(2 lambda ln(2/delta)), rounded up.
-        It exceeds 1 at small lambda.
+    sqrt(32 ln(4/delta)/s) (1 - s/n) with s = lambda - sqrt(2 lambda ln(2/delta)), for a ``noise``
+    lambda from 14 ln(4/delta) to the number n of users. It exceeds 1 at small lambda.
 
     Examples
     --------
@@ -68,25 +56,13 @@ def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
     """Return the lambda that CSUZZ19 choose: how many users answer at random, on average.
 
-    Parameters
-    ----------
-    epsilon : float
-        At most 1, and at least sqrt(3456) ln(4/delta)/n.
-    delta : float
-        In (0, 1).
-    n : int
-        Users.
-
-    Returns
-    -------
-    float
-        (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
-        n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up.
+    (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
+    n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up.
 
     Raises
     ------
     ValueError
-        Outside these conditions, or where lambda is below 14 ln(4/delta).
+        Where epsilon is above 1 or below sqrt(3456) ln(4/delta)/n, or lambda below 14 ln(4/delta).
 
     Examples
     --------

@@ -146,27 +146,15 @@ def sample_threshold_delta(
 def smallest_threshold(
     epsilon: float | Fraction, delta: float | Fraction, n: int, sampling: float | Fraction
 ) -> int:
-    """Return the smallest threshold at which sample and threshold is private.
-
-    Parameters
-    ----------
-    epsilon, n, sampling
-        As for `sample_threshold_delta`.
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    int
-        n + 1 if every count must be suppressed.
+    """Return the smallest threshold at which sample and threshold is private; n + 1 for none.
 
     Examples
     --------
     >>> tau = smallest_threshold(1, 1e-6, 1000, 0.5)
-    >>> sample_threshold_delta(1, 1000, 0.5, tau) <= 1e-6
+    >>> sample_threshold_delta(1, 1000, 0.5, tau) <= 1e-6 < sample_threshold_delta(
+    ...     1, 1000, 0.5, tau - 1
+    ... )
     True
-    >>> sample_threshold_delta(1, 1000, 0.5, tau - 1) <= 1e-6
-    False
     """
     eps, users, p = _checked(epsilon, n, sampling)
     small = number("delta", delta, above=0, below=1)
@@ -199,16 +187,8 @@ def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int)
 def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> float:
     """Bound the mean squared error of count/p, or of 0 where the count was suppressed.
 
-    Parameters
-    ----------
-    n, sampling, threshold
-        As for `sample_threshold_delta`.
-
-    Returns
-    -------
-    float
-        Bound over all n values in [0, 1], each rounded at random to a bit: of the sum s of the
-        values, in units of one. Suppression costs s^2.
+    Over all n values in [0, 1], each rounded at random to a bit: of their sum s, in units of one.
+    Suppression costs s^2.
 
     Examples
     --------
@@ -228,16 +208,9 @@ def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> 
 
 @dataclass(frozen=True)
 class SampleThreshold:
-    """Parameters of sample and threshold.
+    """Parameters of sample and threshold, and a bound on the error, suppression included.
 
-    Attributes
-    ----------
-    sampling : Fraction
-        A multiple of 2^-53.
-    threshold : int
-        Smaller counts are suppressed.
-    mse : float
-        Bound on the mean squared error, suppression included.
+    ``sampling`` is a multiple of 2^-53; counts below ``threshold`` are suppressed.
     """
 
     sampling: Fraction

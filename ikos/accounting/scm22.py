@@ -254,25 +254,9 @@ def repeated_delta(
 ) -> float:
     """Return a delta of several independent randomized responses, each shuffled among n users.
 
-    Parameters
-    ----------
-    epsilon : float
-        Of all of them together.
-    n : int
-        Users among whom each answer is hidden.
-    k : int
-        Values of an answer, at least 2; it may be about a coordinate that was drawn at random.
-    gamma : float or Fraction
-        Probability of a uniform answer.
-    times : int
-        Answers of each user.
-    delta : float
-        About what is expected: it decides how finely losses are counted, and is no condition.
-
-    Returns
-    -------
-    float
-        An upper bound, rounded up.
+    Of ``times`` answers of each user on k values; an answer may be about a coordinate that was
+    drawn at random. ``delta`` is about what is expected: it decides how finely losses are counted,
+    and is no condition. An upper bound, rounded up.
 
     Examples
     --------
@@ -312,21 +296,8 @@ def uniform_delta(
 ) -> float:
     """Return a delta of t answers about t of d coordinates, drawn without replacement.
 
-    The answers are messages of their own; see the module on those that travel together.
-
-    Parameters
-    ----------
-    epsilon, k, gamma, delta
-        As of `repeated_delta`.
-    n, d : int
-        Users and coordinates.
-    t : int
-        Coordinates that each user draws, at most d.
-
-    Returns
-    -------
-    float
-        t P[N + 1 < m] plus `repeated_delta` among m users, for the best m of a few.
+    t P[N + 1 < m] plus `repeated_delta` among m users, for the best m of a few. The answers are
+    messages of their own; see the module on those that travel together.
 
     Examples
     --------
@@ -527,18 +498,16 @@ def sampled_delta(
         How coordinates are drawn and answered.
     epsilon : float
         Of all of a user's messages together.
-    n : int
-        Users who answer at random as they should.
-    d : int
-        Coordinates, at least ``answers.messages``.
+    n, d : int
+        Users who answer at random as they should, and coordinates.
     delta : float
         About what is expected, in (0, 1); as of `repeated_delta`.
 
     Returns
     -------
     tuple of float, str and str
-        An upper bound, rounded up; a key of `COMPOSITIONS`; and one of ``ACCOUNTANTS``, which
-        proves what one answer by itself guarantees.
+        An upper bound, rounded up; a key of `COMPOSITIONS`; and which of ``ACCOUNTANTS`` proves
+        what one answer by itself guarantees.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     users = integer("n", n, low=1, high=MAX_USERS)
@@ -557,14 +526,9 @@ def sampled_delta(
 
 @dataclass(frozen=True)
 class CoordinateError:
-    """The error of one user's part in the estimate of one coordinate, in units of the width.
+    """The largest error of one user's part in one coordinate, in units of the width.
 
-    Attributes
-    ----------
-    mean_square : float
-        The largest over all values.
-    sampling : float
-        The largest that is left if values are reported as they are; at most ``mean_square``.
+    ``mean_square`` is of all, ``sampling`` what is left if values are reported as they are.
     """
 
     mean_square: float
@@ -577,24 +541,10 @@ def coordinate_error(
     """Return the error of a coordinate that is reported with probability 1 / weight.
 
     The estimate of a value u of [0, 1] is c where nothing is reported, and c + w (v - c) for a
-    debiased answer v: without bias whatever the centre c is.
-
-    Parameters
-    ----------
-    precision : int
-        Steps k of the rounding.
-    gamma : float
-        Probability of a uniform answer, at most 1 - 2^-53.
-    weight : float
-        w >= 1: d / t, or the length of a run.
-    centre : float
-        c, in [0, 1]. 1/2 makes the worst case of the sampling the smallest.
-
-    Returns
-    -------
-    CoordinateError
-        Exact, up to the rounding of doubles: w E[(v - c)^2] is linear in u between two steps, so
-        that w E[(v - c)^2] - (u - c)^2 has its maximum where it can be read off.
+    debiased answer v: without bias whatever the centre c in [0, 1] is. 1/2 makes the worst case of
+    the sampling the smallest. ``precision`` is the steps k of the rounding, ``gamma`` at most
+    1 - 2^-53, and the weight w >= 1 is d / t, or the length of a run. Exact, up to the rounding of
+    doubles: w E[(v - c)^2] is linear in u between two steps.
 
     Examples
     --------

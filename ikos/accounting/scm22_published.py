@@ -108,19 +108,9 @@ def repaired_gamma(
     """Return a gamma for t messages about t of d coordinates, by SCM22's proof without its gaps.
 
     ``224 d (k+1) ln(3/delta) ln(6t/delta) / ((n-1) eps^2)`` or, if that is larger,
-    ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``; it may exceed 1. Proof:
-    :ref:`proof-scm22`. `ikos.accounting.scm22.sampled_answers` asks for far less.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 1.
-    delta : float
-        In (0, 1).
-    n : int
-        Users; (n - 1) t must be at least 8 d ln(3t/delta), ValueError otherwise.
-    d, k, t : int
-        Coordinates, steps of the rounding, messages of each user.
+    ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``, for epsilon at most 1 and (n - 1) t at
+    least 8 d ln(3t/delta); it may exceed 1. Proof: :ref:`proof-scm22`.
+    `ikos.accounting.scm22.sampled_answers` asks for far less.
 
     Examples
     --------

@@ -513,19 +513,8 @@ def _gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction)
 def gaussian_variance(epsilon: Real, delta: Real, l2: Real) -> Fraction:
     """Return the smallest variance parameter of discrete Gaussian noise that is proved private.
 
-    Parameters
-    ----------
-    epsilon : float
-        Positive.
-    delta : float
-        In (0, 1).
-    l2 : float
-        As for `gaussian_delta`.
-
-    Returns
-    -------
-    Fraction
-        In squared steps, rounded up to 24 bits; an integer from 2^24 on.
+    In squared steps, rounded up to 24 bits; an integer from 2^24 on. Epsilon is positive, delta in
+    (0, 1), and ``l2`` as for `gaussian_delta`.
 
     Examples
     --------

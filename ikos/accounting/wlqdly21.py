@@ -79,17 +79,8 @@ def exp_down(epsilon: Fraction) -> Fraction:
 def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
     """Return the guarantee of one message by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
 
-    Parameters
-    ----------
-    k : int or Fraction
-        One over the share of a user's own messages among all, at least 1.
-    gamma : Fraction
-        Probability of a uniform message, in (0, 1].
-
-    Returns
-    -------
-    float
-        Infinite where the likelihood ratio is above 2^1000.
+    ``k`` is one over the share of a user's own messages among all, at least 1, and ``gamma`` the
+    probability of a uniform message. Infinite where the likelihood ratio is above 2^1000.
 
     Examples
     --------
@@ -111,17 +102,9 @@ def set_response_gamma(
 ) -> Fraction:
     """Return how often a message must be uniform, a multiple of 2^-53, rounded up.
 
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        The guarantee: of each message by itself if delta is 0, otherwise of n shuffled ones.
-    n : int
-        Users who answer at random as they should.
-    k : int or Fraction
-        One over the share of a user's own messages among all, at least 1; at least 2 if delta is
-        positive.
-    most_local : Fraction, optional
-        What each message must guarantee by itself as well.
+    For the guarantee of each message by itself if delta is 0, otherwise of n shuffled ones; then
+    ``most_local`` caps what each message may spend by itself as well. ``k`` is one over the share
+    of a user's own messages among all: at least 1, and at least 2 if delta is positive.
 
     Examples
     --------
@@ -169,21 +152,11 @@ def _local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
 def raised(
     epsilon: Fraction, delta: Fraction, n: int, *, most_local: Fraction | None = None
 ) -> Fraction:
-    """Return with which probability unary encoding raises a bit that is not set, rounded up.
+    """Return with which probability unary encoding raises a bit that is not set.
 
-    1/(e^eps0 + 1) for a message that is eps0-private by itself. With a positive delta eps0 is the
-    largest for which clones (`ikos.accounting.clones_fmt21`) prove the guarantee of n shuffled
-    messages, or ``most_local`` if that is smaller.
-
-    Parameters
-    ----------
-    epsilon, delta, n, most_local
-        As for `set_response_gamma`.
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-53.
+    1/(e^eps0 + 1), rounded up to a multiple of 2^-53, for a message that is eps0-private by itself.
+    With a positive delta eps0 is the largest for which clones (`ikos.accounting.clones_fmt21`)
+    prove the guarantee of n shuffled messages, or ``most_local`` if that is smaller.
     """
     local, small, cap = _guarantee(epsilon, delta, most_local)
     if small > 0 and local < _CLONES_MAX:
@@ -198,15 +171,7 @@ def raised(
 
 @dataclass(frozen=True)
 class CollisionParameters:
-    """The parameters of the Collision mechanism.
-
-    Attributes
-    ----------
-    t : int
-        Values of the hash function.
-    gamma : Fraction
-        Probability of a uniform value, a multiple of 2^-53: t / Omega.
-    """
+    """Values t of the hash function, and the probability gamma = t / Omega of a uniform one."""
 
     t: int
     gamma: Fraction
@@ -484,18 +449,9 @@ def published_shuffled_values(sparsity: int, omega: float) -> float:
 def published_amplification(local: float, delta: float, n: int, sparsity: int, t: float) -> float:
     """Return what n shuffled messages guarantee by Theorem 3, its condition corrected.
 
-    sqrt(14 ln(2/delta) Omega / (n - 1)), Omega = s e^eps + t - s; the paper's condition has
+    sqrt(14 ln(2/delta) Omega / (n - 1)), Omega = s e^local + t - s; the paper's condition has
     e^eps + t - 1 in place of Omega. What the proof ignores, that the hash functions are seen, does
     not refute it: the guarantee of `collision_parameters` is stronger and proved.
-
-    Parameters
-    ----------
-    local : float
-        The guarantee eps of each message by itself.
-    delta : float
-        In (0, 1).
-    n, sparsity, t
-        Users, entries that are not 0, values of the hash function.
 
     Raises
     ------
@@ -528,12 +484,7 @@ def published_local_epsilon(
 ) -> tuple[float, float]:
     """Return what each message may have by Theorem 3, and t: the converse.
 
-    Parameters
-    ----------
-    epsilon, delta, n, sparsity
-        The guarantee of all; users; entries that are not 0. Epsilon at most 1.
-    t : float, optional
-        Values of the hash function; by default `published_shuffled_values`.
+    Epsilon is at most 1; t is `published_shuffled_values` by default.
 
     Examples
     --------

@@ -158,14 +158,11 @@ class Poisoned:
 
     Attributes
     ----------
-    honest : float
-        If all users are honest.
-    attacked : float
-        If some send forged messages, from the sum of the vectors of all: their own are in it, and
-        an honest user of norm 1 would be too.
+    honest, attacked : float
+        If all users are honest, and if some send forged messages: from the sum of all vectors.
     limit : float
-        The square of what they can move the estimate by, at most, if the protocol's ``inverse``
-        makes nothing longer. Others' rounding and the noise add their own errors to ``attacked``.
+        The square of how far forged messages can move the estimate, if the protocol's ``inverse``
+        makes nothing longer. Rounding and noise add their own errors to ``attacked``.
     """
 
     honest: float

@@ -208,14 +208,9 @@ def distances(
 
 @dataclass(frozen=True, eq=False)
 class DummyCandidates:
-    """What `dummy_candidates` found.
+    """What `dummy_candidates` found: for each set of k messages, the mean estimate, (sets, d).
 
-    Attributes
-    ----------
-    points : (sets, d) ndarray of float
-        For each set of k messages, the mean estimate.
-    standard_errors : (sets,) ndarray of float
-        Root of the estimated mean squared distance from the true mean: that over so many dummies.
+    ``standard_errors`` are the roots of the estimated mean squared distance from the true means.
     """
 
     points: NDArray[np.float64]
@@ -392,10 +387,9 @@ class Reconstruction:
 
     Attributes
     ----------
-    own : tuple of float
-        Distances of the target's vector from the set.
-    other : tuple of float
-        Distances of another vector, uniform on the sphere, that no user has.
+    own, other : tuple of float
+        Distances from the set: of the target's vector, and of one, uniform on the sphere, that no
+        user has.
     subsets : int
         Size of the set, at most.
     mean_square : float
