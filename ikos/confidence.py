@@ -2,8 +2,8 @@
 
 Each is a theorem about n independent draws, for every n: no normal approximation, no condition on
 how many draws fall where. Ends of intervals are computed in floating point and moved outwards by
-more than its errors: a tail of the binomial distribution is evaluated with a relative error below
-1e-7 up to 2^50 draws, and asked to be a millionth smaller than it must be.
+more than its errors: a binomial tail is evaluated with a relative error below 1e-7 up to
+2^50 draws, and asked to be a millionth smaller than it must be.
 """
 
 from __future__ import annotations
@@ -21,73 +21,6 @@ from ikos.results import Interval
 
 _CONFIDENCE = Fraction(19, 20)
 
-
-def clopper_pearson(
-    successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
-) -> Interval:
-    """Return an interval for the probability of an event that happened this many times.
-
-    Parameters
-    ----------
-    successes, trials : int
-        How often it happened, in how many independent trials.
-    confidence : float
-        The interval contains the probability with at least this probability, whatever it is.
-
-    Returns
-    -------
-    Interval
-
-    Notes
-    -----
-    C. J. Clopper, E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case
-    of the binomial*, Biometrika 26, 1934. Each side errs with probability at most
-    (1 - confidence)/2, also where the interval ends at 0 or 1.
-
-    Examples
-    --------
-    >>> print(clopper_pearson(0, 1000))
-    [0.00000, 0.00369]
-    """
-    trials = integer("trials", trials, low=1, high=MAX_DRAWS)
-    successes = integer("successes", successes, low=0, high=trials)
-    tail = _risk(confidence) / 2
-    failures = trials - successes
-    share = successes / trials
-    low, high = 0.0, 1.0
-    # Quantiles of beta distributions are found here and not by scipy, whose search can end far
-    # away. For k of n, the chance of k or more is at most (e n x / k)^k at probability x: a first
-    # bracket.
-    if successes:
-        start = share * math.exp(math.log(tail) / successes - 1)
-        low = _bisected(start, share, lambda x: float(betainc(successes, failures + 1, x)), tail)
-    if failures:
-        start = 1 - failures / trials * math.exp(math.log(tail) / failures - 1)
-        high = _bisected(start, share, lambda x: float(betaincc(successes + 1, failures, x)), tail)
-    return Interval(low, high)
-
-
-def _bisected(
-    inside: float, outside: float, chance: Callable[[float], float], tail: float
-) -> float:
-    """Return a point as near to ``outside`` as can be at which a chance is at most ``tail``."""
-    for _ in range(120):
-        middle = (inside + outside) / 2
-        if chance(middle) <= tail * (1 - _MARGIN):
-            inside = middle
-        else:
-            outside = middle
-    return inside
-
-
-def _risk(confidence: float | Fraction) -> float:
-    """Return 1 - confidence, of at least 1e-15: below, sums of doubles are not told from 1."""
-    level = number("confidence", confidence, above=0, below=1)
-    if 1 - level < _LEAST_RISK:
-        raise ValueError(f"confidence must be at most 1 - 1e-15, got {quote(confidence)}")
-    return float(1 - level)
-
-
 MAX_DRAWS = 1 << 50
 """Most draws of one statement."""
 
@@ -103,6 +36,63 @@ _ROUNDING = 1e-15
 """Absolute error that is allowed to a few operations on numbers of at most 1."""
 
 
+def clopper_pearson(
+    successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
+) -> Interval:
+    """Return an interval for the probability of an event that happened so many times.
+
+    Parameters
+    ----------
+    successes, trials : int
+        How often it happened, in how many independent trials.
+    confidence : float
+        The interval contains the probability with at least this probability, whatever it is.
+
+    Notes
+    -----
+    C. J. Clopper, E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case
+    of the binomial*, Biometrika 26, 1934. Each side errs with probability at most
+    (1 - confidence)/2, also where the interval ends at 0 or 1.
+
+    Examples
+    --------
+    >>> print(clopper_pearson(0, 1000))
+    [0.00000, 0.00369]
+    """
+    trials = integer("trials", trials, low=1, high=MAX_DRAWS)
+    successes = integer("successes", successes, low=0, high=trials)
+    tail = _risk(confidence) / 2
+    goal = tail * (1 - _MARGIN)
+    failures = trials - successes
+    share = successes / trials
+    low, high = 0.0, 1.0
+    # Beta quantiles are found here and not by scipy, whose search can end far away. For k of n,
+    # the chance of k or more is at most (e n x / k)^k at probability x: a first bracket.
+    if successes:
+        start = share * math.exp(math.log(tail) / successes - 1)
+        low = _last(lambda x: betainc(successes, failures + 1, x) <= goal, start, share)
+    if failures:
+        start = 1 - failures / trials * math.exp(math.log(tail) / failures - 1)
+        high = _last(lambda x: betaincc(successes + 1, failures, x) <= goal, start, share)
+    return Interval(low, high)
+
+
+def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Return a point as near to ``outside`` as can be at which ``holds`` is true."""
+    for _ in range(120):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside
+
+
+def _risk(confidence: float | Fraction) -> float:
+    """Return 1 - confidence, of at least 1e-15: below, sums of doubles are not told from 1."""
+    level = number("confidence", confidence, above=0, below=1)
+    if 1 - level < _LEAST_RISK:
+        raise ValueError(f"confidence must be at most 1 - 1e-15, got {quote(confidence)}")
+    return float(1 - level)
+
+
 def mean_interval(
     total: float, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
@@ -115,11 +105,7 @@ def mean_interval(
     trials : int
         How many there were.
     confidence : float
-        The interval contains the mean with at least this probability, whatever the law.
-
-    Returns
-    -------
-    Interval
+        The interval contains the mean with at least this probability, whatever their distributions.
 
     Notes
     -----
@@ -142,13 +128,8 @@ def mean_interval(
 
 def _above(mean: float, reach: float) -> float:
     """Return the largest mu with kl(mean, mu) <= reach, rounded up."""
-    low, high = mean, 1.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        if _relative_entropy(mean, middle) <= reach * (1 + _SLACK) + _ROUNDING:
-            low = middle
-        else:
-            high = middle
+    most = reach * (1 + _SLACK) + _ROUNDING
+    high = _last(lambda mu: _relative_entropy(mean, mu) > most, 1.0, mean)
     return min(1.0, high * (1 + _SLACK) + _ROUNDING)
 
 
@@ -160,7 +141,7 @@ def _relative_entropy(p: float, q: float) -> float:
 
 
 def tail_bound(t: float, cells: int) -> float:
-    """Bound the probability that N KL(E || P) is at least t, on this many cells.
+    """Bound the probability that N KL(E || P) is at least t, on so many cells.
 
     Parameters
     ----------
@@ -192,7 +173,7 @@ def tail_bound(t: float, cells: int) -> float:
 
 
 def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
-    """Bound the probability, under a distribution, of counts that fit it as badly as these.
+    """Bound the probability, under given probabilities, of counts that fit it as badly as these.
 
     A likelihood-ratio test whose false-alarm rate is proved for every number of draws
     (`tail_bound`).

@@ -16,8 +16,8 @@ from scipy.stats import binom, multinomial
 from ikos.confidence import clopper_pearson, mean_interval, p_value_bound, tail_bound
 
 
-@pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
-@pytest.mark.parametrize("trials", [1, 2, 7, 40])
+@pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(99, 100)])
+@pytest.mark.parametrize("trials", [1, 2, 40])
 def test_intervals_cover_at_every_probability(trials: int, confidence: Fraction) -> None:
     """Summed over all outcomes; each end fails with at most half of the rest."""
     ends = [clopper_pearson(k, trials, confidence) for k in range(trials + 1)]
@@ -55,7 +55,7 @@ LAWS: list[tuple[list[float], list[float]]] = [
 ]
 
 
-@pytest.mark.parametrize("confidence", [Fraction(1, 5), Fraction(1, 2), 0.9, Fraction(99, 100)])
+@pytest.mark.parametrize("confidence", [Fraction(1, 5), 0.9])
 @pytest.mark.parametrize(("values", "chances"), LAWS)
 def test_intervals_of_means_cover_summed_over_all_outcomes(
     values: list[float], chances: list[float], confidence: float | Fraction
@@ -87,8 +87,8 @@ def test_intervals_of_means_miss_now_and_then() -> None:
     assert 0.1 < missed < 0.8
 
 
-@pytest.mark.parametrize("trials", [1, 3, 50, 10**6, 10**12])
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9])
+@pytest.mark.parametrize("trials", [1, 50, 10**12])
+@pytest.mark.parametrize("confidence", [0.5, 1 - 1e-9])
 def test_ends_of_means_solve_their_equation(trials: int, confidence: float) -> None:
     """n kl(mean, end) = ln(2 / (1 - confidence)), and never inside of it by more than rounding."""
     reach = math.log(2 / float(1 - Fraction(confidence))) / trials
@@ -237,8 +237,8 @@ def test_tail_bounds_fall_from_one() -> None:
 # Against ball arithmetic, where floating point is at its limits
 
 
-@pytest.mark.parametrize("trials", [1, 2, 10, 10**6, 160_000_000, 10**9, 10**12, 2**50])
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9])
+@pytest.mark.parametrize("trials", [1, 10, 160_000_000, 2**50])
+@pytest.mark.parametrize("confidence", [0.5, 1 - 1e-9])
 def test_intervals_of_many_draws_are_right_and_tight(trials: int, confidence: float) -> None:
     """Each end's tail is at most what it may be; moved inwards a little, it would be more."""
     ctx.prec = 300

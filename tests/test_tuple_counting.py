@@ -29,12 +29,10 @@ from ikos.attacks import (
 )
 from ikos.attacks.tuple_counting import (
     Advantage,
-    advantage,
     count_moments,
     sample_views,
     statistic,
     statistic_moments,
-    views,
 )
 from ikos.modular import Zq
 from ikos.randomness import RandomSource
@@ -444,10 +442,10 @@ def test_measured_advantage_is_the_exact_one() -> None:
     check_advantage_is_the_exact_one(measure_advantage)
 
 
-def _patched(room: Any, name: str, replacement: Any) -> Experiment:
+def _patched(name: str, replacement: Any) -> Experiment:
     def measure(*args: Any, **options: Any) -> Advantage:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(room, name, replacement)
+            patch.setattr(tuple_counting, name, replacement)
             return measure_advantage(*args, **options)
 
     return measure
@@ -481,11 +479,11 @@ def input_0(x: Any, clear: Any, q: int) -> Any:
 
 
 MUTANTS = {
-    "user 1 twice": _patched(views, "_permuted", user_1_twice),
-    "always x": _patched(advantage, "_guess", always_x),
-    "clear shares added": _patched(advantage, "own_residues", clear_shares_added),
-    "clear shares left out": _patched(advantage, "own_residues", inputs_alone),
-    "inputs left out": _patched(advantage, "own_residues", input_0),
+    "user 1 twice": _patched("_permuted", user_1_twice),
+    "always x": _patched("_guess", always_x),
+    "clear shares added": _patched("_own_residues", clear_shares_added),
+    "clear shares left out": _patched("_own_residues", inputs_alone),
+    "inputs left out": _patched("_own_residues", input_0),
 }
 
 
@@ -497,13 +495,13 @@ def test_experiments_that_are_wrong_are_caught(mutant: Experiment) -> None:
 
 @pytest.mark.parametrize("work", [1, 100, 10**7])
 def test_blocks_of_any_size_cover_the_trials(work: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "WORK", work)
+    monkeypatch.setattr(tuple_counting, "_WORK", work)
     found = measure_advantage(3, 4, 2, 777, rng=DeterministicRandom(940))
     assert found.trials == 777
     assert 0 <= found.correct <= 777
     assert found.estimate == 2 * found.correct / 777 - 1
     assert (found.n, found.q, found.m, found.confidence) == (3, 4, 2, 0.99)
-    sizes = list(views.trial_blocks(777, 3, 4, 2))
+    sizes = list(tuple_counting._trial_blocks(777, 3, 4, 2))
     assert sum(sizes) == 777
     assert min(sizes) > 0
 
@@ -643,6 +641,6 @@ def test_bad_views_are_refused() -> None:
 
 def test_nothing_that_protects_data_imports_attacks() -> None:
     root = Path(ikos.__file__).parent
-    for folder in ("counts", "summation"):
+    for folder in ("counts", "aggregation"):
         for path in (root / folder).glob("*.py"):
             assert "ikos.attacks" not in path.read_text(), path

@@ -1,32 +1,17 @@
 """Closed bounds for shuffled randomized response (BBGN19): Theorem 3.1, Hoeffding and Bennett.
 
-All bound E[(L_1 + ... + L_M)_+] / (gamma n) of `ikos.accounting.blanket`, where the L_i have mean
--a, a = e^eps - 1, and lie between two bounds. For m terms Hoeffding's inequality gives
-
-    P[sum > t] <= exp(-2 (t + m a)^2 / (m b^2)),          b the length of their range,
-    E[sum_+]   <= b^2 / (4 a) exp(-2 m a^2 / b^2),
-
-and Bennett's, with their variance v and their greatest excess u over the mean,
-
-    P[sum > t] <= exp(-(m v / u^2) h(u (t + m a) / (m v))),   h(x) = (1 + x) ln(1 + x) - x,
-    E[sum_+]   <= u / ln(1 + u a / v) exp(-m (v / u^2) h(u a / v)),
-
-since h is convex with derivative ln(1 + x). The mean over M ~ Bin(n, gamma) is closed:
-E[exp(-M c)] = (1 - gamma (1 - exp(-c)))^n.
-
-BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
+All bound E[(L_1 + ... + L_M)_+] / (gamma n) of `ikos.accounting.blanket`: :ref:`proof-bbgn19`.
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number
-from ikos.counts.rounding import rational
+from ikos.counts.rounding import float_up, rational
 
 __all__ = ["bennett_bound", "closed_form_bound", "closed_form_gamma", "hoeffding_bound"]
 
@@ -36,26 +21,18 @@ _ABOVE = 1 + Fraction(1, 1 << 200)
 
 
 def _rounded_up(value: mpfr) -> float:
-    """Return a float that is at least a positive value known to 200 bits, and at most 1."""
-    enlarged = value * mpfr(rational(_ABOVE))
-    result = float(enlarged)
-    if result < enlarged:
-        result = math.nextafter(result, math.inf)
-    return min(1.0, result)
+    """Return a float that is at least a positive value known to 200 bits."""
+    return float_up(value * mpfr(rational(_ABOVE)))
 
 
 def _checked(
     epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> tuple[mpfr, int, mpfr, mpfr]:
-    eps = number("epsilon", epsilon, above=0, high=100)
-    users = integer("n", n, low=1)
-    values = number("k", k, low=2)
-    chance = number("gamma", gamma, above=0, high=1)
     return (
-        mpfr(rational(eps)),
-        users,
-        mpfr(rational(values)),
-        mpfr(rational(chance)),
+        mpfr(rational(number("epsilon", epsilon, above=0, high=100))),
+        integer("n", n, low=1),
+        mpfr(rational(number("k", k, low=2))),
+        mpfr(rational(number("gamma", gamma, above=0, high=1))),
     )
 
 
@@ -66,17 +43,11 @@ def hoeffding_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma:
     ----------
     epsilon : float
         Positive, at most 100.
-    n : int
-        Users who answer at random as they should.
-    k : int or Fraction
-        Values in the domain, at least 2; or one over the share of a user's own answers, see
-        `ikos.accounting.blanket`.
-    gamma : Fraction
-        Probability of a uniform answer.
+    n, k, gamma
+        As of `ikos.accounting.blanket.ResponseBlanket`.
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> hoeffding_bound(1.0, 10**4, 7, Fraction(1, 7)) < 1e-8
     True
     """
@@ -87,22 +58,16 @@ def hoeffding_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma:
         a = gmpy2.expm1(eps)
         b = (1 - g) * values * (2 + a)
         spread = 1 + g * gmpy2.expm1(-2 * a * a / (b * b))
-        return _rounded_up(b * b / (4 * a) / (g * users) * spread**users)
+        return min(1.0, _rounded_up(b * b / (4 * a) / (g * users) * spread**users))
 
 
 def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction) -> float:
     """Return delta by Bennett's inequality, or by Hoeffding's where that is better, rounded up.
 
-    For k = 2 the L_i take two values, and nothing beats Hoeffding's inequality among the two.
-
-    Parameters
-    ----------
-    epsilon, n, k, gamma
-        As for `hoeffding_bound`.
+    Parameters are those of `hoeffding_bound`.
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> gamma = Fraction(1, 20)
     >>> bennett_bound(1.0, 10**4, 7, gamma) < hoeffding_bound(1.0, 10**4, 7, gamma) / 100
     True
@@ -127,24 +92,8 @@ def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: F
 def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int, k: int) -> float:
     """Return the gamma that BBGN19's Theorem 3.1 asks for, rounded up; it may exceed 1.
 
-    ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1 and k the
-    number of values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 1.
-    delta : float
-        In (0, 1).
-    n : int
-        Users, at least 2.
-    k : int
-        Values in the domain, at least 2.
-
-    Raises
-    ------
-    ValueError
-        Outside these ranges, which are the theorem's.
+    ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1, n >= 2 and
+    k >= 2 values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
 
     Examples
     --------
@@ -158,9 +107,7 @@ def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int
     with gmpy2.context(precision=_BITS):
         e = mpfr(rational(eps))
         first = 14 * values * gmpy2.log(2 / mpfr(rational(small))) / (others * e * e)
-        larger = max(first, 27 * values / (others * e)) * mpfr(rational(_ABOVE))
-    result = float(larger)
-    return math.nextafter(result, math.inf) if result < larger else result
+        return _rounded_up(max(first, 27 * values / (others * e)))
 
 
 def closed_form_bound(
@@ -168,12 +115,7 @@ def closed_form_bound(
 ) -> float:
     """Return the delta for which BBGN19's Theorem 3.1 asks for gamma, rounded up; 1 for none.
 
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 1.
-    n, k, gamma
-        As for `hoeffding_bound`; n at least 2.
+    Parameters are those of `hoeffding_bound`, but epsilon is at most 1 and n at least 2.
     """
     number("epsilon", epsilon, above=0, high=1)
     integer("k", k, low=2)
@@ -184,4 +126,4 @@ def closed_form_bound(
             return 0.0
         if g * others * eps < 27 * values:
             return 1.0
-        return _rounded_up(2 * gmpy2.exp(-g * others * eps * eps / (14 * values)))
+        return min(1.0, _rounded_up(2 * gmpy2.exp(-g * others * eps * eps / (14 * values))))

@@ -1,44 +1,10 @@
-"""What shuffling buys for bits that are each flipped at random: the exact law of the count of ones.
+"""What shuffling buys for bits that are each flipped at random, from the exact count of ones.
 
-The analyzer's view of shuffled bits is how many of them are 1. Its law is that of a sum of two
-binomial variables, so nothing has to be bounded by inequalities: the hockey-stick divergence is
-computed, and rounded up.
-
-Notes
------
-**Setting.** n users hold r bits each. Each bit is replaced, with probability gamma, by a fair coin:
-it is flipped with probability g = gamma/2. The view is the number Y of ones. One user's bits
-change; the N = (n - 1) r others hold t ones, any number from 0 to N. Bits that are themselves drawn
-at random make mixtures of these cases, and the divergence is jointly convex.
-
-**The extreme pair is the worst.** Let P_j be the law of Y where the user holds j ones. One more one
-replaces a Bernoulli(g) term by a Bernoulli(1 - g) term beside a sum with a log-concave law, so
-P_{j+1}/P_j increases: the family is ordered by likelihood ratio. For j < j' the set that attains
-the divergence is {Y >= y} for some y, and P_{j'}(Y >= y) - e^eps P_j(Y >= y) grows with j' and as j
-falls. So r ones against none is the worst pair, and the other direction is the same thing with
-zeros and ones exchanged, t becoming N - t.
-
-**Tilting.** Let c = e^(eps/r) and s = (c (1 - g) - g)/((1 - g) - c g). Where the denominator is not
-positive, every ratio is at most e^eps and delta is 0. Otherwise, with theta = ln s and the laws
-tilted by s^y, the two normalizing constants have the ratio e^eps exactly, and::
-
-    P_r(y) - e^eps P_0(y) = M s^-y (Q_r(y) - Q_0(y))
-
-for the tilted laws Q, again sums of two binomials. What counts lies beyond their means, so all sums
-are over the middle of the Q, of terms that are not small. Q_r - Q_0 is a sum of differences
-h(y - 1) - h(y), each negative up to the mode of h, which is within 1 of its mean (J. N. Darroch,
-1964): nothing is positive up to 2 below the mean of Q_0.
-
-**Every t.** If the noise of D of the other bits is given away, N - D are left; adding independent
-noise to what one has seen reveals nothing. So the divergence with t0 ones and N - D - t0 zeros is
-a bound for all t from t0 to t0 + D. `binary_response_delta` refines such cells where the bound is
-largest, down to single t if need be. The largest is not always at an end: Y is an integer.
-
-**Rounding.** Laws are windows that leave out at most e^-36 of their mass, which is added; products
-and sums of W positive doubles have a relative error below 16 W 2^-53, and a Fourier transform of
-length L one of 32 log2(L) 2^-53 of the norms (after N. J. Higham, *Accuracy and Stability of
-Numerical Algorithms*, Theorem 24.2, which is about the 2-norm; each output is a sum whose terms
-are rounded log2(L) times), which are added too. Scalars are computed with 256 bits.
+The analyzer's view of n users' r shuffled bits is how many of them are 1: the sum of two binomial
+variables. Its hockey-stick divergence is computed and rounded up, by tilting, windows and Fourier
+transforms, for the r bits of one user against all numbers t of ones of the others. The worst pair
+is r ones against none; every t is covered by cells, which give some of the others' noise away and
+are refined where the bound is largest. Proofs, of the rounding too: :ref:`proof-binary-response`.
 """
 
 from __future__ import annotations
@@ -57,6 +23,8 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from ikos._validation import integer, number, quote, round_down
+from ikos.accounting.binomials import reach_up
+from ikos.accounting.solve import bisect
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
 
@@ -81,15 +49,14 @@ class _Window:
     complete: bool
 
     def reversed(self, n: int) -> _Window:
-        """Return the law of n minus the variable."""
+        """Return the window of n minus the variable."""
         return _Window(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
 
 
 def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
     """Return Bin(n, p) without e^-mass of it, by Bernstein's inequality; odds = p / (1 - p)."""
     mean = n * p
-    wanted = mass + 1
-    reach = wanted / 3 + math.sqrt(wanted * wanted / 9 + 2 * wanted * mean * (1 - p))
+    reach = reach_up(mean * (1 - p), mass + 1)
     low = max(0, math.floor(mean - reach) - 1)
     high = min(n, math.ceil(mean + reach) + 1)
     mode = min(max(math.floor((n + 1) * p), low), high)
@@ -102,16 +69,7 @@ def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
 
 
 class _Group:
-    """Divergences of r ones against r zeros of one user, for one gamma and epsilon.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-    bits : int
-        r.
-    gamma : Fraction
-        In (0, 1).
-    """
+    """Divergences of r = ``bits`` ones against r zeros of one user, for one gamma and epsilon."""
 
     def __init__(self, epsilon: Fraction, bits: int, gamma: Fraction) -> None:
         self.bits = bits
@@ -151,7 +109,7 @@ class _Group:
         self._transforms: dict[int, NDArray[np.complex128]] = {}
 
     def cells(self, others: int) -> tuple[int, int]:
-        """Return how many cells to begin with, and how many to split: fewer of more work each."""
+        """Return how many cells to begin with, and how many to split: fewer where each is slow."""
         p = max(self._p0 * (1 - self._p0), self._p1 * (1 - self._p1))
         deviation = math.sqrt(others * p)
         if deviation < 300:
@@ -163,8 +121,7 @@ class _Group:
     def at(self, zeros: int, ones: int) -> float:
         """Return a bound on the divergence where the others hold so many zeros and ones.
 
-        Never too small. By a few units of rounding too large, except within a part of 1e-10 of
-        the local epsilon: there it is by far more, of next to nothing.
+        Too large by a few units of rounding; by more, of almost nothing, at the local epsilon.
         """
         if self.pure:
             return 0.0
@@ -191,7 +148,7 @@ class _Group:
     def _differences(
         self, p: NDArray[np.float64], q: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the tilted difference of laws on the others' window, and a bound on its error."""
+        """Return the tilted difference on the others' window, and a bound on its error."""
         d = self._difference
         relative = 16 * (p.size + q.size + d.size) * _UNIT
         length = p.size + q.size + d.size - 2
@@ -215,10 +172,7 @@ class _Group:
 
 
 def _largest(group: _Group, others: int, enough: float | None = None) -> float:
-    """Return a bound on the divergence over all t, by cells; see the notes of the module.
-
-    With ``enough`` it may end as soon as the bound is at most that.
-    """
+    """Return a bound on the divergence over all t, by cells; done as soon as it is ``enough``."""
     if group.pure:
         return 0.0
     least = max(group.at(0, others), group.at(others, 0))
@@ -260,24 +214,9 @@ def _gamma(gamma: object) -> Fraction:
 
 
 def local_gamma(epsilon: float | Fraction, *, bits: int = 1) -> Fraction:
-    """Return the gamma at which a user's bits are epsilon-private by themselves, rounded up.
+    """Return the gamma at which a user's bits are epsilon-private by themselves.
 
-    Parameters
-    ----------
-    epsilon : float
-        From 0 to 100, for the user.
-    bits : int
-        Bits of one user, which may all change.
-
-    Returns
-    -------
-    Fraction
-        The smallest multiple of 2^-53 that is at least 2/(e^(epsilon/bits) + 1).
-
-    Examples
-    --------
-    >>> float(local_gamma(1))
-    0.5378828427399903
+    The smallest multiple of 2^-53 that is at least 2/(e^(epsilon/bits) + 1).
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     each = integer("bits", bits, low=1)
@@ -308,7 +247,7 @@ def binary_response_delta(
         Bound on the hockey-stick divergence between the views of any two neighbouring inputs.
         Never too small. Too large, as far as was measured, by less than 3 % where the noise has a
         standard deviation below 300, by less than a half below 10^4, and by a factor of two or
-        three beyond: there a cell is more work, and fewer are looked at (module notes).
+        three beyond, where fewer cells are looked at.
 
     Examples
     --------
@@ -367,11 +306,10 @@ def binary_response_epsilon(
         high = MAX_EPSILON
         if not proved(high):
             raise ValueError(f"no epsilon up to 100 has a delta of at most {quote(delta)}")
-    low = 0.0
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2 if low else high / 4
-        low, high = (low, middle) if proved(middle) else (middle, high)
-    return high
+    low = high
+    while proved(low / 4):
+        low /= 4
+    return bisect(proved, low, low / 4)
 
 
 def binary_response_gamma(
@@ -431,7 +369,7 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
         return local
     first, _ = _Group(eps, bits, ends).cells(others)
     if first > 8:
-        # Here every t is nearly as bad, and a cell at an end nearly as bad as any other.
+        # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first
         ends = _between(at_the_ends(kept), ends, local, 2.0**-12)[1]
     low = above = ends
@@ -445,10 +383,7 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
 def _between(
     holds: Callable[[Fraction], bool], low: Fraction, high: Fraction, close: float
 ) -> tuple[Fraction, Fraction]:
-    """Return a point at which it does not hold, and one a little above at which it does.
-
-    It holds at ``high``; the search is geometric.
-    """
+    """Return grid points, ``close`` to each other, at which it does not hold and does."""
     if low >= high:
         return low, min(low, high)
     while high > low * Fraction(1 + close) and (high - low) * GRID > 1:

@@ -1,46 +1,15 @@
 """The exact divergence of the privacy blanket: shuffled randomized response on k values.
 
 n users answer by randomized response on a domain of k >= 2 values: with probability gamma a uniform
-value, otherwise the truth. Let the adversary see the shuffled answers, know everybody's value but
-that of one user, and know as well which of the *other* users answered at random (BBGN19). What is
-left to see is the multiset of M messages, the user's own and those of the M - 1 others who answered
-at random; with A messages x and B messages x' among the M, the views for the values x and x' have
-likelihood ratio
+value, otherwise the truth. The adversary sees the shuffled answers, knows every value but one
+user's, and knows which of the *other* users answered at random. The divergence for this adversary
+is an equality (BBGN19, Lemma 5.3), and the analyzer knows less. With W uniform,
 
-    (gamma M + (1 - gamma) k A) / (gamma M + (1 - gamma) k B),
+    delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),    M ~ Bin(n, gamma),
+    L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] - e^eps 1[W = x']).
 
-and the law of (A, B, M) for the value x is that of M uniform messages, M ~ Bin(n, gamma), weighted
-by (gamma M + (1 - gamma) k A) / (gamma n). With L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] -
-e^eps 1[W = x']), W uniform, the hockey-stick divergence is therefore
-
-    delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),
-
-which is BBGN19's Lemma 5.3 as an equality for this adversary. Swapping x and x' swaps A and B, so
-that both directions are equal. The analyzer knows less: the divergence is an upper bound for it.
-
-Here S = A + B ~ Bin(n, 2 gamma / k), C = M - S given S is binomial, and B given S is Bin(S, 1/2).
-The event L_1 + ... + L_M > 0 is B < kappa S - slope C, so the sum over B is a binomial tail, that
-over C a binomial law between a few points at which the integer part of the edge changes, and only
-that over S is done term by term. Where B takes more than a few values its sums are centred at
-S / 2: what cancels are factors of at most z^2, z the distance of the edge from there in standard
-deviations. Otherwise they are sums of positive terms.
-
-*Answers of which a user has several.* Let a message be one of T possible ones, and let each value x
-have a set A(x) of s of them; the randomizer sends a uniform one of the T with probability gamma,
-otherwise a uniform one of A(x). For disjoint A(x), A(x') everything above holds with k = T / s,
-which need not be an integer: L depends on W through 1[W in A(x)] and 1[W in A(x')] alone, each of
-probability s / T = 1 / k. Sets that overlap are the same or better: with o common messages
-
-    L = gamma (1 - e^eps) + (1 - gamma) k X,    X = 1[W in A(x)] - e^eps 1[W in A(x')],
-
-X takes the values 1 - e^eps and 0 where o / T each of 1 and -e^eps would be taken for disjoint
-sets. These have the same mean and lie further out (-e^eps <= 1 - e^eps <= 0 <= 1), so that X is
-smaller in the convex order, sums of independent copies are, and so is E[(L_1 + ... + L_M)_+]. So
-delta(eps) bounds the divergence for all pairs of values, whatever their sets share. Nothing else
-about the sets matters, and so they may be any function of a part of the message that is drawn
-without regard to the value: of the coordinate that a message is about, if each user draws one
-(k is the number of values of *one* coordinate), or of the seed of a hash function. The analyzer
-sees these parts; T counts them.
+The same holds for messages of which a user has a set of its own, a part 1/k of all, whatever these
+sets share; k need not be an integer then. Proofs: :ref:`proof-blanket`.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
@@ -60,6 +29,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from ikos._validation import integer, number
+from ikos.accounting.binomials import reach_down, reach_up
 
 __all__ = ["ResponseBlanket", "blanket_divergence"]
 
@@ -67,10 +37,10 @@ MAX_USERS = 10**9
 """Most users."""
 
 SLACK = 1e-7
-"""What a divergence is enlarged by, as a part of it: far more than the errors of the doubles.
+"""Relative enlargement of a divergence: far more than the errors of the doubles.
 
-Binomial laws are evaluated to better than 1e-12, and what cancels costs a factor of z^2, at most
-10^3; the tests compare with 300-bit arithmetic.
+Binomial probabilities are evaluated to better than 1e-12, and what cancels costs a factor of at
+most 10^3; the tests compare with 300-bit arithmetic.
 """
 
 LEAST_GAMMA = 2.0**-53
@@ -115,12 +85,9 @@ class ResponseBlanket:
         return math.log1p(float(self.k * (1 - self.gamma) / self.gamma)) * (1 + 1e-12)
 
     def divergence(self, epsilon: float) -> float:
-        """Return an upper bound, a ten-millionth above the truth, of the hockey-stick divergence.
+        """Return an upper bound, a ten-millionth above the truth, of the divergence.
 
-        Parameters
-        ----------
-        epsilon : float
-            Any real; of order e^epsilon.
+        Of the hockey-stick divergence of order e^epsilon, for any real epsilon.
         """
         if not math.isfinite(epsilon):
             raise ValueError(f"epsilon must be finite, got {epsilon!r}")
@@ -134,8 +101,8 @@ class ResponseBlanket:
     def tails(self, epsilon: float, most_terms: int | None = None) -> tuple[float, float, float]:
         """Return the masses under x and under x' of a privacy loss above epsilon >= 0, and delta.
 
-        To the precision of doubles; what the truncation leaves out is added to the first and to
-        the last. TooManyTermsError where it takes more than ``most_terms``, or ``MAX_TERMS``.
+        To the precision of doubles; what the truncation leaves out is added to the first and the
+        last. TooManyTermsError where it takes more than ``most_terms``, or ``MAX_TERMS``.
         """
         most = MAX_TERMS if most_terms is None else most_terms
         tail = _FIRST_TAIL
@@ -147,20 +114,15 @@ class ResponseBlanket:
 
     @property
     def width(self) -> int:
-        """Number of values of S that matter, with which the time of a divergence grows."""
+        """Number of values of A + B that matter, with which the time of a divergence grows."""
         low, high = self._window(_FIRST_TAIL)
         return high - low
 
     def _window(self, tail: float) -> tuple[int, int]:
-        """Return the range of S outside of which its size-biased law has at most mass ``tail``.
-
-        By Chernoff: a binomial variable of mean u is below u - x with probability at most
-        exp(-x^2 / (2 u)), and above u + x with at most exp(-x^2 / (2 u + 2 x / 3)).
-        """
+        """Return the range outside of which the size-biased S = A + B has at most mass ``tail``."""
         mean = float(2 * self.gamma / self.k) * self.n
         wanted = -math.log(tail / 2)
-        down = math.sqrt(2 * mean * wanted)
-        up = wanted / 3 + math.sqrt(wanted * wanted / 9 + 2 * mean * wanted)
+        down, up = reach_down(mean, wanted), reach_up(mean, wanted)
         # the size-biased variable is one more than a binomial one of n - 1
         return max(0, math.floor(mean - down) - 1), min(self.n, math.ceil(mean + up) + 2)
 
@@ -173,12 +135,9 @@ class ResponseBlanket:
         outside = 4 * tail
         s = np.arange(max(low, 1), high + 1, dtype=np.float64)  # S = 0 has no A
         weight = binom.pmf(s, n, 2 * gamma / k)
-        # The event is B < edge = kappa S - slope C. Both are exact but for one rounding each. These
-        # are relative errors of edge's parts, and the difference of edge and an integer may be
-        # small beside them: near the local guarantee it is all that there is. So e^eps is lowered
-        # by a part of 1e-13, which enlarges the divergence, and kappa by at least half that part:
-        # for each part of odds it rises by odds / (1 + odds) (truth + 2 gamma) / (truth - gamma
-        # (odds - 1)), at least odds / (1 + odds), of itself.
+        # The event is B < edge = kappa S - slope C. The difference of edge and an integer may be
+        # small compared with the rounding of these two. So e^eps is lowered by a part of 1e-13,
+        # which enlarges the divergence and moves kappa by more than its rounding (proof-blanket).
         odds = max(Fraction(1), Fraction(_exp_down(epsilon)) * _LOWERED)
         truth = (1 - self.gamma) * k
         kappa = (truth - self.gamma * (odds - 1)) / (truth * (1 + odds))
@@ -187,7 +146,8 @@ class ResponseBlanket:
         pi = gamma * (1 - 2 / k) / (1 - 2 * gamma / k) if k > 2 else 0.0
         mu = others * pi
         most = s * float(kappa)  # kappa > 0: epsilon is below the local guarantee
-        reach = _reach(mu, tail) if k > 2 else 0 * mu  # without other values C is 0
+        # without other values C is 0
+        reach = reach_up(mu, -math.log(tail / 2)) if k > 2 else 0 * mu
         first = np.ceil(most - slope * np.maximum(mu - reach, 0)) - 1
         last = np.ceil(most - slope * np.minimum(mu + reach, others)) - 1
         first, last = np.maximum(first, -1), np.maximum(last, -1)  # B <= -1 never happens
@@ -198,8 +158,8 @@ class ResponseBlanket:
                 f"{gamma:.3g}, got {epsilon:.3g}: they would take {s.size * steps:.2g} terms; use "
                 "composition='basic'"
             )
-        partial = _lower_sums if first.max() <= _FEW or epsilon > _LARGE else _centred_sums
-        within = partial(s, int(first.max()) if partial is _lower_sums else 0)
+        by_terms = first.max() <= _FEW or epsilon > _LARGE
+        within = _lower_sums(s, int(first.max())) if by_terms else _centred_sums(s)
         excess, mass_b, chance, mass_m = (np.zeros(s.size) for _ in range(4))
         before, before_mean = np.zeros(s.size), np.zeros(s.size)
         for step in range(steps):
@@ -215,8 +175,7 @@ class ResponseBlanket:
             before, before_mean = upto, upto_mean
             below, short, seen = within(b)
             # E[edge - B; B <= b] = (edge - b) P[B <= b] + E[b - B; B <= b], or centred at S / 2
-            centre = b if partial is _lower_sums else s / 2
-            start = (most - centre) if partial is _lower_sums else s * float(kappa - _HALF)
+            start = most - b if by_terms else s * float(kappa - _HALF)
             excess += ((start - slope * mu) * below + short) * here - slope * below * here_mean
             mass_b += seen * here
             chance += below * here
@@ -238,10 +197,9 @@ _HALF = Fraction(1, 2)
 _LOWERED = 1 - Fraction(1, 10**13)
 _FEW = 64
 _LARGE = 4.0
-"""Up to so many values of B, or from this epsilon on, sums over B are taken term by term.
+"""Up to ``_FEW`` values of B, or above this epsilon, sums over B are taken term by term.
 
-Centred at S / 2 they would cancel: at a large epsilon, or one near the local guarantee, the few
-values of B that count are far from S / 2.
+Centred at S / 2 they would cancel: the few values of B that count are far from there.
 """
 
 Partial = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
@@ -272,9 +230,8 @@ def _lower_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float
     return at
 
 
-def _centred_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float64]], Partial]:
+def _centred_sums(s: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], Partial]:
     """Return P[B <= b], E[s/2 - B; B <= b] and E[B; B <= b] for B ~ Bin(s, 1/2)."""
-    del most
 
     def at(b: NDArray[np.float64]) -> Partial:
         inside = np.clip(b, 0, s - 1)
@@ -283,12 +240,6 @@ def _centred_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.flo
         return below, short, s / 2 * below - short
 
     return at
-
-
-def _reach(mean: NDArray[np.float64], tail: float) -> NDArray[np.float64]:
-    """Return x such that binomial variables are further than x from their means almost never."""
-    wanted = -math.log(tail / 2)
-    return np.asarray(wanted / 3 + np.sqrt(wanted * wanted / 9 + 2 * mean * wanted))
 
 
 def _below(
@@ -304,25 +255,10 @@ def _below(
 
 @lru_cache(maxsize=4096)
 def blanket_divergence(epsilon: float, n: int, k: int | Fraction, gamma: Fraction) -> float:
-    """Return the hockey-stick divergence of shuffled randomized response, rounded up.
-
-    Exact, up to a ten-millionth of it, for an adversary who also knows which of the other users
-    answered at random; an upper bound for one who sees the shuffled answers alone.
-
-    Parameters
-    ----------
-    epsilon : float
-        Of order e^epsilon.
-    n : int
-        Users who answer at random as they should.
-    k : int or Fraction
-        Values in the domain, at least 2, as of `ResponseBlanket`.
-    gamma : Fraction
-        Probability of a uniform answer.
+    """Return `ResponseBlanket.divergence`, rounded up, from a cache.
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> 9e-9 < blanket_divergence(1.0, 10**4, 7, Fraction(0.0399)) < 1e-8
     True
     """

@@ -1,15 +1,9 @@
 """Amplification by shuffling for any locally private messages, by clones.
 
-Let R be e0-private by itself, e0 = ``local_epsilon``, and x, x' two values of one user. As any two
-laws within e^e0 of each other, R(x) and R(x') are mixtures p Q + (1 - p) Q' and (1 - p) Q + p Q'
-with p = e^e0 / (e^e0 + 1) (Kairouz, Oh, Viswanath 2015). So Q + Q' = R(x) + R(x'), and another
-user's message has a law of at least e^-e0 (R(x) + R(x')) / 2: with probability e^-e0 it is a clone,
-Q or Q' with probability 1/2 each. The multiset of all messages is a function of A and B, how many
-are drawn from Q and from Q', and of what does not depend on x: with C = A + B - 1 clones, binomial
-of n - 1 and e^-e0, and one of p or 1 - p by the user. The divergence of (A, B) is computed exactly.
-
-For randomized response on few values the blanket's own divergence is smaller, since it knows R;
-clones are for other randomizers, however they work.
+Another user's message is, with probability e^-e0, a clone of the one to be hidden. The multiset of
+all messages is then a function of how many clones of either kind there are, whose divergence is
+computed exactly (:ref:`proof-clones`). For randomized response on few values the blanket's own
+divergence is smaller, since it knows the randomizer; clones are for others, however they work.
 
 Feldman, McMillan, Talwar, *Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy
 Amplification by Shuffling*, FOCS 2021 (FMT21), Theorem 3.1 and its numerical bound.
@@ -25,7 +19,9 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from ikos._validation import integer, number
+from ikos.accounting.binomials import reach_down, reach_up
 from ikos.accounting.blanket import MAX_USERS, SLACK
+from ikos.accounting.solve import bisect
 
 _FIRST_TAIL = 1e-22
 _MAX_LOCAL = 60.0
@@ -39,9 +35,9 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
     epsilon : float
         At least 0.
     n : int
-        Users who each send one message, of a law that is ``local_epsilon``-private, up to 10^9.
-        Their randomizers may be different ones, as long as all have the same outputs: each must be
-        within e^local_epsilon of every other, whatever the values.
+        Users who each send one ``local_epsilon``-private message, up to 10^9. Their randomizers
+        may differ, as long as the probabilities of every output are within e^local_epsilon of
+        each other, whatever the users and the values.
     local_epsilon : float
         Of one message by itself, positive and at most 60.
 
@@ -49,11 +45,6 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
     -------
     float
         An upper bound, rounded up: that of FMT21 with the divergence computed exactly.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
 
     Examples
     --------
@@ -79,12 +70,11 @@ def _divergence(eps: float, n: int, local: float, tail: float) -> float:
     chance = math.exp(-local)
     mean = (n - 1) * chance
     wanted = -math.log(tail / 2)
-    low = math.floor(mean - math.sqrt(2 * mean * wanted)) - 1
-    high = math.ceil(mean + wanted / 3 + math.sqrt(wanted * wanted / 9 + 2 * mean * wanted)) + 1
+    low = math.floor(mean - reach_down(mean, wanted)) - 1
+    high = math.ceil(mean + reach_up(mean, wanted)) + 1
     c = np.arange(max(low, 0), min(high, n - 1) + 1, dtype=np.float64)
     t = c + 1
-    # Given A + B = t the laws are binomial(t, 1/2), times 2 (p A + q B) / t for the one value and
-    # 2 (q A + p B) / t for the other: E[(gain A - loss B)_+] 2 / t, a binomial partial expectation.
+    # Given A + B = t: E[(gain A - loss B)_+] 2 / t for A ~ Bin(t, 1/2), a partial expectation
     gain, loss = p - odds * q, odds * p - q
     edge = t * loss / (gain + loss)
     r = np.floor(edge) + 1
@@ -118,11 +108,4 @@ def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: 
     """
     eps = number("epsilon", epsilon, above=0, high=_MAX_LOCAL)
     small = float(number("delta", delta, above=0, below=1))
-    low, high = float(eps), _MAX_LOCAL
-    while high - low > 1e-6 * low:
-        middle = (low + high) / 2
-        if clones_delta(eps, n, middle) <= small:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(lambda local: clones_delta(eps, n, local) <= small, float(eps), _MAX_LOCAL)

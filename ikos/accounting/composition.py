@@ -1,15 +1,8 @@
 """Composition: what several shuffled messages of one user guarantee together.
 
 Basic and advanced composition for any mechanisms, and numerical composition of the exact privacy
-losses of several privacy blankets.
-
-A privacy loss is put on a lattice as its hockey-stick curve demands: a piece of mass p under x and
-q under x' with losses between two neighbouring points goes to these two points such that both
-masses are kept. The curve of the result is the chord between the points, and a hockey-stick
-curve is convex, so that the result is at most *less* private ("connecting the dots": Doroshenko,
-Ghazi, Kamath, Kumar, Manurangsi, PoPETs 2022). Losses of independent messages add, masses are
-convolved term by term: all terms are positive, and unlike with Fourier transforms a delta of 1e-18
-keeps its relative precision.
+losses of several privacy blankets, on a lattice that is at most as private ("connecting the dots":
+Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, PoPETs 2022; :ref:`proof-lattice`).
 """
 
 from __future__ import annotations
@@ -34,34 +27,28 @@ _NEGLIGIBLE = 1e-5
 _MAX_CELLS = 2000
 """Most steps of a lattice above 0."""
 
+_UP = 1 + 1e-14
+"""More than the rounding of a sum of doubles."""
+
 Budget = tuple[float | Fraction, float | Fraction]
 
 
 def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
     """Check and return the epsilons and the deltas of some mechanisms, of one at least."""
     if not isinstance(budgets, Iterable):
-        raise TypeError(f"budgets must hold pairs (epsilon, delta), got {_shown(budgets)}")
-    pairs = [_pair(budget) for budget in budgets]
-    if not pairs:
+        raise TypeError(f"budgets must hold pairs (epsilon, delta), got {quote(budgets)}")
+    epsilons, deltas = [], []
+    for budget in budgets:
+        if not isinstance(budget, Collection):
+            raise TypeError(f"budgets must hold pairs (epsilon, delta), got {quote(budget)}")
+        if len(budget) != 2:
+            raise ValueError(f"budgets must hold pairs (epsilon, delta), got {quote(budget)}")
+        epsilon, delta = budget
+        epsilons.append(number("epsilon", epsilon, low=0))
+        deltas.append(number("delta", delta, low=0, high=1))
+    if not epsilons:
         raise ValueError("budgets must hold at least one (epsilon, delta), got none")
-    return [epsilon for epsilon, _ in pairs], [delta for _, delta in pairs]
-
-
-def _pair(budget: object) -> tuple[Fraction, Fraction]:
-    if not isinstance(budget, Collection):
-        raise TypeError(f"budgets must hold pairs (epsilon, delta), got one of {_shown(budget)}")
-    if len(budget) != 2:
-        raise ValueError(f"budgets must hold pairs (epsilon, delta), got one of {_shown(budget)}")
-    epsilon, delta = budget
-    return number("epsilon", epsilon, low=0), number("delta", delta, low=0, high=1)
-
-
-def _shown(value: object) -> str:
-    return f"{type(value).__name__} {quote(value)}"
-
-
-def _up(value: float) -> float:
-    return value * (1 + 1e-14)
+    return epsilons, deltas
 
 
 def basic_composition(budgets: Sequence[Budget]) -> tuple[float, float]:
@@ -72,18 +59,13 @@ def basic_composition(budgets: Sequence[Budget]) -> tuple[float, float]:
     budgets : sequence of (epsilon, delta)
         Of mechanisms with independent randomness.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
-
     Examples
     --------
     >>> basic_composition([(0.5, 0.0), (0.25, 0.0)])
     (0.7500000000000075, 0.0)
     """
     epsilons, deltas = _budgets(budgets)
-    return _up(float(sum(epsilons))), min(1.0, _up(float(sum(deltas))))
+    return float(sum(epsilons)) * _UP, min(1.0, float(sum(deltas)) * _UP)
 
 
 def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> tuple[float, float]:
@@ -103,11 +85,6 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
         composition where it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath,
         *The Composition Theorem for Differential Privacy*, ICML 2015, Theorem 3.5).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
-
     Examples
     --------
     >>> epsilon, delta = advanced_composition([(0.01, 0.0)] * 1000, 1e-9)
@@ -118,9 +95,9 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     spent = float(number("slack", slack, above=0, below=1))
     mean = math.fsum(float(eps) * math.tanh(float(eps) / 2) for eps in epsilons)
     squares = math.fsum(float(eps) ** 2 for eps in epsilons)
-    together = _up(mean + math.sqrt(-2 * math.log(spent) * squares))
-    delta = min(1.0, _up(spent + float(sum(deltas))))
-    return min(together, _up(float(sum(epsilons)))), delta
+    together = (mean + math.sqrt(-2 * math.log(spent) * squares)) * _UP
+    delta = min(1.0, (spent + float(sum(deltas))) * _UP)
+    return min(together, float(sum(epsilons)) * _UP), delta
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,40 +144,23 @@ class LossLattice:
 def blanket_losses(
     blanket: ResponseBlanket, step: float, negligible: float, most_terms: int = MAX_TERMS
 ) -> LossLattice:
-    """Return the privacy loss of shuffled randomized response on a lattice.
+    """Return the privacy loss of shuffled randomized response on a lattice of a step.
 
-    Parameters
-    ----------
-    blanket : ResponseBlanket
-        What is shuffled.
-    step : float
-        Of the lattice.
-    negligible : float
-        Losses beyond a point above which no more than this mass lies count as infinite.
-    most_terms : int
-        Of one point of the loss; TooManyTermsError for more.
+    Losses above a point that no more than the ``negligible`` mass exceeds count as infinite.
+    TooManyTermsError where one point of the loss takes more than ``most_terms``.
     """
-    points, inside, outside, curve = [0.0], [], [], []
-    mass_here, mass_there, delta = blanket.tails(0.0, most_terms)
-    inside.append(mass_here)
-    outside.append(mass_there)
-    curve.append(delta)
-    while inside[-1] > negligible:
-        if len(points) > _MAX_CELLS:
+    tails = [blanket.tails(0.0, most_terms)]
+    while tails[-1][0] > negligible:
+        if len(tails) > _MAX_CELLS:
             raise TooManyTermsError(
                 f"epsilon must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
                 f"a step of {step:.3g}; use composition='basic'"
             )
-        epsilon = step * len(points)
-        mass_here = mass_there = delta = 0.0
-        if epsilon < blanket.local_epsilon:
-            mass_here, mass_there, delta = blanket.tails(epsilon, most_terms)
-        points.append(epsilon)
-        inside.append(mass_here)
-        outside.append(mass_there)
-        curve.append(delta)
-    cells = len(points) - 1
-    upper, lower = (np.array(side) for side in (inside, outside))
+        epsilon = step * len(tails)
+        near = epsilon < blanket.local_epsilon
+        tails.append(blanket.tails(epsilon, most_terms) if near else (0.0, 0.0, 0.0))
+    cells = len(tails) - 1
+    upper, lower, _ = np.array(tails).T
     p, q = upper[:-1] - upper[1:], lower[:-1] - lower[1:]
     left = step * np.arange(cells)
     # of mass p with likelihood ratio p / q, the part at the right end; the rest is at the left end
@@ -242,11 +202,10 @@ def composed_divergence(
     cells : int
         Steps of the lattice between 0 and epsilon; more are tighter and take longer.
     most_terms : int
-        Of one point of a loss; ValueError where it would take more.
+        Of one point of a loss; TooManyTermsError, a ValueError, where it would take more.
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> one = ResponseBlanket(10**4, 7, Fraction(0.0399))
     >>> 1 <= composed_divergence(1.0, [one], delta=1e-8) / one.divergence(1.0) < 1.01
     True

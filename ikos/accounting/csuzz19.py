@@ -2,11 +2,9 @@
 
 A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
 shuffling*, EUROCRYPT 2019 (CSUZZ19). Each of n users answers at random with probability lambda/n.
-The formulas are from memory of the paper. What was remembered is consistent: both branches of
-`published_lambda` are n/3 where they meet, and both follow from `published_epsilon` under exactly
-the stated conditions (notes there). `ikos.accounting.binary_response` computes the divergence: the
-published lambda is sound wherever it was compared, and 4 to 25 times what is needed at the usual
-budgets.
+The formulas are from memory of the paper, and consistent (:ref:`proof-csuzz19`).
+`ikos.accounting.binary_response` computes the divergence: the published lambda is sound wherever it
+was compared, and 4 to 25 times what is needed at the usual budgets.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from fractions import Fraction
 from ikos._validation import choice, integer, number, quote
 from ikos.accounting.binary_response import binary_response_gamma, local_gamma
 from ikos.accounting.composition import advanced_composition
+from ikos.accounting.solve import bisect
 from ikos.randomized_response import grid_up
 from ikos.results import at_least
 
@@ -30,31 +29,14 @@ __all__ = [
 _ROUNDING = 1e-12
 """Relative error that is allowed to a few operations on doubles."""
 
-LEAST_RANDOM = 14
+_LEAST_RANDOM = 14
 
 
 def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
-    """Return the epsilon that CSUZZ19 prove for lambda random answers on average.
+    """Return the epsilon that CSUZZ19 prove for lambda random answers on average, rounded up.
 
-    Parameters
-    ----------
-    noise : float
-        lambda, from 14 ln(4/delta) to n.
-    delta : float
-        In (0, 1).
-    n : int
-        Users.
-
-    Returns
-    -------
-    float
-        sqrt(32 ln(4/delta)/s) (1 - s/n) with s = lambda - sqrt(2 lambda ln(2/delta)), rounded up.
-        It exceeds 1 at small lambda.
-
-    Raises
-    ------
-    ValueError
-        Outside the theorem's conditions.
+    sqrt(32 ln(4/delta)/s) (1 - s/n) with s = lambda - sqrt(2 lambda ln(2/delta)), for a ``noise``
+    lambda from 14 ln(4/delta) to the number n of users. It exceeds 1 at small lambda.
 
     Examples
     --------
@@ -64,7 +46,7 @@ def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
     users = integer("n", n, low=1)
     small = float(number("delta", delta, above=0, below=1))
     lam = float(number("noise", noise, high=users))
-    if lam < LEAST_RANDOM * math.log(4 / small) * (1 + _ROUNDING):
+    if lam < _LEAST_RANDOM * math.log(4 / small) * (1 + _ROUNDING):
         raise ValueError(f"noise must be at least 14 ln(4/delta), got {quote(noise)}")
     s = lam - math.sqrt(2 * lam * math.log(2 / small))
     result = math.sqrt(32 * math.log(4 / small) / s) * (1 - s / users)
@@ -74,33 +56,13 @@ def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
     """Return the lambda that CSUZZ19 choose: how many users answer at random, on average.
 
-    Parameters
-    ----------
-    epsilon : float
-        At most 1, and at least sqrt(3456) ln(4/delta)/n.
-    delta : float
-        In (0, 1).
-    n : int
-        Users.
-
-    Returns
-    -------
-    float
-        (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
-        n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up.
+    (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
+    n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up.
 
     Raises
     ------
     ValueError
-        Outside these conditions, or where lambda is below 14 ln(4/delta).
-
-    Notes
-    -----
-    Why these constants, from `published_epsilon` with L = ln(4/delta). In the first branch
-    lambda >= 64 L, hence s >= lambda/2, and sqrt(32 L/(lambda/2)) = eps. At the border both
-    branches are n/3. In the second, lambda >= n/3 and s >= n/6, so that epsilon is at most
-    sqrt(192 L/n) ((n - lambda)/n + sqrt(2 L/n)) = (2/3) eps + sqrt(384) L/n, which is at most eps
-    if eps >= 3 sqrt(384) L/n = sqrt(3456) L/n.
+        Where epsilon is above 1 or below sqrt(3456) ln(4/delta)/n, or lambda below 14 ln(4/delta).
 
     Examples
     --------
@@ -122,7 +84,7 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
     else:
         lam = users - eps * users**1.5 / math.sqrt(432 * log)
     lam = min(float(users), lam * (1 + _ROUNDING))
-    if lam < LEAST_RANDOM * log:
+    if lam < _LEAST_RANDOM * log:
         raise ValueError(
             f"n must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
         )
@@ -167,17 +129,14 @@ def composed_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53; for "exact" at most ``local_gamma`` of the bits.
+        A multiple of 2^-53; for "exact" at most ``local_gamma`` of the bits. For advanced
+        composition half of delta is its slack, and half is for the runs in equal parts; eps0 is
+        the largest found at which `advanced_composition` is within epsilon.
 
     Raises
     ------
     ValueError
         For "csuzz19", where its conditions do not hold for eps0 and delta0.
-
-    Notes
-    -----
-    For advanced composition delta is halved: one half for its slack, and a half in equal parts for
-    the runs. eps0 is the largest found at which `advanced_composition` is within epsilon.
 
     Examples
     --------
@@ -208,9 +167,8 @@ _SHAVED = Fraction(1, 10**12)
 
 def _advanced_part(total: Fraction, slack: Fraction, each: int) -> Fraction:
     """Return an eps0 whose advanced composition is within the budget, nearly the largest."""
-    low, high = 0.0, float(total)
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        eps, _ = advanced_composition([(middle, 0.0)] * each, slack)
-        low, high = (middle, high) if eps <= total else (low, middle)
-    return Fraction(low)
+
+    def within(eps: float) -> bool:
+        return advanced_composition([(eps, 0.0)] * each, slack)[0] <= total
+
+    return Fraction(bisect(within, 0.0, float(total)))

@@ -6,13 +6,9 @@ of the sum of n values is at most
 
     n / (4 precision^2) + n sum_j (v_j / precision)^2 B(k_j, gamma_j),
 
-B the largest variance of a debiased response (BBGN20, Lemma A.1, whose q_j is precision / v_j).
-
-The paper's layout: precision q_m = p_1 ... p_m, each digit on {0..p_j}, the last on {0..p_m + 1};
-its formulas then count p_j values where there are p_j + 1, and p_m + 1 where there are p_m + 2, so
-that what they promise is not what is sent. Here every value is counted. The layout of the
-optimized parameters wastes none: precision k_1 ... k_m - 1, and digit j takes exactly the k_j
-values of its domain.
+B the largest variance of a debiased response (BBGN20, Lemma A.1). The paper counts p_j and p_m + 1
+values where its digits take p_j + 1 and p_m + 2: here every value is counted. The layout of the
+optimized parameters wastes none: precision k_1 ... k_m - 1.
 """
 
 from __future__ import annotations
@@ -85,7 +81,7 @@ class DigitParameters:
         return n * (_rounding(self.precision) + sum(self.response_variances()))
 
     def response_variances(self) -> list[float]:
-        """Return each digit's largest variance, in units of the range of a value."""
+        """Return each digit's largest variance, in units of the range of a value squared."""
         return [
             (place / self.precision) ** 2 * response_variance(k, float(gamma))
             for k, place, gamma in zip(self.domains, self.places, self.gammas, strict=True)
@@ -99,11 +95,8 @@ class DigitParameters:
 
 
 def _budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
-    """Check and return the budget of all digits together."""
-    return (
-        number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
-        number("delta", delta, low=MIN_DELTA, below=1),
-    )
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    return eps, number("delta", delta, low=MIN_DELTA, below=1)
 
 
 def _rounding(precision: int) -> float:
@@ -120,13 +113,8 @@ def _layout(radices: Sequence[int]) -> tuple[int, ...]:
 def published_precisions(n: int, messages: int | None = None) -> tuple[int, ...]:
     """Return the precisions p_j of BBGN20, Theorem 4.2, rounded to integers of at least 1.
 
-    Parameters
-    ----------
-    n : int
-        Users, at least 3.
-    messages : int, optional
-        p_j = n^(3^(j - m - 1)) for m messages. Without it m = floor(log3 log2 n) and
-        p_j = 2^(3^j), the choice for the smallest error as n grows.
+    p_j = n^(3^(j - m - 1)) for n >= 3 users and m ``messages``. By default m = floor(log3 log2 n)
+    and p_j = 2^(3^j), the choice for the smallest error as n grows.
 
     Examples
     --------
@@ -167,9 +155,8 @@ def paper_digits(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or the users are too few for any
-        probability below 1.
+    ValueError
+        Also if the users are too few for any probability below 1.
     """
     eps, small = _budget(epsilon, delta)
     users = integer("n", n, low=3, high=MAX_USERS)
@@ -228,16 +215,16 @@ def _split_gammas(
 # The optimized parameters
 
 
-Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
+_Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
 """An approximate error, domains, and how the budget is shared among the digits."""
 
 
-def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> Sketch:
+def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> _Sketch:
     """Return the approximate error for domains, with the budget shared in the best way.
 
     The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). Where the mu_j^2 add up
-    (numerical and advanced composition, ``power`` 2) the best parts of mu^2 are proportional to
-    sqrt(c_j k_j); where the mu_j do (basic composition, ``power`` 1), of mu to its cube root.
+    (``power`` 2: numerical and advanced composition) the best parts are as sqrt(c_j k_j); where
+    the mu_j do (``power`` 1: basic composition), as its cube root.
     """
     precision = math.prod(domains) - 1
     if precision >= MAX_VALUES:
@@ -268,11 +255,11 @@ def _neighbours(domains: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
             yield (*domains[:j], *pair, *domains[j + 2 :])
 
 
-def _search(n: int, m: int, mu: float, power: float) -> list[Sketch]:
+def _search(n: int, m: int, mu: float, power: float) -> list[_Sketch]:
     """Return the best few domains by the approximate error, found by descent from many starts."""
-    seen: dict[tuple[int, ...], Sketch] = {}
+    seen: dict[tuple[int, ...], _Sketch] = {}
 
-    def sketch(domains: tuple[int, ...]) -> Sketch:
+    def sketch(domains: tuple[int, ...]) -> _Sketch:
         if domains not in seen:
             seen[domains] = _sketch(domains, n, mu, power)
         return seen[domains]
@@ -323,15 +310,14 @@ def optimized_digits(
     Raises
     ------
     ValueError
-        If an argument is out of range, or the users are too few for that many messages.
+        Also if the users are too few for that many messages.
 
     Notes
     -----
-    The search is over integer domains and shares of the budget. It takes each digit's loss for a
-    Gaussian one, of variance 2 k (1 - gamma)^2 / (gamma n), and scales that to the accountant;
-    the probabilities of the best are then found with the accountant. Above an epsilon of about 8
-    few answers are random, their loss is far from Gaussian, and more messages may come out worse
-    than fewer.
+    The search, over integer domains and shares of the budget, takes each digit's loss for a
+    Gaussian one; the probabilities of the best are then found with the accountant. Above an
+    epsilon of about 8 losses are far from Gaussian, and more messages may come out worse than
+    fewer.
 
     Examples
     --------
@@ -389,7 +375,8 @@ def _optimized(
         _, domains, shares = _search(n, m, mu, power)[0]
         made(domains, compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))[0])
     elif m == 1 and sketches:
-        _descend(sketches[0][1][0], partial(_one_gamma, n, eps, small, accountant), made)
+        one = partial(response_gamma, eps, small, n, accountant=accountant)
+        _descend(sketches[0][1][0], one, made)
     else:
         for _, domains, shares in sketches:
             parts = shares if composition == "basic" else [share**0.5 for share in shares]
@@ -419,10 +406,6 @@ def _gammas(
 
 def _widths(n: int, domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> list[int]:
     return [ResponseBlanket(n, k, g).width for k, g in zip(domains, gammas, strict=True)]
-
-
-def _one_gamma(n: int, eps: Fraction, small: Fraction, accountant: str, k: int) -> Fraction:
-    return response_gamma(eps, small, n, k, accountant=accountant)
 
 
 def _descend(

@@ -3,43 +3,11 @@
 Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
 Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
 
-Values are x in {0..p}. A user sends {x} if x > 0. All together send N+ copies of +1 and N- of -1,
-both geometric of rate s, so that D = N+ - N- is discrete Laplace; and Z_a copies of each zero-sum
-atom, s_1 = {1, -1} and s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p.
-
-*What must be hidden.* Recursive halving writes one message x as x copies of 1 plus atoms,
-c_a(x) copies of atom a (negative ones too): with e(i) for one message i, e(i) = s_i -
-e(floor(-i/2)) - e(ceil(-i/2)), and e(-1) = s_1 - e(1). So the multiset of all messages, the view,
-is a function of
-
-    D + x,    N- + Z_1 + c_1(x),    Z_a + c_a(x) for the other atoms,
-
-where x is one user's value and everything about the others is fixed. N- is min(N+, N-) +
-max(-D, 0), and the minimum is independent of D; leave it out (an independent addition is
-post-processing). Given D + x = t the rest are independent variables Z_a, shifted by c_a(x), and for
-a = s_1 by max(x - t, 0) + c_1(x). Replacing x by y changes D's probability by at most
-exp(s abs(x - y)), and shifts Z_a by c_a(x) - c_a(y).
-
-*Halving.* At depth k the message x has become 2^k messages of sign (-1)^k, floor(x / 2^k) or one
-more in absolute value. So c_a(x) has the sign of a and the shift is between c_a(x) and -c_a(y); and
-c_1(x) = -(leaves of value -1).
-
-*The paper's constants* (`paper_flooding`): each Z_a hides shifts by d at epsilon2 d / (2 t_a) with
-delta2 / (number of atoms), and the sum over a of abs(c_a(x)) / t_a is at most 1 for every x; a
-second flood of s_1 hides max(x - t, 0) - max(y - t, 0), at most p. Both are checked numerically for
-the parameters at hand, not believed.
-
-*A certificate* (`flooding_delta`): the privacy loss is a sum of independent ones. Where each Z_a is
-large enough (the rest, of small probability, counts as delta) its exponential moment of order m is
-computed; the shift is replaced by a larger one of the same sign, which dominates it
-(``flooding_shifts``: first all shifts are replaced, then what is rare is left out), and components
-for x and for y are counted although at most one is needed for each atom, which only adds loss.
-With A(x) + B(y) + m s abs(x - y) + (that of s_1) the log moment,
-
-    delta <= (what was left out) + exp(moment - m epsilon) / (1 + m) (m / (1 + m))^m,
-
-as (1 - e^-z)_+ <= e^(m z) / (1 + m) (m / (1 + m))^m. The maximum is over all pairs (x, y) and all
-t: as t moves through [x, y], D's loss falls by 2 s for each step of the shift of s_1.
+Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N-
+of -1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and
+s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value shows in the view as a shift of
+the Z_a (``decomposition``). `paper_flooding` has the paper's constants, checked numerically for the
+parameters at hand; `flooding_delta` certifies any flooding. Proofs: :ref:`proof-flooding`.
 """
 
 from __future__ import annotations
@@ -47,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,21 +38,12 @@ _LOST = 0.3
 
 
 def atom(i: int) -> tuple[int, ...]:
-    """Return the messages of a zero-sum atom.
-
-    Examples
-    --------
-    >>> atom(1), atom(5), atom(-5)
-    ((1, -1), (5, -3, -2), (-5, 2, 3))
-    """
+    """Return the messages of a zero-sum atom: (1, -1), or such as (5, -3, -2) and (-5, 2, 3)."""
     return (1, -1) if i == 1 else (i, -i // 2, i // 2 - i if i % 2 == 0 else -i // 2 + 1)
 
 
 def rate_down(rate: float | Fraction) -> Fraction:
-    """Return a rational at most a rate, by a part of about 2^-20, whose terms are machine words.
-
-    A smaller rate is more noise.
-    """
+    """Return a rate at most this one (more noise), about 2^-20 of it below, of machine words."""
     if rate < 2.0**-20:
         return Fraction(1, math.ceil(1 / Fraction(rate)))
     bits = 20 - min(0, math.floor(math.log2(rate)))
@@ -93,15 +52,7 @@ def rate_down(rate: float | Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Flood:
-    """Copies of some atoms that all users together send: NB(shape, e^-rate) of each.
-
-    Attributes
-    ----------
-    atoms : tuple of int
-        1 for {1, -1}; i for {i, floor(-i/2), ceil(-i/2)}.
-    shape, rate : Fraction
-        Of each atom's number; independent of the others.
-    """
+    """Copies of some atoms that all users together send: independent NB(shape, e^-rate) of each."""
 
     atoms: tuple[int, ...]
     shape: Fraction
@@ -144,15 +95,10 @@ class Flooding:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The atoms in the decomposition of each message x in {0..p}.
+    """The atoms that each message x in {0..p} is made of, besides copies of 1.
 
-    Attributes
-    ----------
-    atoms, counts : (terms, p + 1) ndarray of int64
-        Copies of atom ``atoms[j, x]``, a number other than 1, -1 and 0, or 0 where there is none;
-        the coefficient is ``counts`` with the sign of the atom.
-    pairs : (p + 1,) ndarray of int64
-        The coefficient of s_1, at most 0.
+    Message x holds atom ``atoms[j, x]`` (0 for none) ``counts[j, x]`` times, with the sign of the
+    atom, for each row j, and s_1 ``pairs[x]`` times, at most 0.
     """
 
     atoms: NDArray[np.int64]
@@ -169,15 +115,7 @@ class Decomposition:
 
 @lru_cache(maxsize=8)
 def decomposition(steps: int) -> Decomposition:
-    """Return how each message of {0..steps} is written by +1 and zero-sum atoms.
-
-    Examples
-    --------
-    {5} = five of {1}, plus s_5 - s_-3 - s_-2 + s_2 - s_1 - ...: as numbers of s_1,
-
-    >>> decomposition(5).pairs
-    array([ 0,  0, -2, -1,  0, -2])
-    """
+    """Return how recursive halving writes each message of {0..steps} by +1 and zero-sum atoms."""
     x = np.arange(steps + 1, dtype=np.int64)
     atoms, counts = [], []
     pairs = np.zeros_like(x)
@@ -198,10 +136,7 @@ def decomposition(steps: int) -> Decomposition:
 
 
 def paper_weights(steps: int) -> NDArray[np.int64]:
-    """Return t_i = ceil(Gamma / i) for i = 1..steps, Gamma = steps (ceil(log2 steps) + 1).
-
-    Index 0 is unused.
-    """
+    """Return t_i = ceil(Gamma / i) at index i >= 1, Gamma = steps (ceil(log2 steps) + 1)."""
     gamma = steps * ((steps - 1).bit_length() + 1)
     i = np.arange(1, steps + 1, dtype=np.int64)
     return np.concatenate(([0], -(-gamma // i)))
@@ -242,7 +177,8 @@ def paper_flooding(
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
     number("central", central, above=0)
-    _checked_budget(epsilon, delta)
+    number("epsilon", epsilon, above=0)
+    number("delta", delta, above=0, below=1)
     t = paper_weights(steps) if weights is None else weights
     size = weighted_size(steps, t)
     if size > 1 + 1e-12:
@@ -281,11 +217,6 @@ def paper_flooding(
     return Flooding(steps, central, tuple(floods), proved)
 
 
-def _checked_budget(epsilon: float, delta: float) -> None:
-    number("epsilon", epsilon, above=0)
-    number("delta", delta, above=0, below=1)
-
-
 def _shape_up(shape: float) -> Fraction:
     return Fraction(math.ceil(shape * 1024), 1024)
 
@@ -295,7 +226,7 @@ def _shape_up(shape: float) -> Fraction:
 
 @dataclass(frozen=True)
 class _Table:
-    """Moments of one flood on a grid of shifts."""
+    """Log moments of one flood, for shifts rounded up to a grid."""
 
     grid: NDArray[np.int64]
     moments: ShiftMoments
@@ -310,11 +241,11 @@ def _grid(largest: int) -> NDArray[np.int64]:
     return np.array(grid, dtype=np.int64)
 
 
-def _table(
-    flood: Flood, grid: NDArray[np.int64], orders: NDArray[np.float64], lost: float
-) -> _Table:
+def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _Table:
+    """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
         raise ValueError(f"floods must have integer shapes, got {flood.shape}")
+    grid = _grid(largest)
     zero = np.zeros((1, orders.size))
     found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
     return _Table(
@@ -344,8 +275,7 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     Raises
     ------
     ValueError
-        If floods hold what is no atom, share one, or have shapes that are not integers, or for
-        numbers out of range.
+        If floods hold what is no atom, share one, or have shapes that are not integers.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
     number("flooding.central", flooding.central, above=0)
@@ -366,12 +296,12 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     for flood in flooding.floods:
         members = np.array(flood.atoms, dtype=np.int64)
         if (members == 1).any():
-            pair = _table(Flood((1,), flood.shape, flood.rate), _grid(2 * p), order, each)
+            pair = _table(flood, 2 * p, order, each)
             members = members[members != 1]
         if members.size:
             if bound[members + p].any():
                 raise ValueError("floods must not share an atom")
-            tables.append(_table(flood, _grid(int(largest[members + p].max())), order, each))
+            tables.append(_table(flood, int(largest[members + p].max()), order, each))
             bound[members + p] = len(tables)
     largest[p] = 0
     if pair is None or not bound[largest > 0].all():
@@ -380,8 +310,13 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     here, there, gone = _sums(parts, bound, tables, order.size)
     left_out = float(gone[0].max() + gone[1].max()) + pair.moments.lost
     total = _worst(p, s, order, here, there, pair, parts.pairs)
+    return min(1.0, (left_out + _tail(total, order, epsilon)) * (1 + 1e-9))
+
+
+def _tail(total: NDArray[np.float64], order: NDArray[np.float64], epsilon: float) -> float:
+    """Return the delta of log moments of the loss, by the best order."""
     tail = total - order * epsilon - np.log1p(order) + order * np.log(order / (1 + order))
-    return min(1.0, (left_out + math.exp(min(0.0, float(tail.min())))) * (1 + 1e-9))
+    return math.exp(min(0.0, float(tail.min())))
 
 
 def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
@@ -429,7 +364,7 @@ def _worst(
 ) -> NDArray[np.float64]:
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order.
 
-    Values are put into at most 512 runs, each with its largest moments and range of coefficients.
+    Values are grouped into at most `_CELLS` runs, each with its largest moments.
     """
     starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
     ends = np.append(starts[1:], p + 1) - 1
@@ -480,8 +415,7 @@ def _classes(steps: int) -> dict[int, tuple[int, ...]]:
 def _scaled(steps: int, central: Fraction, shape: int, scale: float) -> Flooding:
     """Return the flooding of a shape and a scale: rates in proportion to cost^(1/3) / shift.
 
-    With losses of variance (rate * shift)^2 / shape that add up to a given one, these have the
-    smallest mean: sum of cost / (rate * shift) is least where (rate * shift)^3 is as the cost.
+    Of all whose losses have the same variance, about, it has the smallest mean.
     """
     floods = [Flood((1,), Fraction(shape), rate_down(scale * (2 * steps) ** (1 / 3) / steps))]
     for d, atoms in _classes(steps).items():
@@ -503,8 +437,7 @@ def _rough_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
         )
         total = total + np.maximum(found.up[0], found.down[0])
         left_out += found.lost
-    tail = total - order * epsilon - np.log1p(order) + order * np.log(order / (1 + order))
-    return left_out + math.exp(min(0.0, float(tail.min())))
+    return left_out + _tail(total, order, epsilon)
 
 
 _SHAPES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512)
@@ -535,17 +468,18 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> chosen = certified_flooding(10, Fraction(9, 100), 1.0, 1e-8)
     >>> chosen.delta <= 1e-8, 50_000 < chosen.mean < 120_000
     (True, True)
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
-    _checked_budget(epsilon, delta)
+    number("epsilon", epsilon, above=0)
+    number("delta", delta, above=0, below=1)
     if not 0 < rational("central", central) < Fraction(epsilon) / steps:
         raise ValueError(f"central must be above 0 and below epsilon / steps, got {quote(central)}")
     lost = _LOST * delta
 
+    @cache
     def scale(shape: int) -> float:
         low, high = math.log(1e-12), math.log(64.0)
         for _ in range(16):
@@ -557,23 +491,18 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
                 high = middle
         return math.exp(low)
 
-    means: dict[int, tuple[float, float]] = {}
-
+    @cache
     def mean(index: int) -> float:
-        if index not in means:
-            chosen = scale(_SHAPES[index])
-            means[index] = _scaled(steps, central, _SHAPES[index], chosen).mean, chosen
-        return means[index][0]
+        return _scaled(steps, central, _SHAPES[index], scale(_SHAPES[index])).mean
 
     low, high = 0, len(_SHAPES) - 1
     while low < high:  # the mean falls and then rises with the shape
         middle = (low + high) // 2
         low, high = (low, middle) if mean(middle) <= mean(middle + 1) else (middle + 1, high)
-    mean(low)
-    shape, start = _SHAPES[low], means[low][1]
+    shape = _SHAPES[low]
 
     best: Flooding | None = None
-    good, bad, step = 0.0, math.inf, start
+    good, bad, step = 0.0, math.inf, scale(shape)
     for _ in range(40):
         flooding = _scaled(steps, central, shape, step)
         proved = flooding_delta(flooding, epsilon, lost)

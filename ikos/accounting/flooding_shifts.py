@@ -1,32 +1,10 @@
 """What negative binomial noise hides: shifts of NB(r, e^-a), in both directions.
 
 NB(r, e^-a) has P[k] proportional to Gamma(k + r) / k! e^(-a k), k >= 0, and mean r / (e^a - 1). Let
-f be its law and f_d that of K + d. For r >= 1 the likelihood ratio of f to f_d is monotone:
-
-    "down", f against f_d:  ln f(k) / f(k - d)  falls with k, and is infinite for k < d;
-    "up", f_d against f:    ln f(k) / f(k + d)  rises with k, to a d.
-
-So the best tests are thresholds, their power rises with d, and the pair (f, f_d) is dominated by
-(f, f_e) for e >= d: every divergence of the first is at most that of the second, and so it is for
-products with other pairs.
-
-A shape need not be an integer; here it is, and a larger one is more noise: what is above an integer
-is independent, and adding it is post-processing. Then losses are short sums that do not cancel,
-
-    ln f(k) / f(k - d) + a d = sum_{j<r} ln(1 + d / (k - d + j)) =: T(k),
-
-and K < k means r successes or more in N = k + r - 1 trials of chance 1 - e^-a: tails are sums of
-positive terms. In doubles they are correct to 5e-9 of their value: logarithms of terms are sums of
-at most five thousand numbers, below 10^4 on the way. Results are enlarged by more than that.
-
-*Thresholds.* In doubles T is within eta = 1e-12 (epsilon + a d) of its value. For "down" let k be
-the first outcome >= d with T(k) <= epsilon + a d - eta, as computed. Then K < k is the best test at
-some epsilon* between epsilon - 3 eta and epsilon, so that
-
-    (divergence at epsilon) <= (that at epsilon*) <= P[K < k] - e^(epsilon - 3 eta) P[K < k - d].
-
-For "up", with k the first where T(k) <= a d - epsilon + eta, it is P[K >= k - d] less that multiple
-of P[K >= k]; and 0 if epsilon >= a d, the largest loss.
+f be its distribution and f_d that of K + d. "down" is f against f_d, with an infinite loss below d;
+"up" is f_d against f, with losses up to a d. The best tests are thresholds, and the divergence
+rises with d. Tails are sums of positive terms, correct to 5e-9 of their value; results are enlarged
+by more than that. Proofs: :ref:`proof-shifts`.
 """
 
 from __future__ import annotations
@@ -43,25 +21,21 @@ from ikos._validation import integer, number
 __all__ = ["negative_binomial_divergence"]
 
 _SLACK = 1e-8
-"""Relative enlargement of every probability, and of every divergence."""
+"""Relative enlargement of probabilities and divergences, and absolute of log moments."""
 
 _ETA = 1e-12
 """Relative error allowed for in a loss."""
 
-MAX_SHAPE = 1 << 12
+_MAX_SHAPE = 1 << 12
 """Largest shape: rounding errors grow with it."""
 
-MAX_RATE = 100
-"""Largest rate: at a rate of 100 there is next to no noise."""
-
-_LOG_SLACK = 1e-8
-"""Enlargement of every log moment."""
+_MAX_RATE = 100
+"""Largest rate: there is next to no noise."""
 
 _BLOCKS = 256
+_TOGETHER = 1 << 22
 _TINY = 1e-300
 """Smallest probability told from 0: doubles far below have fewer digits."""
-
-_TOGETHER = 1 << 22
 
 Floats = NDArray[np.float64]
 
@@ -153,11 +127,6 @@ def negative_binomial_divergence(
         The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of
         the probability of the event where it is attained.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments of another kind or range.
-
     Examples
     --------
     The geometric law: mass 1 - e^(-rate d) has nothing on the other side.
@@ -165,31 +134,24 @@ def negative_binomial_divergence(
     >>> negative_binomial_divergence(1, 0.5, [1, 2], [0.5, 1.0]).round(5)
     array([0.39347, 0.63212])
     """
-    r = integer("shape", shape, low=1, high=MAX_SHAPE)
+    r = integer("shape", shape, low=1, high=_MAX_SHAPE)
     d, eps, a = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon, rate))
     )
-    for name, found, fits in (
-        ("shift", d, (d >= 1) & (d == np.floor(d))),
-        ("epsilon", eps, eps >= 0),
-        ("rate", a, (a > 0) & (a <= MAX_RATE)),
+    for name, found, fits, wanted in (
+        ("shift", d, (d >= 1) & (d == np.floor(d)), "integers of at least 1"),
+        ("epsilon", eps, eps >= 0, "finite and at least 0"),
+        ("rate", a, (a > 0) & (a <= _MAX_RATE), f"above 0 and at most {_MAX_RATE}"),
     ):
-        if not (fits & np.isfinite(found)).all():
-            wrong = float(found[~(fits & np.isfinite(found))][0])
-            raise ValueError(f"{name} must be {_WANTED[name]}, got {wrong!r}")
+        wrong = found[~(fits & np.isfinite(found))]
+        if wrong.size:
+            raise ValueError(f"{name} must be {wanted}, got {float(wrong[0])!r}")
     size = max(1, _TOGETHER // (2 * r + 128))
     parts = [
         _divergence(r, a[at : at + size], d[at : at + size], eps[at : at + size])
         for at in range(0, d.size, size)
     ]
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-_WANTED = {
-    "shift": "integers of at least 1",
-    "epsilon": "finite and at least 0",
-    "rate": f"above 0 and at most {MAX_RATE}",
-}
 
 
 def _divergence(r: int, a: Floats, d: Floats, eps: Floats) -> Floats:
@@ -206,16 +168,10 @@ def _divergence(r: int, a: Floats, d: Floats, eps: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ShiftMoments:
-    """Bounds of log moments of the loss between NB and its shifts, for several orders.
+    """Bounds of log moments of the loss between NB and its shifts, (shifts, orders).
 
-    Attributes
-    ----------
-    up, down : (shifts, orders) ndarray
-        ln E exp(order * loss), rounded up and at least 0, of f_d against f and of f against f_d;
-        the latter without the outcomes of probability ``lost``; infinite where those do not
-        suffice.
-    lost : float
-        Probability of the outcomes left out, which counts in full as delta.
+    ln E exp(order * loss), rounded up and at least 0. ``down`` leaves out the smallest outcomes,
+    of probability ``lost``, which counts in full as delta; infinite where those do not suffice.
     """
 
     up: Floats
@@ -228,21 +184,10 @@ def shift_moments(
 ) -> ShiftMoments:
     """Return bounds of the moments of losses, from blocks of outcomes at their largest loss.
 
-    Parameters
-    ----------
-    shape : int
-        From 1 to 4096.
-    rate : float
-        Above 0, at most 100.
-    shifts : (k,) ndarray of int
-        At least 1 each.
-    orders : (m,) ndarray of float
-        Positive.
-    lost : float
-        How much probability the smallest outcomes may have that are left out of ``down``.
+    Shifts are at least 1, orders positive; ``down`` leaves out outcomes of at most ``lost``.
     """
-    shape = integer("shape", shape, low=1, high=MAX_SHAPE)
-    number("rate", rate, above=0, high=MAX_RATE)
+    shape = integer("shape", shape, low=1, high=_MAX_SHAPE)
+    number("rate", rate, above=0, high=_MAX_RATE)
     first = _quantile(shape, rate, lost)
     top = (shape + 16 * math.sqrt(shape) + 25) / rate + first + 2
     edges = np.ceil(np.linspace(first ** (1 / 3), top ** (1 / 3), _BLOCKS) ** 3)
@@ -273,11 +218,8 @@ def shift_moments(
         else:
             falling = -rate * d - np.log1p(-d / (edges + j)).sum(axis=0)
             down[row] = logsumexp(orders[:, np.newaxis] * falling + log_mass, axis=1)
-    return ShiftMoments(
-        np.maximum(up, 0.0) + _LOG_SLACK,
-        np.maximum(down, 0.0) + _LOG_SLACK,
-        float(below[0]) * (1 + _SLACK),
-    )
+    lost = float(below[0]) * (1 + _SLACK)
+    return ShiftMoments(np.maximum(up, 0.0) + _SLACK, np.maximum(down, 0.0) + _SLACK, lost)
 
 
 def _quantile(shape: int, rate: float, lost: float) -> int:

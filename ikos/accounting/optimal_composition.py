@@ -2,15 +2,15 @@
 
 Of all (e0, d0)-private mechanisms the least private one tells with probability d0 which of two
 neighbours it was given, and otherwise answers by randomized response on two values with budget e0.
-Every other is a function of its answer (Kairouz, Oh, Viswanath, *The Composition Theorem for
-Differential Privacy*, ICML 2015, KOV15). So k mechanisms with independent randomness, chosen as one
-likes, are together at most as telling as k copies of that one, which reach the bound:
+Every other is a function of its answer (*The Composition Theorem for Differential Privacy*, ICML
+2015, KOV15). So k mechanisms with independent randomness are together at most as telling as k
+copies of that one:
 
     delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
     R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
 
-R is the divergence of k answers by randomized response, of which i are false: a partial expectation
-of a binomial law. All terms are positive. Unlike advanced composition nothing is given away.
+R is the divergence of k answers by randomized response, of which i are false; all its terms are
+positive.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from scipy.stats import binom
 
 from ikos._validation import integer, number, quote, round_down, round_up
+from ikos.accounting.solve import bisect
 from ikos.results import at_most
 
 __all__ = ["optimal_delta", "optimal_local_epsilon"]
@@ -37,9 +38,6 @@ _SLACK = 1e-9
 
 _LEAST = 1e-290
 """More than what is lost where probabilities fall below the range of doubles."""
-
-_TOLERANCE = 1e-7
-"""Relative, of an epsilon that is searched for."""
 
 
 def optimal_delta(
@@ -64,11 +62,6 @@ def optimal_delta(
     float
         That of a local epsilon larger by a part of 1e-15, rounded up by a relative 1e-9 and 1e-290;
         0.0 only where it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
 
     Examples
     --------
@@ -99,13 +92,11 @@ def _response(eps: float, k: int, local: float) -> float:
     """Return R(eps) before it is rounded up, where some loss is above epsilon."""
     # Larger by more than the rounding below, where losses close to epsilon cancel.
     local *= 1 + 2.0**-50
-    # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2. From the last of them down, where
-    # the terms are largest, or the whole range where that is beyond the middle of the law.
+    # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2.
     last = min(k, math.ceil((k - eps / local) / 2))
     chance = 1 / (1 + math.exp(local))
     spread = math.sqrt(k * chance) + 1
-    # Below ``first`` the law, log-concave, has less than e^-700: Chernoff's bound at a distance of
-    # 60 standard deviations and 60, where the terms are not 0 to begin with.
+    # Below ``first`` there is less than e^-700, by Chernoff's bound.
     first = max(0, math.floor(min(last, k * chance) - 60 * spread - 60))
     total = 0.0
     for start in range(first, last + 1, 1 << 20):
@@ -161,10 +152,6 @@ def optimal_local_epsilon(
             f"local_delta must be at most {most} for {k:,} copies and "
             f"delta = {quote(delta)}, got {quote(local_delta)}"
         )
-    while high - low > _TOLERANCE * low:
-        middle = math.sqrt(low * high)
-        if _delta(eps, k, middle, d0) <= allowed:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(
+        lambda local: _delta(eps, k, local, d0) <= allowed, low, high, close=1e-7, geometric=True
+    )

@@ -2,28 +2,9 @@
 
 G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022. t users hold a one.
 Each is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least tau, and
-0 otherwise. A user with a zero adds nothing, neither to the count nor to the noise: the noise of a
-count is that of its ones, and the threshold suppresses the counts that have too little of it.
-
-Notes
------
-Replacing a one by a zero changes Bin(t, p) to Bin(t - 1, p). With f the law of Bin(t - 1, p)::
-
-    P_t(y) / P_{t-1}(y) = (1 - p) t / (t - y), which increases with y.
-
-So the set that attains the divergence has a threshold in either direction, and suppression merges
-the outcomes below tau::
-
-    P_t(Y >= k) - e^eps P_{t-1}(Y >= k) = p f(k - 1) - (e^eps - 1) P[f >= k],
-        for the smallest k >= tau above t q, q = 1 - (1 - p) e^-eps;
-    P_{t-1}(Y <= k) - e^eps P_t(Y <= k) = e^eps p f(k) - (e^eps - 1) P[f <= k],
-        for the largest k below t r, r = 1 - (1 - p) e^eps, or tau - 1 if that is larger.
-
-Every k >= tau, or k >= tau - 1, gives a set of outcomes, whose value is at most the divergence; so
-nothing is lost by trying the neighbours of a k that was rounded. The first is at most
-P[Bin(t, p) >= t q] <= exp(-t KL(q, p)), and the second, since f(y) <= P_t(y)/(1 - p), at most
-exp(-t KL(r, p))/(1 - p), and 0 for r < 0. Both bounds fall with t: every t is computed up to where
-they are small enough.
+0 otherwise. The noise of a count is that of its ones, and the threshold suppresses the counts that
+have too little of it. Every t is computed up to where Chernoff's bounds are small enough. Proofs:
+:ref:`proof-sample-threshold`.
 """
 
 from __future__ import annotations
@@ -39,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ikos._validation import integer, number, quote, round_down
+from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
 __all__ = [
@@ -50,8 +32,8 @@ __all__ = [
     "suppression",
 ]
 
-MAX_EPSILON = 100.0
-MAX_COUNTS = 1 << 21
+_MAX_EPSILON = 100.0
+_MAX_COUNTS = 1 << 21
 """Most values of t that are looked at."""
 
 _SLACK = 1e-8  # relative error that is allowed to scipy's binomial probabilities and tails
@@ -89,8 +71,8 @@ def _negligible_from(eps: float, p: float, goal: float) -> float:
     return result * (1 + 1e-3) + 1  # the entropies cancel, by less than 1e-4 of them
 
 
-def _setting(epsilon: object, n: object, sampling: object) -> tuple[float, int, float]:
-    eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
+def _checked(epsilon: object, n: object, sampling: object) -> tuple[float, int, float]:
+    eps = number("epsilon", epsilon, low=1e-6, high=_MAX_EPSILON)
     users = integer("n", n, low=1)
     p = number("sampling", sampling, low=2.0**-40, high=1 - 2.0**-40)
     if Fraction(float(p)) != p:
@@ -98,22 +80,22 @@ def _setting(epsilon: object, n: object, sampling: object) -> tuple[float, int, 
     return round_down(eps), users, float(p)
 
 
-def _counts(eps: float, users: int, p: float, tau: int, goal: float) -> tuple[int, int]:
-    """Return the first t and the last that matter."""
+def _last_count(eps: float, users: int, p: float, tau: int, goal: float) -> int:
+    """Return the last t that matters."""
     last = min(users, math.ceil(min(_negligible_from(eps, p, goal), 1e18)))
-    if last - tau >= MAX_COUNTS:
+    if last - tau >= _MAX_COUNTS:
         raise ValueError(
-            f"epsilon is too small, or sampling too close to 0 or 1: more than {MAX_COUNTS} counts "
-            f"matter, at epsilon = {eps:g} and sampling = {p:g}"
+            f"epsilon is too small, or sampling too close to 0 or 1: more than {_MAX_COUNTS} "
+            f"counts matter, at epsilon = {eps:g} and sampling = {p:g}"
         )
-    return tau, last
+    return last
 
 
 def _largest(eps: float, users: int, p: float, tau: int, goal: float) -> float:
     """Return a bound on delta; not less than ``goal``, unless every t was computed."""
-    first, last = _counts(eps, users, p, tau, goal)
+    last = _last_count(eps, users, p, tau, goal)
     worst = goal if last < users else 0.0
-    for start in range(first, last + 1, _BLOCK):
+    for start in range(tau, last + 1, _BLOCK):
         t = np.arange(start, min(start + _BLOCK, last + 1), dtype=np.float64)
         worst = max(worst, float(_divergences(eps, t, p, tau).max()))
     return worst
@@ -151,7 +133,7 @@ def sample_threshold_delta(
     >>> round(sample_threshold_delta(1, 3, 0.5, 3), 9)  # three of three, who were two: p^3
     0.125000001
     """
-    eps, users, p = _setting(epsilon, n, sampling)
+    eps, users, p = _checked(epsilon, n, sampling)
     tau = integer("threshold", threshold, low=1)
     goal = 1.0
     while True:  # a goal below what is found: then the counts left out do not matter
@@ -164,29 +146,17 @@ def sample_threshold_delta(
 def smallest_threshold(
     epsilon: float | Fraction, delta: float | Fraction, n: int, sampling: float | Fraction
 ) -> int:
-    """Return the smallest threshold at which sample and threshold is private.
-
-    Parameters
-    ----------
-    epsilon, n, sampling
-        As for `sample_threshold_delta`.
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    int
-        n + 1 if every count must be suppressed.
+    """Return the smallest threshold at which sample and threshold is private; n + 1 for none.
 
     Examples
     --------
     >>> tau = smallest_threshold(1, 1e-6, 1000, 0.5)
-    >>> sample_threshold_delta(1, 1000, 0.5, tau) <= 1e-6
+    >>> sample_threshold_delta(1, 1000, 0.5, tau) <= 1e-6 < sample_threshold_delta(
+    ...     1, 1000, 0.5, tau - 1
+    ... )
     True
-    >>> sample_threshold_delta(1, 1000, 0.5, tau - 1) <= 1e-6
-    False
     """
-    eps, users, p = _setting(epsilon, n, sampling)
+    eps, users, p = _checked(epsilon, n, sampling)
     small = number("delta", delta, above=0, below=1)
     goal = round_down(small)
     return min(_smallest(eps, users, p, goal, every=True), users + 1)
@@ -196,7 +166,7 @@ def _smallest(eps: float, users: int, p: float, goal: float, *, every: bool) -> 
     """Return the smallest threshold, from all t or, as a sketch, from some."""
     last = math.ceil(min(_negligible_from(eps, p, goal), users))
     if every:
-        _counts(eps, users, p, 0, goal)
+        _last_count(eps, users, p, 0, goal)
 
     def private(tau: int) -> bool:
         some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
@@ -204,21 +174,11 @@ def _smallest(eps: float, users: int, p: float, goal: float, *, every: bool) -> 
             return False
         return not every or _largest(eps, users, p, tau, goal) <= goal
 
-    low, high = 0, last + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if private(middle) else (middle, high)
-    return high
+    return bisect_integers(private, last + 1, 0)
 
 
 def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
-    """Bound the probability that a sum s of n values is suppressed.
-
-    Each value is rounded at random to a bit and its ones are sampled, so that the count is a sum
-    of independent bits with mean p s. For counts c <= p s - 1 the binomial law of the same mean has
-    the largest P[Y <= c] (W. Hoeffding, *On the distribution of the number of successes in
-    independent trials*, Ann. Math. Statist. 27, 1956, Theorem 4); otherwise the bound is 1.
-    """
+    """Bound the probability that a sum s of n values, each rounded to a bit, is suppressed."""
     mean = np.minimum(sampling * s / n, 1.0)
     bound = stats.binom.cdf(threshold - 1, n, mean) * (1 + _SLACK)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
@@ -227,22 +187,8 @@ def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int)
 def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> float:
     """Bound the mean squared error of count/p, or of 0 where the count was suppressed.
 
-    Parameters
-    ----------
-    n, sampling, threshold
-        As for `sample_threshold_delta`.
-
-    Returns
-    -------
-    float
-        Bound over all n values in [0, 1], each rounded at random to a bit: of the sum s of the
-        values, in units of one. Suppression costs s^2.
-
-    Notes
-    -----
-    With Z = count/p, E (estimate - s)^2 <= E (Z - s)^2 + s^2 P[suppressed], and the variance of Z
-    is the sum of x/p - x^2 over the values, at most s/p - s^2/n. The maximum over s is over cells,
-    with the first term at its largest and the second at s^2 of the upper end and P of the lower.
+    Over all n values in [0, 1], each rounded at random to a bit: of their sum s, in units of one.
+    Suppression costs s^2.
 
     Examples
     --------
@@ -252,32 +198,19 @@ def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> 
     p, tau = float(number("sampling", sampling, above=0, below=1)), int(threshold)
     start = min(tau / p, float(n))
     ends = np.unique(np.concatenate(([0.0], np.geomspace(start, n, _CELLS), [float(n)])))
-    return max(_first_cell(n, p, start), float(_cells(ends, n, p, tau).max()))
-
-
-def _first_cell(n: int, p: float, start: float) -> float:
-    s = min(start, n / (2 * p))
-    return s / p - s * s / n + start * start
-
-
-def _cells(ends: NDArray[np.float64], n: int, p: float, tau: int) -> NDArray[np.float64]:
     low, high = ends[:-1], ends[1:]
     s = np.clip(n / (2 * p), low, high)
-    return np.asarray(s / p - s * s / n + high * high * suppression(low, n, p, tau))
+    cells = s / p - s * s / n + high * high * suppression(low, n, p, tau)
+    s = min(start, n / (2 * p))
+    first = s / p - s * s / n + start * start
+    return float(max(first, cells.max()))
 
 
 @dataclass(frozen=True)
 class SampleThreshold:
-    """Parameters of sample and threshold.
+    """Parameters of sample and threshold, and a bound on the error, suppression included.
 
-    Attributes
-    ----------
-    sampling : Fraction
-        A multiple of 2^-53.
-    threshold : int
-        Smaller counts are suppressed.
-    mse : float
-        Bound on the mean squared error, suppression included.
+    ``sampling`` is a multiple of 2^-53; counts below ``threshold`` are suppressed.
     """
 
     sampling: Fraction
@@ -304,7 +237,7 @@ def best_sample_threshold(
     >>> sample_threshold_delta(1, 10**4, best.sampling, best.threshold) <= 1e-8
     True
     """
-    eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
+    eps = number("epsilon", epsilon, low=1e-6, high=_MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
     return _best(eps, small, integer("n", n, low=1))
 

@@ -16,13 +16,13 @@ from ikos.accounting.blanket import (
     TooManyTermsError,
     blanket_divergence,
 )
+from ikos.accounting.solve import bisect
 from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
 NEGLIGIBLE = 1e-100
 """Below it Bennett's bound says enough."""
-
 
 _BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
     "exact": blanket_divergence,
@@ -57,7 +57,8 @@ def _proved(
         return bound
 
 
-def _setting(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
+def _checked(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
+    """Check and return users, values and accountant."""
     name = choice("accountant", accountant, ACCOUNTANTS)
     least = 2 if name == "closed-form" else 1
     if isinstance(k, Fraction) and name != "closed-form":
@@ -89,8 +90,7 @@ def response_delta(
         Users who answer at random as they should, up to 10^9.
     k : int or Fraction
         Values in the domain, at least 2; on {0..p} it is p + 1. A fraction is one over the share
-        of a user's own messages among all, where these are several: see
-        `ikos.accounting.blanket`.
+        of a user's own messages among all: see `ikos.accounting.blanket`.
     gamma : float or Fraction
         Probability with which a user sends a uniform value in place of the truth.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
@@ -99,19 +99,10 @@ def response_delta(
     Returns
     -------
     float
-        An upper bound, rounded up. That of "exact" is the divergence against an adversary who
-        knows which of the other users answered at random, up to a ten-millionth of it; below
-        1e-100, and where it would take more than 2^17 terms (very many users and a very small
-        epsilon), it is Bennett's. `response_accountant` says which.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
-
-    Notes
-    -----
-    BBGN19, Lemma 5.3 and Theorem 3.1; the module `ikos.accounting.blanket` has the argument.
+        An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is the divergence
+        against an adversary who knows which of the other users answered at random, up to a
+        ten-millionth of it; below 1e-100, and where it would take more than 2^17 terms (very many
+        users and a very small epsilon), it is Bennett's. `response_accountant` says which.
 
     Examples
     --------
@@ -133,17 +124,9 @@ def response_accountant(
     *,
     accountant: str = "exact",
 ) -> str:
-    """Return which of ``ACCOUNTANTS`` the bound of `response_delta` is of.
+    """Return which of ``ACCOUNTANTS`` the bound of `response_delta`, for the same arguments, is of.
 
-    Parameters
-    ----------
-    epsilon, n, k, gamma, accountant
-        As for `response_delta`.
-
-    Returns
-    -------
-    str
-        The one that was asked for; but "bennett" in place of "exact" where the latter gives up.
+    The one that was asked for; but "bennett" in place of "exact" where the latter gives up.
 
     Examples
     --------
@@ -157,7 +140,7 @@ def _response(
     epsilon: object, n: object, k: object, gamma: object, accountant: object
 ) -> tuple[float, str]:
     """Check the arguments and return the delta, and whose it is."""
-    users, values, name = _setting(n, k, accountant)
+    users, values, name = _checked(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
     return _proved(name, round_down(eps), users, values, chance)
@@ -186,11 +169,6 @@ def response_gamma(
         A multiple of 2^-53, at most 1: one for which `response_delta` is at most delta, within
         a millionth of the smallest that the search finds. 1 means that only noise is private.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
-
     Examples
     --------
     >>> round(float(response_gamma(1, 1e-8, 10**4, 7)), 4)
@@ -198,7 +176,7 @@ def response_gamma(
     >>> round(float(response_gamma(1, 1e-8, 10**4, 7, accountant="closed-form")), 4)
     0.1873
     """
-    users, values, name = _setting(n, k, accountant)
+    users, values, name = _checked(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
     return _gamma(round_down(eps), round_down(small), users, values, name)
@@ -268,15 +246,14 @@ def response_epsilon(
     Raises
     ------
     ValueError
-        If there is none in [1e-6, 100] (in [1e-6, 1] for the closed form), or an argument is out
-        of range.
+        If there is none in [1e-6, 100] (in [1e-6, 1] for the closed form).
 
     Examples
     --------
     >>> round(response_epsilon(1e-8, 10**4, 7, 0.0398), 3)
     1.0
     """
-    users, values, name = _setting(n, k, accountant)
+    users, values, name = _checked(n, k, accountant)
     small = number("delta", delta, above=0, below=1)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
 
@@ -293,7 +270,4 @@ def response_epsilon(
                 f"accountant={name!r}, got {quote(gamma)}"
             )
         low, high = high, min(2 * high, largest)
-    while high > low * (1 + 1e-6):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return bisect(enough, high, low, geometric=True)

@@ -3,21 +3,8 @@
 SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
 NDSS 2011. Of h honest users each adds, with probability beta and independently of its value, a
 whole discrete Laplace variable of rate epsilon / p; the sum of their values is in {0..h p} and a
-user can move it by up to p. The number K of variables is Bin(h, beta).
-
-Given K >= 1 the noisy sum is epsilon-private: one of the variables is enough, and the others are
-post-processing. K does not depend on the values. So by joint convexity of the hockey-stick
-divergence the mixture is (epsilon, P[K = 0])-private, which is what SCRCS11 count with.
-
-That is far from tight. The laws given K = k >= 1 are each within e^epsilon of their shift by d <= p
-at every point, so that the mixture M can only exceed e^epsilon times its shift where K = 0 has its
-one atom: the divergence is exactly the largest of (M(0) - e^epsilon M(d))_+ over d in {1..p}. Laws
-given K are symmetric and unimodal (convolutions of log-concave ones), hence d = p is the worst:
-
-    delta = (M(0) - e^epsilon M(p))_+.
-
-The atom drowns in what K >= 2 leaves to spare as soon as it is smaller than some epsilon / p, and
-then the noise is purely epsilon-private, at a third or half of the variance.
+user can move it by up to p. SCRCS11 count with (epsilon, (1 - beta)^h); the divergence itself,
+M(0) - e^epsilon M(p) for the mixture M of the noise, is far smaller (:ref:`proof-sparse-noise`).
 """
 
 from __future__ import annotations
@@ -27,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from ikos.accounting.solve import bisect_integers
 from ikos.counts.rounding import UP, exact, float_up, rounding
 from ikos.randomized_response import GRID
 
@@ -38,14 +26,7 @@ _CUT = 45.0
 
 
 def silence(users: int, chance: Fraction) -> float:
-    """Return (1 - beta)^h, the probability that nobody adds noise, rounded up.
-
-    Parameters
-    ----------
-    users : int
-        h, the honest users.
-    chance : Fraction
-        beta, the probability with which each adds noise.
+    """Return (1 - beta)^h, the probability that no user adds noise, rounded up.
 
     Examples
     --------
@@ -58,14 +39,7 @@ def silence(users: int, chance: Fraction) -> float:
 
 
 def published_chance(users: int, delta: Fraction | float) -> Fraction:
-    """Return the smallest multiple of 2^-53 at which somebody adds noise but for delta.
-
-    Parameters
-    ----------
-    users : int
-        h, the honest users.
-    delta : float
-        Above 0; (1 - beta)^h is at most that.
+    """Return the smallest beta, a multiple of 2^-53, at which `silence` is at most delta > 0.
 
     Examples
     --------
@@ -74,12 +48,11 @@ def published_chance(users: int, delta: Fraction | float) -> Fraction:
     >>> round(float(published_chance(10_000, 1e-8)) * 10_000, 2)  # about ln(1 / delta)
     18.4
     """
-    low, high = 0, GRID
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = Fraction(silence(users, Fraction(middle, GRID))) <= delta
-        low, high = (low, middle) if enough else (middle, high)
-    return Fraction(high, GRID)
+
+    def enough(steps: int) -> bool:
+        return Fraction(silence(users, Fraction(steps, GRID))) <= delta
+
+    return Fraction(bisect_integers(enough, GRID, 0), GRID)
 
 
 def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> float:
@@ -100,15 +73,8 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
     -------
     float
         An upper bound, never above `silence`; 0.0 where the sum is purely private. Equal to the
-        true divergence up to 1e-11 e^epsilon as a part of the law's highest point. Of very long
-        laws it is `silence`.
-
-    Notes
-    -----
-    M at 0 and at p by inversion of its characteristic function on N points, which gives M(0) +
-    M(N) + M(-N) + ... and so on: too much at 0, which is safe, and too much at p by no more than
-    P[abs(noise) >= N - p], which Chernoff's bound takes off again. All terms are positive at 0, so
-    that rounding errors are relative to M(0).
+        true divergence up to 1e-11 e^epsilon M(0). Where it would take more than 2^22 points it
+        is `silence`.
 
     Examples
     --------
@@ -117,6 +83,7 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
     >>> divergence(10_000, Fraction(1, 2**10), Fraction(1, 100), 100)  # about ten
     0.0
     """
+    # M at 0 and p by inversion of its characteristic function: the proof has the aliasing
     quiet = silence(users, chance)
     beta, s = float(chance), float(rate)
     # E exp(theta noise) at theta = rate / 2, at most
@@ -143,14 +110,7 @@ def least_chance(users: int, delta: Fraction | float, rate: Fraction, precision:
     """Return a probability of adding noise at which `divergence` is at most delta.
 
     Nearly the smallest: within 1/256 of one at which it is not, and never above
-    `published_chance`.
-
-    Parameters
-    ----------
-    users, rate, precision
-        As for `divergence`.
-    delta : float
-        Above 0.
+    `published_chance`. Parameters are those of `divergence`, and a delta above 0.
 
     Examples
     --------

@@ -1,14 +1,11 @@
 """What dishonest users do to a sum of vectors that is sent by coefficients (AFNNTZ24, Section 4).
 
-Users send a message (coefficient, value) for each of D coefficients of their vectors. If one
-shuffler takes all of them it can count a user's messages, D of them, but not see that they are
-about D coefficients: a dishonest user sends all D about one, each with the largest value. With a
-shuffler for each coefficient a user has one message in each, and with s of them D/s in each
-(Theorem 1.5, Lemma 4.2). `CoefficientSum` is the arithmetic of such protocols, as far as the attack
-needs it: labels, sums, and the way back to vectors; `CoefficientSum.forged` is what the attacker
-sends. That adds `ikos.accounting.bounds_afnntz24.coefficient_influence`, compared with sending
-nothing. Two such attacks, about different coefficients, are further apart: by how much one user's
-messages can move the estimate at most is `CoefficientSum.influence`.
+Users send a message (coefficient, value) for each of D coefficients of their vectors. A single
+shuffler can count a user's D messages, but not see that they are about D coefficients: a dishonest
+user sends all D about one, each with the largest value. With s shufflers it has D/s messages in
+each (Theorem 1.5, Lemma 4.2). `CoefficientSum` is the arithmetic of such protocols, as far as the
+attack needs it, and `CoefficientSum.forged` what the attacker sends. That adds
+`ikos.accounting.bounds_afnntz24.coefficient_influence`, compared with sending nothing.
 
 Privacy noise is no part of it: as messages it would raise the limit on how many a user may send,
 and the attacker could use the whole of that limit. `flooded` does that to a protocol's messages.
@@ -107,8 +104,8 @@ class CoefficientSum:
     def allowed(self, labels: NDArray[np.int64]) -> bool:
         """Return whether the shufflers let one user's labels pass: they count, and look no further.
 
-        Each can tell that a label is one of its own, and how many of them the user sent. What is
-        a message of no user does not pass.
+        Each can tell that a label is one of its own, and how many of them the user sent. A label
+        of no shuffler does not pass.
         """
         coefficient = labels // (self.steps + 1)
         if ((coefficient < 0) | (coefficient >= self.coefficients)).any():
@@ -129,10 +126,7 @@ class CoefficientSum:
         )
 
     def totals(self, labels: NDArray[np.int64], *, users: int) -> NDArray[np.float64]:
-        """Return the estimated sums of the coefficients, (D,), for the labels of all users, (m,).
-
-        ValueError for a label that is about none of them.
-        """
+        """Return the estimated sums of the coefficients, (D,), for all users' labels, (m,)."""
         count, given = integer("users", users, low=0), np.asarray(reject_masked("labels", labels))
         if given.ndim != 1 or given.dtype.kind not in "iu":
             raise ValueError(
@@ -149,10 +143,10 @@ class CoefficientSum:
     def influence(self) -> float:
         """Greatest distance of two sums of coefficients that differ in one user's messages.
 
-        All that a shuffler of m coefficients lets pass adds a vector of at most ``2 bound limit m``
-        in one direction, none of it negative. Two of them are furthest apart if they are about
-        different coefficients, sqrt(2) times that; a shuffler of one coefficient has no other. The
-        distance of two estimates is no larger if `inverse` makes nothing longer.
+        What a shuffler of m coefficients lets pass adds a nonnegative vector of norm at most
+        ``2 bound limit m``. Two of them are furthest apart, sqrt(2) times that, if they are about
+        different coefficients; a shuffler of one coefficient has no other. The distance of two
+        estimates is no larger if ``inverse`` makes nothing longer.
         """
         squares = sum(size**2 * min(size, 2) for size in map(len, self.groups))
         return 2 * self.bound * self.limit * math.sqrt(squares)
@@ -164,14 +158,11 @@ class Poisoned:
 
     Attributes
     ----------
-    honest : float
-        If all users are honest.
-    attacked : float
-        If some send forged messages, from the sum of the vectors of all: their own are in it, and
-        an honest user of norm 1 would be too.
+    honest, attacked : float
+        If all users are honest, and if some send forged messages: from the sum of all vectors.
     limit : float
-        The square of what they can move the estimate by, at most, if the protocol's ``inverse``
-        makes nothing longer. Others' rounding and the noise add their own errors to ``attacked``.
+        The square of how far forged messages can move the estimate, if the protocol's ``inverse``
+        makes nothing longer. Rounding and noise add their own errors to ``attacked``.
     """
 
     honest: float
@@ -196,17 +187,12 @@ def poison(
     coefficients : (n, D) array_like of float
         Of each user's vector.
     malicious : int
-        This many of the first users send `CoefficientSum.forged`.
+        How many of the first users send `CoefficientSum.forged`.
     noise : float, optional
         Rate of discrete Laplace noise in each sum of coefficients, in steps; none by default. It is
         the same in both runs.
     rng : RandomSource, optional
         Secure randomness by default.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer users.
 
     Examples
     --------
@@ -237,17 +223,10 @@ def poison(
 
 
 def flooded(messages: NDArray[Any], user: int, label: int) -> NDArray[Any]:
-    """Return all users' messages with all of one user's replaced by copies of one label.
+    """Return all users' messages with those of a dishonest user replaced by copies of one label.
 
-    Parameters
-    ----------
-    messages : (m, k) ndarray of int
-        As the ``randomize`` of a protocol with labels returns them: column i holds the messages of
-        user i, padded to the most that any user sends. The shuffler has to let this many pass.
-    user : int
-        The dishonest one.
-    label : int
-        The message, such as the largest value of some coefficient.
+    ``messages``, (m, k), are as the ``randomize`` of a protocol with labels returns them: column i
+    holds those of user i, padded to the most that any user sends and the shuffler has to let pass.
 
     Examples
     --------

@@ -9,8 +9,7 @@ is mixed with messages of dummies whose vectors average to zero (Proposition 2.4
 The attack ends with a set, not with a vector. It has gained something where the set is so small
 that another vector, one that no user has, is much further from it: that depends on C(n k, k) r^d,
 the part of the unit ball within r of the set, at most. So about d / log n messages are needed
-(`ikos.accounting.bounds_afnntz24`), and the attack is what proves it. `SplitSum` is a protocol to
-try it on.
+(:ref:`proof-bounds`). `SplitSum` is a protocol to try it on.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ Analyzer = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
-    """Check k and return it with the number of subsets; ValueError for too many."""
+    """Check k and return it with the number of subsets."""
     size = integer("k", k, low=1, high=count)
     subsets = math.comb(count, size)
     if subsets > MAX_SUBSETS:
@@ -68,35 +67,25 @@ def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
     return size, subsets
 
 
+def _finite(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Check and return an array of numbers."""
+    given = np.asarray(reject_masked(name, values))
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, got an array of {given.dtype}")
+    if not np.isfinite(given).all():
+        raise ValueError(f"{name} must be finite; there are others")
+    return given
+
+
 def _rows(messages: ArrayLike) -> NDArray[Any]:
-    given = np.asarray(reject_masked("messages", messages))
-    if given.ndim != 2 or not given.size or given.dtype.kind not in "iuf":
-        raise ValueError(
-            f"messages must be numbers of shape (messages, d), got {given.dtype} of shape "
-            f"{given.shape}"
-        )
+    given = _finite("messages", messages)
+    if given.ndim != 2 or not given.size:
+        raise ValueError(f"messages must have shape (messages, d), got {given.shape}")
     if given.dtype.kind == "f":
-        if not np.isfinite(given).all():
-            raise ValueError("messages must be finite; there are others")
         return given.astype(np.float64)
     if max(int(given.max()), -int(given.min())) >= _MOST:
         raise ValueError("messages must be below 2^62 in absolute value; there are others")
     return given.astype(np.int64)
-
-
-def _addable(rows: NDArray[Any], k: int) -> None:
-    """Refuse integers of which k may not add up in int64."""
-    if rows.dtype.kind == "i" and k * max(int(rows.max()), -int(rows.min())) > _MOST:
-        raise ValueError(f"messages must have sums of k = {k} of at most 2^62; there are larger")
-
-
-def _numbers(values: ArrayLike) -> NDArray[Any]:
-    given = np.asarray(reject_masked("dummies", values))
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"dummies must be numbers, got an array of {given.dtype}")
-    if not np.isfinite(given).all():
-        raise ValueError("dummies must be finite; there are others")
-    return given
 
 
 def _centred(sums: NDArray[Any], modulus: int | None) -> NDArray[Any]:
@@ -110,9 +99,7 @@ def _centred(sums: NDArray[Any], modulus: int | None) -> NDArray[Any]:
 def _members(count: int, k: int) -> Iterator[NDArray[np.int64]]:
     """Yield all k-subsets of range(count), (block, k), in lexicographic order of their starts."""
     starts = np.arange(count - k + 1)[:, np.newaxis]
-    for size in range(2, k + 1):
-        if size == k:
-            break
+    for size in range(2, k):
         starts = _extended(starts, count - k + size)
     if k == 1:
         yield starts
@@ -152,8 +139,7 @@ def subset_sums(
     Raises
     ------
     ValueError
-        If there are more than 10^7 sets, an argument is out of range, a message is masked or not
-        finite, or sums of integers may be larger than 2^62.
+        If there are more than 10^7 sets, or sums of integers may be larger than 2^62.
 
     Examples
     --------
@@ -162,7 +148,8 @@ def subset_sums(
     """
     rows = _rows(messages)
     size, _ = _subsets("messages", len(rows), k)
-    _addable(rows, size)
+    if rows.dtype.kind == "i" and size * max(int(rows.max()), -int(rows.min())) > _MOST:
+        raise ValueError(f"messages must have sums of k = {size} of at most 2^62; there are larger")
     if modulus is not None:
         integer("modulus", modulus, low=2, high=_MOST)
         if rows.dtype.kind != "i":
@@ -203,12 +190,10 @@ def distances(
     >>> distances([[1, 0], [0, 1], [5, 5]], 2, [[1, 1], [5, 9]])
     array([0., 3.])
     """
-    wanted = np.asarray(reject_masked("targets", targets), dtype=np.float64)
+    wanted = _finite("targets", targets).astype(np.float64)
     rows = _rows(messages)
     if wanted.ndim != 2 or wanted.shape[1] != rows.shape[1]:
         raise ValueError(f"targets must have shape (targets, {rows.shape[1]}), got {wanted.shape}")
-    if not np.isfinite(wanted).all():
-        raise ValueError("targets must be finite; there are others")
     unit = float(number("scale", scale, above=0))
     best = np.full(len(wanted), math.inf)
     for sums in subset_sums(rows, k, modulus=modulus):
@@ -223,14 +208,9 @@ def distances(
 
 @dataclass(frozen=True, eq=False)
 class DummyCandidates:
-    """What `dummy_candidates` found.
+    """What `dummy_candidates` found: for each set of k messages, the mean estimate, (sets, d).
 
-    Attributes
-    ----------
-    points : (sets, d) ndarray of float
-        For each set of k messages, the mean estimate.
-    standard_errors : (sets,) ndarray of float
-        Root of the estimated mean squared distance from the true mean: that over this many dummies.
+    ``standard_errors`` are the roots of the estimated mean squared distance from the true means.
     """
 
     points: NDArray[np.float64]
@@ -261,10 +241,6 @@ def dummy_candidates(
         sphere. The same samples serve all sets: the errors of the points are dependent, but each
         is as large as ``standard_errors`` says.
 
-    Returns
-    -------
-    DummyCandidates
-
     Raises
     ------
     ValueError
@@ -280,7 +256,7 @@ def dummy_candidates(
     """
     rows = _rows(messages)
     size, subsets = _subsets("messages", len(rows), k)
-    mixed = _numbers(dummies)
+    mixed = _finite("dummies", dummies)
     if mixed.ndim != 3 or mixed.shape[1:] != (len(rows) - size, rows.shape[1]) or len(mixed) < 2:
         raise ValueError(
             f"dummies must have shape (samples, {len(rows) - size}, {rows.shape[1]}) with two "
@@ -411,10 +387,9 @@ class Reconstruction:
 
     Attributes
     ----------
-    own : tuple of float
-        Distances of the target's vector from the set.
-    other : tuple of float
-        Distances of another vector, uniform on the sphere, that no user has.
+    own, other : tuple of float
+        Distances from the set: of the target's vector, and of one, uniform on the sphere, that no
+        user has.
     subsets : int
         Size of the set, at most.
     mean_square : float

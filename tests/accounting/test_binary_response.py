@@ -74,7 +74,7 @@ def test_exact_at_tiny_sizes(n: int, bits: int, gamma: Fraction) -> None:
         assert worst <= found <= float(worst) * (1 + 1e-9) + 1e-60
 
 
-@pytest.mark.parametrize("distance", [2**60, 2**100, 2**150])
+@pytest.mark.parametrize("distance", [2**60, 2**150])
 def test_answers_that_tell_next_to_nothing(distance: int) -> None:
     gamma = 1 - Fraction(1, distance)
     truth = max(pairs for pairs, _ in definition(0.0, 2, gamma, 1))
@@ -221,7 +221,7 @@ def test_more_users_more_noise_and_more_epsilon_make_less_delta(
     assert delta <= blanket_divergence(epsilon, n, 2, gamma) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 3.7, 20.0, 100.0])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 100.0])
 @pytest.mark.parametrize("bits", [1, 3])
 def test_local_gamma_is_on_the_right_side(epsilon: float, bits: int) -> None:
     gamma = local_gamma(epsilon, bits=bits)

@@ -16,6 +16,11 @@ from statistical import FALSE_ALARM
 
 from ikos.accounting.bbgn19 import closed_form_gamma
 from ikos.accounting.bounds_afnntz24 import (
+    _ball_moment,
+    _box_moment,
+    _log_subsets,
+    _sum_log_need,
+    _unbiased_log_need,
     coefficient_influence,
     counter_bits,
     group_sizes,
@@ -27,12 +32,6 @@ from ikos.accounting.bounds_afnntz24 import (
     single_message_floor,
     token_bits,
 )
-from ikos.accounting.bounds_afnntz24.few_messages import (
-    _log_subsets,
-    _sum_log_need,
-    _unbiased_log_need,
-)
-from ikos.accounting.bounds_afnntz24.one_message import _ball_moment, _box_moment
 from ikos.confidence import mean_interval
 from ikos.vectors import Ball, Box, SingleMessageGrid
 
@@ -172,8 +171,8 @@ def test_no_single_message_protocol_is_excluded():
 # One message
 
 
-@pytest.mark.parametrize("n", [100, 10**4, 10**6])
-@pytest.mark.parametrize("d", [1, 2, 3, 6])
+@pytest.mark.parametrize("n", [100, 10**6])
+@pytest.mark.parametrize("d", [1, 3])
 def test_the_grid_is_above_the_floor(n, d):
     for domain, shape, unit in ((Ball(d, 2.0), "ball", 4), (Box(d, -1, 2), "box", 9)):
         floor = unit * single_message_floor(n, d, 1, 1e-10, shape=shape)
@@ -315,33 +314,18 @@ def test_the_published_bound_on_the_error_holds():
     [
         lambda: least_messages(1, 2, 1, 0, 1),
         lambda: least_messages(10, 0, 1, 0, 1),
-        lambda: least_messages(10, 2, 0, 0, 1),
-        lambda: least_messages(10, 2, 1, 1, 1),
         lambda: least_messages(10, 2, 1, 0, 0),
         lambda: least_messages(10, 2, 1, 0, 1, protocol="any"),
         lambda: single_message_floor(10, 2, 1, -0.1),
-        lambda: single_message_floor(10, 2, math.inf, 0),
         lambda: single_message_floor(10, 2, 1, 0, shape="cone"),
         lambda: poisoning_floor(10, 4, 1, 0, 1, messages=3, shufflers=2),
-        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=0),
         lambda: poisoning_floor(10, 4, 1, 0, 1, messages=4, malicious=-1),
         lambda: least_messages(10, 2, 1, 1 - Fraction(1, 10**30), 1),
-        lambda: least_messages(10, 2, 1, 0, 10**400),
-        lambda: poisoning_floor(10, 4, 1, 0, 10**400, messages=4),
-        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=10**400),
-        lambda: poisoning_floor(10, 4, 1, 0, 1, messages=4, malicious=10**400),
-        lambda: coefficient_influence(10**400, 1),
         lambda: coefficient_influence(4, 10**400),
-        lambda: coefficient_influence(4, 1, limit=10**400),
-        lambda: coefficient_influence(4, 1, malicious=10**400),
         lambda: group_sizes(10**400, 1),
-        lambda: coefficient_influence(4, 0),
         lambda: coefficient_influence(4, 1, shufflers=5),
-        lambda: coefficient_influence(4, 1, limit=0),
-        lambda: counter_bits(0, 1),
         lambda: counter_bits(1, 0),
         lambda: token_bits(1, 0),
-        lambda: published_levels(1, 2, 1, 1e-6),
         lambda: published_levels(10, 2, 2, 1e-6),
         lambda: published_gamma(10, 2, 1, 1e-6, 0),
     ],

@@ -28,9 +28,9 @@ def reduction(epsilon, n, local):
     return sum(max(0.0, first[s] - math.exp(epsilon) * second[s]) for s in first)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 40])
-@pytest.mark.parametrize("local", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.9])
+@pytest.mark.parametrize("n", [1, 2, 40])
+@pytest.mark.parametrize("local", [0.3, 3.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.9])
 def test_it_is_the_divergence_of_the_reduction(n, local, epsilon):
     exact = reduction(epsilon, n, local)
     found = clones_delta(epsilon, n, local)
@@ -66,7 +66,7 @@ RANDOMIZERS = [
 
 
 @pytest.mark.parametrize("laws", RANDOMIZERS)
-@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("n", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_it_covers_views_of_any_randomizer(laws, n):
     local = max(math.log(p[y] / q[y]) for p in laws for q in laws for y in range(3))
     for epsilon in (0.1, 0.5):

@@ -28,7 +28,7 @@ def rational_delta(odds: Fraction, copies: int, local_odds: Fraction, d0: Fracti
     return total
 
 
-@pytest.mark.parametrize("copies", [1, 2, 3, 5])
+@pytest.mark.parametrize("copies", [1, 5])
 @pytest.mark.parametrize("d0", [Fraction(0), Fraction(1, 7)])
 @pytest.mark.parametrize("odds", [Fraction(1), Fraction(3, 2), Fraction(5)])
 def test_it_is_the_divergence_of_the_least_private_mechanism(
@@ -107,8 +107,8 @@ def every_term(epsilon: float, copies: int, local: float) -> gmpy2.mpfr:
         )
 
 
-@pytest.mark.parametrize("copies", [1, 2, 3, 7, 10, 33, 100])
-@pytest.mark.parametrize("local", [0.013, 0.1, 0.3, 0.7, 1.1, 2.3])
+@pytest.mark.parametrize("copies", [1, 7, 100])
+@pytest.mark.parametrize("local", [0.013, 0.7, 2.3])
 def test_it_is_rounded_up_where_a_loss_is_hardly_above_epsilon(copies: int, local: float) -> None:
     """There 1 - e^(epsilon - loss) is of the order of the rounding of the loss."""
     for false in range(min(3, (copies + 1) // 2)):
@@ -183,8 +183,8 @@ def test_it_is_never_above_other_theorems(
         assert optimal_delta(reached, copies, local, d0) <= delta * (1 + 1e-8)
 
 
-@pytest.mark.parametrize("copies", [1, 2, 16, 2048, 10**5])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-12)])
+@pytest.mark.parametrize("copies", [1, 16, 10**5])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (8.0, 1e-12)])
 def test_the_largest_budget_is_enough_and_no_larger_one(
     copies: int, epsilon: float, delta: float
 ) -> None:

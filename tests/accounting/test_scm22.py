@@ -24,7 +24,7 @@ from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice
 from ikos.accounting.scm22 import (
     SampledAnswers,
-    answers,
+    _sampled,
     coordinate_error,
     dimension_free_gamma,
     optimized_answers,
@@ -33,17 +33,14 @@ from ikos.accounting.scm22 import (
     published_precision,
     published_single_gamma,
     repaired_gamma,
-    repeated,
     repeated_delta,
     sampled_answers,
     sampled_delta,
     stratum_sizes,
     total_error,
-    uniform,
     uniform_delta,
     weights,
 )
-from ikos.accounting.scm22.answers import _sampled
 
 # Composition
 
@@ -98,19 +95,19 @@ def test_trimming_is_never_more_private(seed, times, negligible):
     rng = np.random.default_rng(seed)
     masses = rng.dirichlet(np.full(9, 0.3)) * 0.99
     losses = LossLattice(0.25, -4, masses, 0.01)
-    trimmed = repeated._trimmed(losses, negligible)
+    trimmed = scm22._trimmed(losses, negligible)
     assert trimmed.masses.sum() + trimmed.infinite == pytest.approx(1)
     for epsilon in (0.0, 0.3, 0.8, 2.0):
         assert trimmed.divergence(epsilon) >= losses.divergence(epsilon) * (1 - 1e-9)
-    together = repeated._repeated(losses, times, negligible)
-    exact = repeated._repeated(losses, times, 0.0)
+    together = scm22._repeated(losses, times, negligible)
+    exact = scm22._repeated(losses, times, 0.0)
     assert together.divergence(0.5) >= exact.divergence(0.5) * (1 - 1e-9)
 
 
 def test_squaring_is_the_sum_of_so_many():
     losses = LossLattice(0.5, -1, np.array([0.25, 0.5, 0.2]), 0.05)
     for times in range(1, 12):
-        found = repeated._repeated(losses, times, 0.0)
+        found = scm22._repeated(losses, times, 0.0)
         one_by_one = losses
         for _ in range(times - 1):
             one_by_one = one_by_one + losses
@@ -132,9 +129,9 @@ def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
 @pytest.mark.slow
 def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
     exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
-    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
     _sampled.cache_clear()
-    repeated.blanket_losses.cache_clear()
+    scm22.blanket_losses.cache_clear()
     try:
         for t, method in ((2, "basic"), (400, "advanced")):
             found = sampled_answers(1, 1e-6, 10**5, 600, 1, t)
@@ -159,13 +156,13 @@ def too_many(*_arguments, **_options):
 @pytest.mark.parametrize("times", [4, 100, 1000])
 def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
     """By basic composition, or by advanced, of which half of delta is the slack."""
-    monkeypatch.setattr(repeated, "numerical_delta", too_many)
+    monkeypatch.setattr(scm22, "numerical_delta", too_many)
     expected, gamma = 1e-6, Fraction(1, 4)
-    found, method, _ = repeated.proved_repeated(1.0, 10**7, 4, gamma, times, expected)
+    found, method, _ = scm22._proved_repeated(1.0, 10**7, 4, gamma, times, expected)
     if method == "basic":
         assert found >= times * response_delta(1.0 / times, 10**7, 4, gamma)
         return
-    single = repeated.advanced_epsilon(1.0, expected / 2, times)
+    single = scm22._advanced_epsilon(1.0, expected / 2, times)
     parts = [(single, response_delta(single, 10**7, 4, gamma))] * times
     epsilon, delta = advanced_composition(parts, expected / 2)
     assert epsilon <= 1
@@ -177,32 +174,31 @@ def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
     [4, pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.slow)],
 )
 def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, messages):
-    monkeypatch.setattr(answers, "numerical_delta", too_many)
+    monkeypatch.setattr(scm22, "numerical_delta", too_many)
     n, k, delta = 10**7, 4, 1e-6
     gamma, method, _ = _sampled.__wrapped__(1.0, delta, n, 5000, k, messages, "stratified")
     assert gamma < 1
     if method == "basic":
         assert messages * response_delta(1.0 / messages, n, k, gamma) <= delta
         return
-    single = answers.advanced_epsilon(1.0, delta / 2, messages) * (1 - 1e-9)
+    single = scm22._advanced_epsilon(1.0, delta / 2, messages) * (1 - 1e-9)
     parts = [(single, response_delta(single, n, k, gamma))] * messages
     assert advanced_composition(parts, delta / 2)[1] <= delta * (1 + 1e-4)
 
 
 def test_both_compositions_are_used(monkeypatch):
-    monkeypatch.setattr(repeated, "numerical_delta", too_many)
+    monkeypatch.setattr(scm22, "numerical_delta", too_many)
     methods = {
-        repeated.proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1]
-        for times in (4, 1000)
+        scm22._proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1] for times in (4, 1000)
     }
     assert methods == {"basic", "advanced"}
 
 
 def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
-    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
-    repeated.blanket_losses.cache_clear()
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
+    scm22.blanket_losses.cache_clear()
     with pytest.raises(TooManyTermsError):
-        repeated.numerical_delta(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
+        scm22.numerical_delta(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
 
 
 @pytest.mark.parametrize(("t", "k", "sampling"), [(2, 1, "stratified"), (6, 2, "stratified"),
@@ -233,7 +229,7 @@ def test_missing_users_by_enumeration(n, d, t):
         others = following
     for m in range(1, n + 1):
         exact = sum(chance for counts, chance in others.items() if min(counts) + 1 < m)
-        bound = uniform._missing(m, n, d, t)
+        bound = scm22._missing(m, n, d, t)
         assert float(exact) <= bound * (1 + 1e-12)
         assert m == 1 or bound <= t * float(exact) * (1 + 1e-5)
 
@@ -241,10 +237,10 @@ def test_missing_users_by_enumeration(n, d, t):
 def test_the_least_users_are_the_most_that_a_tail_allows():
     for n, d, t in ((10**4, 100, 5), (50, 7, 3), (10**6, 10**4, 2)):
         for tail in (1e-3, 1e-9):
-            m = uniform.least_users(n, d, t, tail)
-            assert uniform._missing(m, n, d, t) <= tail
-            assert uniform._missing(m + 1, n, d, t) > tail
-    assert uniform.least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
+            m = scm22._least_users(n, d, t, tail)
+            assert scm22._missing(m, n, d, t) <= tail
+            assert scm22._missing(m + 1, n, d, t) > tail
+    assert scm22._least_users(10, 4, 4, 1e-9) == 10  # nobody is missing where all is reported
 
 
 @pytest.mark.parametrize(("n", "gamma"), [(40, 0.7), (60, 0.5)])
@@ -252,7 +248,7 @@ def test_missing_users_are_paid_for(n, gamma):
     """No number of users is better than the best of all, each with the chance that some miss."""
     d, k, t = 4, 2, 2
     every = [
-        uniform._missing(m, n, d, t) + repeated_delta(1, m, k, gamma, t, delta=1e-3)
+        scm22._missing(m, n, d, t) + repeated_delta(1, m, k, gamma, t, delta=1e-3)
         for m in range(1, n // 2 + 2)
     ]
     hints = (0.5, 0.05, 0.003)
@@ -283,10 +279,10 @@ def brute_error(k, gamma, weight, centre, u):
     return total + (1 - 1 / weight) * (centre - u) ** 2
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 16), Fraction(3, 4)])
-@pytest.mark.parametrize("weight", [Fraction(1), Fraction(3, 2), Fraction(40)])
-@pytest.mark.parametrize("centre", [Fraction(0), Fraction(1, 2), Fraction(7, 10)])
+@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(3, 4)])
+@pytest.mark.parametrize("weight", [Fraction(1), Fraction(40)])
+@pytest.mark.parametrize("centre", [Fraction(0), Fraction(7, 10)])
 def test_the_error_of_a_coordinate_is_the_largest(k, gamma, weight, centre):
     found = coordinate_error(k, gamma, weight, centre)
     values = [Fraction(i, 20 * k) for i in range(20 * k + 1)]
@@ -358,7 +354,7 @@ def test_values_of_the_papers_formulas():
     assert ratio == pytest.approx(36, rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5, 6.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
 @pytest.mark.parametrize("t", [1, 4])
 def test_the_papers_error_is_its_formula_at_its_precision(epsilon, t):
     """(1 / (4 k^2) + gamma / 2) t d^2 / n / (1 - gamma)^2, with n for n - 1."""
@@ -393,8 +389,8 @@ def test_the_chernoff_steps_of_the_dimension_free_formula():
     assert (1 + x) * math.log1p(x) - x < x * x / 3
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.95, 1.0, 1.001, 2.5, 6.0])
-@pytest.mark.parametrize("k", [1, 3, 9])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 1.001, 6.0])
+@pytest.mark.parametrize("k", [1, 9])
 def test_the_dimension_free_formula_is_enough(epsilon, k):
     checked = 0
     for n in (300, 5000, 10**6):
@@ -428,48 +424,30 @@ ANSWERS = SampledAnswers(2, 3, Fraction(1, 4), "stratified", "numerical")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: coordinate_error(3, 1.0, 1), "gamma must be less than 1, got 1.0"),
-        (lambda: coordinate_error(3, 1 - Fraction(1, 10**30), 1), "1 - gamma must be at least"),
-        (lambda: coordinate_error(3, -0.1, 1), "gamma must be at least 0"),
-        (lambda: coordinate_error(3, 0.5, 0.5), "weight must be at least 1, got 0.5"),
-        (lambda: coordinate_error(3, 0.5, 10**400), "weight must be at most"),
-        (lambda: coordinate_error(0, 0.5, 1), "precision must be at least 1, got 0"),
-        (lambda: coordinate_error(3, 0.5, 1, 1.5), "centre must be at most 1"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 5, math.nan), "delta must be finite, got nan"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 5, 2), "delta must be less than 1, got 2"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 5, -1), "delta must be greater than 0, got -1"),
-        (lambda: sampled_delta(ANSWERS, 1, 0, 5, 0.1), "n must be at least 1"),
-        (lambda: sampled_delta(ANSWERS, 1, 100, 1, 0.1), "answers.messages must be at most 1"),
-        (
-            lambda: sampled_delta(replace(ANSWERS, gamma=Fraction(0)), 1, 100, 5, 0.1),
-            "answers.gamma must be greater than 0",
-        ),
-        (
-            lambda: sampled_delta(replace(ANSWERS, sampling="all"), 1, 100, 5, 0.1),
-            "answers.sampling must be one of",
-        ),
-        (lambda: stratum_sizes(5, 0), "t must be at least 1, got 0"),
-        (lambda: stratum_sizes(5, 6), "t must be at most 5, got 6"),
-        (lambda: stratum_sizes(0, 1), "d must be at least 1"),
-        (lambda: weights(5, 0, "uniform"), "t must be at least 1"),
-        (lambda: weights(5, 2, "all"), "sampling must be one of"),
-        (lambda: total_error(-1, 5, ANSWERS), "n must be at least 0"),
-        (lambda: published_error(1, 0.5, 100, 5, 1), "gamma must be less than 1, got 1"),
-        (lambda: published_precision(1, 1.0, 100, 5, 2), "delta must be less than 1"),
-        (lambda: published_gamma(1, Fraction(1, 10**400), 9, 5, 3, 2), "delta must be at least"),
-        (lambda: published_gamma(1, 0.5, 9, 10**400, 3, 2), "d must be at most"),
-        (lambda: published_gamma(7, 0.1, 100, 10, 3, 2), "epsilon must be at most 6"),
-        (lambda: published_gamma(1, 0.1, 100, 10, 3, 11), "t must be at most 10"),
-        (lambda: published_single_gamma(0, 0.1, 100, 10, 3), "epsilon must be greater than 0"),
-        (lambda: published_single_gamma(1, 0.1, 1, 10, 3), "n must be at least 2"),
-        (lambda: sampled_answers(1, 0.1, 100, 10, 0), "precision must be at least 1"),
-        (lambda: sampled_answers(1, 0.1, 100, 10, 3, 11), "messages must be at most 10"),
-        (lambda: sampled_answers(1, 1.0, 100, 10, 3), "delta must be less than 1"),
-        (lambda: sampled_answers(1, 0.1, 100, 10, 3, sampling="all"), "sampling must be one of"),
-        (lambda: repeated_delta(1, 100, 1, 0.1, 3), "k must be at least 2"),
-        (lambda: uniform_delta(1, 100, 3, 2, 0.1, 4), "t must be at most 3"),
+        (lambda: coordinate_error(3, 1.0, 1), "gamma"),
+        (lambda: coordinate_error(3, 1 - Fraction(1, 10**30), 1), "1 - gamma"),
+        (lambda: coordinate_error(3, 0.5, 0.5), "weight"),
+        (lambda: coordinate_error(0, 0.5, 1), "precision"),
+        (lambda: coordinate_error(3, 0.5, 1, 1.5), "centre"),
+        (lambda: sampled_delta(ANSWERS, 1, 100, 5, 2), "delta"),
+        (lambda: sampled_delta(ANSWERS, 1, 0, 5, 0.1), "n"),
+        (lambda: sampled_delta(ANSWERS, 1, 100, 1, 0.1), "answers.messages"),
+        (lambda: sampled_delta(replace(ANSWERS, gamma=Fraction(0)), 1, 9, 5, 0.1), "answers.gamma"),
+        (lambda: sampled_delta(replace(ANSWERS, sampling="all"), 1, 9, 5, 0.1), "answers.sampling"),
+        (lambda: stratum_sizes(5, 6), "t"),
+        (lambda: weights(5, 2, "all"), "sampling"),
+        (lambda: total_error(-1, 5, ANSWERS), "n"),
+        (lambda: published_error(1, 0.5, 100, 5, 1), "gamma"),
+        (lambda: published_gamma(1, Fraction(1, 10**400), 9, 5, 3, 2), "delta"),
+        (lambda: published_gamma(7, 0.1, 100, 10, 3, 2), "epsilon"),
+        (lambda: published_gamma(1, 0.1, 100, 10, 3, 11), "t"),
+        (lambda: published_single_gamma(1, 0.1, 1, 10, 3), "n"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 3, 11), "messages"),
+        (lambda: sampled_answers(1, 0.1, 100, 10, 3, sampling="all"), "sampling"),
+        (lambda: repeated_delta(1, 100, 1, 0.1, 3), "k"),
+        (lambda: uniform_delta(1, 100, 3, 2, 0.1, 4), "t"),
     ],
 )
 def test_bad_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"^{words} must be"):
         call()

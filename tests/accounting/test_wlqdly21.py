@@ -75,8 +75,8 @@ def test_raised_bits():
 # The size of the hash
 
 
-@pytest.mark.parametrize(("d", "s"), [(256, 16), (1024, 4), (64, 64), (5, 1)])
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
+@pytest.mark.parametrize(("d", "s"), [(256, 16), (64, 64), (5, 1)])
+@pytest.mark.parametrize("epsilon", [0.01, 3.0])
 def test_local_values_are_the_best_of_all(d, s, epsilon):
     found = collision_parameters(1, d, s, epsilon)
     best = collision_variances(found.t, s, found.gamma).mean_square(d, s)
@@ -86,8 +86,8 @@ def test_local_values_are_the_best_of_all(d, s, epsilon):
             assert collision_variances(t, s, other.gamma).mean_square(d, s) >= best * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("s", [4, 16, 32])
+@pytest.mark.parametrize("epsilon", [0.1, 3.0])
+@pytest.mark.parametrize("s", [4, 32])
 def test_the_papers_local_values_are_near_the_best(s, epsilon):
     """Within a part in 200 of the error where d is large beside s."""
     best = collision_parameters(1, 1024, s, epsilon)
@@ -151,7 +151,7 @@ def test_the_displayed_variance_lacks_a_square_and_a_factor():
     assert (lead + own) / gain < events / 5
 
 
-@pytest.mark.parametrize("s", [4, 16, 32])
+@pytest.mark.parametrize("s", [4, 32])
 @pytest.mark.parametrize("omega", [146.3, 2000.0])
 def test_the_papers_shuffled_values_are_the_best_at_a_fixed_omega(s, omega):
     """With the square. Omega is fixed by Theorem 3, not by the divergence."""

@@ -467,13 +467,13 @@ def test_dishonest_users_are_counted_out_of_the_papers_formula(messages):
 
 def test_published_parameters_name_what_composes_them(monkeypatch):
     """Not always numerical composition: where that takes too long, what is proved is another."""
-    from ikos.accounting.scm22 import repeated
+    from ikos.accounting import scm22
 
     options = {"messages": 3, "precision": 1, "parameters": "published"}
     found = SampledCoordinates(10_000, Box(20), 0.95, 0.5, **options)
     assert found.answers.composition == "numerical"
-    monkeypatch.setattr(repeated, "_STEPS", ((5.0, 1),))
-    repeated.blanket_losses.cache_clear()
+    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
+    scm22.blanket_losses.cache_clear()
     other = SampledCoordinates(10_000, Box(20), 0.95, 0.5, **options)
     assert other.answers.composition in ("basic", "advanced")
     assert f"{other.answers.composition} composition of 3" in other.guarantee.theorem

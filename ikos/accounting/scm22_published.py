@@ -1,7 +1,7 @@
 """SCM22's own formulas, and what they should have been.
 
 Those named *published* are what the paper prints. They are no guarantees: see the errata of the
-documentation. `dimension_free_gamma` and `repaired_gamma` are proved.
+documentation. `dimension_free_gamma` and `repaired_gamma` are proved (:ref:`proof-scm22`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from fractions import Fraction
 
 from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
-from ikos.accounting.scm22.errors import MOST, shares
+from ikos.randomized_response import GRID
+
+MOST = 1 << 53
+"""Of sizes that are counted in doubles."""
+
+
+def response_shares(gamma: object) -> tuple[float, float]:
+    """Return a probability of random answers below 1, and that of the others, both as doubles."""
+    random = number("gamma", gamma, low=0, below=1)
+    return float(random), float(number("1 - gamma", 1 - random, low=1 / GRID))
 
 
 def _budget(epsilon: object, delta: object) -> tuple[float, float]:
@@ -80,28 +89,8 @@ def dimension_free_gamma(
 ) -> float:
     """Return `published_single_gamma` with k + 1 in place of d k, which is enough; rounded up.
 
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 6.
-    delta : float
-        In (0, 1).
-    n : int
-        Users, at least 2.
-    k : int
-        Steps of the rounding.
-
-    Notes
-    -----
-    Given that the user tells the truth, let the views' likelihood ratio be N / N', where N - 1 and
-    N' count the uniform messages among the own ones of the two vectors; what they share makes it
-    nearer to 1. Both are Bin(n - 1, gamma / (k + 1)), of mean c, whatever the dimension. With
-    a = eps / 2 the ratio exceeds e^eps with probability at most P[N >= c e^a] + P[N' <= c e^-a],
-    and by Chernoff P[N - 1 >= c (1 + x)] <= exp(-c ((1 + x) ln(1 + x) - x)) and
-    P[N' <= c (1 - y)] <= exp(-c y^2 / 2), where y = 1 - e^-a. Above epsilon = 1 the formula has
-    c >= 80 ln(2/delta) / eps^2 and 1 / c <= 11 eps / 36, so that x >= 7 eps / 36, and each term is
-    at most delta / 2 up to epsilon = 6. SCM22 has exp(-c x^2 / 3) there, which is true for x <= 1
-    alone. `ikos.accounting.response_gamma` is about five times smaller.
+    For epsilon up to 6, n >= 2 users and k steps of the rounding; proof: :ref:`proof-scm22`.
+    `ikos.accounting.response_gamma` is about five times smaller.
 
     Examples
     --------
@@ -119,26 +108,9 @@ def repaired_gamma(
     """Return a gamma for t messages about t of d coordinates, by SCM22's proof without its gaps.
 
     ``224 d (k+1) ln(3/delta) ln(6t/delta) / ((n-1) eps^2)`` or, if that is larger,
-    ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``; it may exceed 1.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 1.
-    delta : float
-        In (0, 1).
-    n : int
-        Users; (n - 1) t must be at least 8 d ln(3t/delta).
-    d, k, t : int
-        Coordinates, steps of the rounding, messages of each user.
-
-    Notes
-    -----
-    The number s of others who drew a coordinate is at least half its mean (n - 1) t / d but for
-    exp(-(n-1) t / (8 d)), at most delta / (3 t). Each message is (eps', delta / (3t))-private
-    among s + 1 users by BBGN19, Theorem 3.1, with k + 1 values, where
-    eps' = eps / (2 sqrt(2 t ln(3/delta))); and advanced composition spends delta / 3. The exact
-    accountants ask for far less: `sampled_answers`.
+    ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``, for epsilon at most 1 and (n - 1) t at
+    least 8 d ln(3t/delta); it may exceed 1. Proof: :ref:`proof-scm22`.
+    `ikos.accounting.scm22.sampled_answers` asks for far less.
 
     Examples
     --------
@@ -175,12 +147,11 @@ def published_precision(
     eps, small = _budget(epsilon, delta)
     users, coordinates, _, count = _sizes(n, d, 1, t)
     # the error is 1 / (4 k^2) + gamma / 2, with gamma proportional to k
-    if count == 1:
+    if count == 1:  # the paper writes n for n - 1 here
         gamma = published_single_gamma(eps, small, users, coordinates, 1)
+        gamma *= (users - 1) / users
     else:
         gamma = published_gamma(eps, small, users, coordinates, 1, count)
-    if count == 1:  # the paper writes n for n - 1 here
-        gamma *= (users - 1) / users
     return float((1 / (2 * gamma)) ** (1 / 3))
 
 
@@ -195,14 +166,8 @@ def published_error(
     """Return SCM22's bound on its normalized error at its k: Theorem 4.6, for t = 1 Section 4.5.
 
     Of the sums of what was drawn, over (n / d)^2: without the sampling, and with the mean number
-    of reports of a coordinate for t = 1 whatever t is.
-
-    Parameters
-    ----------
-    epsilon, delta, n, d, t
-        As of `published_precision`.
-    gamma : float
-        The probability at that k, below 1; it enters as (1 - gamma)^-2.
+    of reports of a coordinate for t = 1 whatever t is. ``gamma`` is the probability at that k,
+    below 1; it enters as (1 - gamma)^-2.
 
     Examples
     --------
@@ -211,7 +176,7 @@ def published_error(
     """
     eps, small = _budget(epsilon, delta)
     users, coordinates, _, count = _sizes(n, d, 1, t)
-    _, share = shares(gamma)
+    _, share = response_shares(gamma)
     scale = coordinates ** (8 / 3) / (share**2 * users ** (5 / 3))
     if count > 1:
         logs = math.log(1 / small) * math.log(2 * count / small)

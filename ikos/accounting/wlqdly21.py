@@ -1,0 +1,524 @@
+"""Sparse vectors of signs in one message: what it guarantees, its error, the size of the hash.
+
+WLQDLY21 is Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and Shuffled
+Messages*, IJCAI 2021. A user has at most s events out of 2d, "coordinate j is +1" or "is -1", and
+sends one message: with probability gamma uniform on all possible ones, otherwise uniform on a set
+of them, a part 1/k of all, that the vector determines, perhaps with the help of more randomness:
+
+- Collision (Definition 3) draws a hash function from 2d events to {0..t-1}: k = t / s.
+- PrivKV draws a coordinate and answers by randomized response on its three values: k = 3.
+- PCKV-GRR draws one of the user's s events and answers on all 2d: k = 2d / s, not 2d.
+
+By itself such a message is ln(1 + k (1 - gamma) / gamma)-private; n shuffled ones are as private
+as `ikos.accounting.blanket` says for k (:ref:`proof-sets`). What the paper's formulas state is in
+functions named ``published_...``: these are no guarantees, see the errata of the documentation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
+
+from ikos._validation import floating, integer, number, quote
+from ikos.accounting.clones_fmt21 import clones_local_epsilon
+from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
+from ikos.counts.rounding import rational
+from ikos.randomized_response import grid_up
+
+__all__ = [
+    "MAX_VALUES",
+    "CollisionParameters",
+    "SupportVariances",
+    "collision_parameters",
+    "collision_variances",
+    "exp_down",
+    "local_epsilon",
+    "pckv_grr_variances",
+    "pckv_ue_variances",
+    "privkv_variances",
+    "published_amplification",
+    "published_local_epsilon",
+    "published_lower_bound",
+    "published_shuffled_values",
+    "published_values",
+    "raised",
+    "set_response_gamma",
+    "set_response_theorem",
+]
+
+MAX_VALUES = 1 << 16
+"""Most values of a hash function: the seed and the value share 64 bits."""
+
+_MAX_EPSILON = 100
+_CLONES_MAX = 60
+_PRECISION = 256
+_REFINEMENTS = 3
+_LEAST = Fraction(1, 1 << 60)
+_MOST = 1 << 53
+"""Of sizes and numbers that the paper's formulas take."""
+
+
+# How often messages must be random
+
+
+def exp_down(epsilon: Fraction) -> Fraction:
+    """Return a rational that is at most e^epsilon, to 256 bits."""
+    with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
+        below = gmpy2.exp(mpfr(rational(epsilon)))
+        return Fraction(*map(int, below.as_integer_ratio()))
+
+
+def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
+    """Return the guarantee of one message by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
+
+    ``k`` is one over the share of a user's own messages among all, at least 1, and ``gamma`` the
+    probability of a uniform message. Infinite where the likelihood ratio is above 2^1000.
+
+    Examples
+    --------
+    >>> round(local_epsilon(3, Fraction(1, 2)), 6) == round(math.log(4), 6)
+    True
+    """
+    chance = number("gamma", gamma, above=0, high=1)
+    odds = number("k", k, low=1) * (1 - chance) / chance
+    return math.log1p(floating(odds)) * (1 + 1e-12)
+
+
+def set_response_gamma(
+    epsilon: Fraction,
+    delta: Fraction,
+    n: int,
+    k: int | Fraction,
+    *,
+    most_local: Fraction | None = None,
+) -> Fraction:
+    """Return how often a message must be uniform, a multiple of 2^-53, rounded up.
+
+    For the guarantee of each message by itself if delta is 0, otherwise of n shuffled ones; then
+    ``most_local`` caps what each message may spend by itself as well. ``k`` is one over the share
+    of a user's own messages among all: at least 1, and at least 2 if delta is positive.
+
+    Examples
+    --------
+    >>> alone = set_response_gamma(Fraction(1), Fraction(0), 1, 3)
+    >>> shuffled = set_response_gamma(Fraction(1), Fraction(1, 10**6), 10**4, 3)
+    >>> round(float(alone), 4), round(float(shuffled), 4)
+    (0.6358, 0.0125)
+    """
+    eps, small, cap = _guarantee(epsilon, delta, most_local)
+    alone = _local_gamma(eps, number("k", k, low=1))
+    if small == 0:
+        return alone
+    gamma = min(alone, response_gamma(eps, small, n, k))
+    return gamma if cap is None else max(gamma, _local_gamma(cap, k))
+
+
+def set_response_theorem(
+    epsilon: Fraction, delta: Fraction, n: int, k: int | Fraction, gamma: Fraction
+) -> str:
+    """Return what proves a gamma of `set_response_gamma` with these arguments, for a delta above 0.
+
+    What proves a smaller gamma proves the larger one that ``most_local`` asks for too.
+    """
+    enough = min(gamma, response_gamma(epsilon, delta, n, k))
+    return THEOREMS[response_accountant(epsilon, n, k, enough)]
+
+
+def _guarantee(
+    epsilon: object, delta: object, most_local: object
+) -> tuple[Fraction, Fraction, Fraction | None]:
+    cap = None
+    if most_local is not None:
+        cap = number("most_local", most_local, above=0, high=_MAX_EPSILON)
+    return (
+        number("epsilon", epsilon, above=0, high=_MAX_EPSILON),
+        number("delta", delta, low=0, below=1),
+        cap,
+    )
+
+
+def _local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
+    return min(Fraction(1), grid_up(Fraction(k) / (exp_down(epsilon) - 1 + k)))
+
+
+def raised(
+    epsilon: Fraction, delta: Fraction, n: int, *, most_local: Fraction | None = None
+) -> Fraction:
+    """Return with which probability unary encoding raises a bit that is not set.
+
+    1/(e^eps0 + 1), rounded up to a multiple of 2^-53, for a message that is eps0-private by itself.
+    With a positive delta eps0 is the largest for which clones (`ikos.accounting.clones_fmt21`)
+    prove the guarantee of n shuffled messages, or ``most_local`` if that is smaller.
+    """
+    local, small, cap = _guarantee(epsilon, delta, most_local)
+    if small > 0 and local < _CLONES_MAX:
+        local = max(local, Fraction(clones_local_epsilon(local, small, n)))
+    if cap is not None:
+        local = min(local, cap)
+    return min(Fraction(1, 2), grid_up(1 / (exp_down(local) + 1)))
+
+
+# How many values the hash of the Collision mechanism has
+
+
+@dataclass(frozen=True)
+class CollisionParameters:
+    """Values t of the hash function, and the probability gamma = t / Omega of a uniform one."""
+
+    t: int
+    gamma: Fraction
+
+
+def collision_parameters(
+    n: int,
+    dimension: int,
+    sparsity: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction = 0,
+    *,
+    most_local: float | Fraction | None = None,
+    t: int | None = None,
+) -> CollisionParameters:
+    """Return parameters of the Collision mechanism that are private, and of small error.
+
+    Parameters
+    ----------
+    n : int
+        Users who answer at random as they should; of no matter if delta is 0.
+    dimension, sparsity : int
+        Of the vectors.
+    epsilon, delta : float
+        The guarantee: of each message by itself if delta is 0, otherwise of n shuffled ones.
+    most_local : float, optional
+        With a shuffled guarantee, what each message must guarantee by itself as well.
+    t : int, optional
+        Values of the hash function, above the sparsity and at most 2^16, and at least twice the
+        sparsity if delta is positive. By default those of the smallest mean squared error of the
+        worst vector: of all for delta = 0, where the paper has about 2s - 1 + s e^eps; of those
+        that a search tries otherwise, each at its own smallest gamma.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or only noise is private.
+
+    Examples
+    --------
+    >>> from ikos.accounting.wlqdly21 import local_epsilon, published_values
+    >>> collision_parameters(1, 256, 16, 1.0).t, published_values(16, 1.0)
+    (79, 74.49250925534471)
+    >>> found = collision_parameters(10**5, 256, 16, 0.5, 1e-5)
+    >>> 7 < local_epsilon(Fraction(found.t, 16), found.gamma) < 7.1  # of each message by itself
+    True
+    """
+    d = integer("dimension", dimension, low=1)
+    s = integer("sparsity", sparsity, low=1, high=d)
+    users = integer("n", n, low=1)
+    eps, small, cap = _guarantee(epsilon, delta, most_local)
+    if 2 * s > MAX_VALUES:
+        raise ValueError(f"sparsity must be at most {MAX_VALUES // 2:,}, got {s:,}")
+    if t is not None:
+        t = integer("t", t, low=2 * s if small else s + 1, high=MAX_VALUES)
+    found = _parameters(users, d, s, eps, small, cap, t)
+    if found.gamma == 1 or float(1 - found.gamma) < 1e-12:
+        raise ValueError(
+            f"epsilon must be larger for so few users, got {quote(epsilon)} for n = {users:,}: "
+            "only noise would be private"
+        )
+    return found
+
+
+def _mean_squares(
+    d: int, s: int, t: NDArray[np.float64], gamma: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the worst mean squared errors for arrays of parameters; infinite where useless."""
+    useful = (gamma < 1) & (t > s)
+    t, g = np.where(useful, t, s + 1.0), np.where(useful, gamma, 0.5)
+    p, q = g / t + (1 - g) / s, 1 / t
+    square = ((1 - g) * (t - s) / (s * t)) ** 2
+    nonzero = (p + q - 2 * p * q) / square - 1
+    zero = 2 * q * (1 - q) / square
+    worst = np.maximum(d * zero, s * nonzero + (d - s) * zero)
+    return np.where(useful, worst, np.inf)
+
+
+@lru_cache(maxsize=1024)
+def _parameters(
+    n: int, d: int, s: int, eps: Fraction, small: Fraction, cap: Fraction | None, t: int | None
+) -> CollisionParameters:
+    def gamma(values: int) -> Fraction:
+        return set_response_gamma(eps, small, n, Fraction(values, s), most_local=cap)
+
+    if t is not None:
+        return CollisionParameters(t, gamma(t))
+    every = np.arange(2 * s if small else s + 1, MAX_VALUES + 1, dtype=np.float64)
+    if not small:
+        more = math.expm1(eps)  # gamma = t / Omega
+        best = int(every[np.argmin(_mean_squares(d, s, every, every / (s * more + every)))])
+        return CollisionParameters(best, gamma(best))
+    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points says where the
+    # smallest error is, and gamma is computed there.
+    first, last = int(every[0]), MAX_VALUES
+    if first == last:
+        return CollisionParameters(last, gamma(last))
+    known: dict[int, Fraction] = {}
+    ahead = {min(last, first * 4**power) for power in range(9)}
+    for _ in range(_REFINEMENTS + 1):
+        known |= {values: gamma(values) for values in ahead}
+        at = np.array(sorted(known))
+        odds = [float(known[v] / max(1 - known[v], _LEAST)) for v in at.tolist()]
+        through = PchipInterpolator(np.log(at), np.log(odds))
+        likely = 1 / (1 + np.exp(-through(np.log(every))))
+        ahead = {int(every[np.argmin(_mean_squares(d, s, every, likely))])}
+    exact = _mean_squares(
+        d, s, at.astype(np.float64), np.array([float(known[v]) for v in at.tolist()])
+    )
+    best = int(at[np.argmin(exact)])
+    return CollisionParameters(best, known[best])
+
+
+# The error of one user's part of the estimates
+
+
+@dataclass(frozen=True)
+class SupportVariances:
+    """Variances of one user's part of the estimates, exact (:ref:`proof-sets`).
+
+    An event's estimate is an unbiased one of whether the user has it. That of a coordinate x_j is
+    the difference of those of its two events.
+
+    Attributes
+    ----------
+    nonzero, zero : float
+        Of the estimate of x_j, for x_j of 1 or -1 and for x_j = 0.
+    present, absent : float
+        Of the estimate of an event that the user has, and of one that the user has not.
+    largest : float
+        Bound on the absolute error of the estimate of x_j.
+    sampling : float
+        The sum over the coordinates of the variance due to those that are not reported, at most.
+    """
+
+    nonzero: float
+    zero: float
+    present: float
+    absent: float
+    largest: float
+    sampling: float = 0.0
+
+    def mean_square(self, dimension: int, sparsity: int, *, exactly: bool = False) -> float:
+        """Return the mean squared Euclidean error of a user's part, for the worst vector.
+
+        ``exactly`` says that all vectors have as many entries as the sparsity, and not only at
+        most.
+        """
+        full = sparsity * self.nonzero + (dimension - sparsity) * self.zero
+        return full if exactly else max(full, dimension * self.zero)
+
+
+def collision_variances(t: int, s: int, gamma: Fraction) -> SupportVariances:
+    """Return the variances of the Collision mechanism, for independent uniform hash values.
+
+    Examples
+    --------
+    >>> found = collision_variances(10, 2, Fraction(1, 2))
+    >>> round(found.zero, 9)  # p = 0.3: 0.18 / 0.2^2
+    4.5
+    """
+    share = float(1 - gamma)
+    p, q = float(gamma) / t + share / s, 1 / t
+    gain = share * (t - s) / (s * t)
+    return SupportVariances(
+        nonzero=(p + q - 2 * p * q) / gain**2 - 1,
+        zero=2 * q * (1 - q) / gain**2,
+        present=p * (1 - p) / gain**2,
+        absent=q * (1 - q) / gain**2,
+        largest=1 / gain + 1,
+    )
+
+
+def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
+    """Return the variances of PrivKV.
+
+    Coordinate J is uniform, and [J = j] ([answer = b] - gamma / 3) d / (1 - gamma) estimates an
+    event. An answer about x_j = 0 is not 0 with probability 2 gamma / 3.
+
+    Examples
+    --------
+    >>> privkv_variances(4, 1, Fraction(1, 2)).zero  # 4 (1/3) / (1/2)^2
+    5.333333333333333
+    """
+    share, g = float(1 - gamma), float(gamma)
+    right, wrong, scale = share + g / 3, g / 3, d / share**2
+
+    def second(p: float) -> float:
+        return scale * (p * (1 - wrong) ** 2 + (1 - p) * wrong**2)
+
+    return SupportVariances(
+        nonzero=scale * (share + 2 * g / 3) - 1,
+        zero=scale * 2 * g / 3,
+        present=second(right) - 1,
+        absent=second(wrong),
+        largest=d / share + 1,
+        sampling=(d - 1.0) * s,
+    )
+
+
+def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
+    """Return the variances of PCKV with randomized response on the 2d events.
+
+    ([answer = event] - gamma / (2d)) s / (1 - gamma) estimates an event.
+
+    Examples
+    --------
+    >>> pckv_grr_variances(4, 1, Fraction(1, 2)).zero  # (1/8) / (1/2)^2
+    0.5
+    """
+    share, g = float(1 - gamma), float(gamma)
+    scale = (s / share) ** 2
+    right, wrong = share / s + g / (2 * d), g / (2 * d)
+    return SupportVariances(
+        nonzero=scale * (right + wrong) - 1,
+        zero=scale * 2 * wrong,
+        present=scale * right * (1 - right),
+        absent=scale * wrong * (1 - wrong),
+        largest=s / share + 1,
+        sampling=(s - 1.0) * s,
+    )
+
+
+def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
+    """Return the variances of PCKV with unary encoding, bits that are not set raised with q.
+
+    (bit - q) s / (1/2 - q) estimates an event. One that the user has is drawn with probability 1/s,
+    and then its bit is sent with 1/2.
+
+    Examples
+    --------
+    >>> pckv_ue_variances(1, Fraction(1, 4)).zero  # 2 (1/4) (3/4) / (1/4)^2
+    6.0
+    """
+    low = float(q)
+    scale = (s / float(Fraction(1, 2) - q)) ** 2
+    sent = 0.5 / s + (1 - 1 / s) * low
+    return SupportVariances(
+        nonzero=scale * (0.5 / s + (1 - 1 / s) * 2 * low * (1 - low)) - 1,
+        zero=scale * 2 * low * (1 - low),
+        present=scale * sent * (1 - sent),
+        absent=scale * low * (1 - low),
+        largest=math.sqrt(scale) + 1,
+        sampling=(s - 1.0) * s,
+    )
+
+
+# What WLQDLY21's formulas state: no guarantees
+
+
+def published_values(sparsity: int, epsilon: float) -> float:
+    """Return the paper's t for a local guarantee, 2s - 1 + s e^eps (Theorem 2's proof).
+
+    Examples
+    --------
+    >>> round(published_values(16, 1.0), 2)
+    74.49
+    """
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    eps = float(number("epsilon", epsilon, above=0, high=_MAX_EPSILON))
+    return 2 * s - 1 + s * math.exp(eps)
+
+
+def published_shuffled_values(sparsity: int, omega: float) -> float:
+    """Return the paper's t after shuffling, from Omega = s e^eps + t - s (Section 5).
+
+    ``omega`` is eps^2 (n - 1) / (14 ln(2/delta)) by Theorem 3.
+    """
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = float(number("omega", omega, above=s, high=1e100))
+    root = math.sqrt(omega**2 + 2 * omega * (7 * s - 8) + s * s - 16 * s + 16)
+    return (4 + omega + s + root) / 6
+
+
+def published_amplification(local: float, delta: float, n: int, sparsity: int, t: float) -> float:
+    """Return what n shuffled messages guarantee by Theorem 3, its condition corrected.
+
+    sqrt(14 ln(2/delta) Omega / (n - 1)), Omega = s e^local + t - s; the paper's condition has
+    e^eps + t - 1 in place of Omega. What the proof ignores, that the hash functions are seen, does
+    not refute it: the guarantee of `collision_parameters` is stronger and proved.
+
+    Raises
+    ------
+    ValueError
+        If that is above 1, or n is below 27 Omega / epsilon + 1: outside of BBGN19's Theorem 3.1,
+        on which it rests.
+
+    Examples
+    --------
+    >>> round(published_amplification(1.8, 1e-5, 10**5, 16, 66), 2)
+    0.5
+    """
+    each = float(number("local", local, above=0, high=_MAX_EPSILON))
+    small = float(number("delta", delta, above=0, low=1e-300, below=1))
+    integer("n", n, low=2, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = s * math.exp(each) + float(number("t", t, above=s, high=_MOST)) - s
+    found = math.sqrt(14 * math.log(2 / small) * omega / (n - 1))
+    if found > 1:
+        raise ValueError(f"local must be smaller for an epsilon up to 1, got {quote(local)}")
+    if n < 27 * omega / found + 1:
+        # n is on both sides: found falls with its root
+        least = 1 + math.ceil(729 * omega / (14 * math.log(2 / small)) * (1 + 1e-12))
+        raise ValueError(f"n must be at least {quote(least)}, got {n}")
+    return found
+
+
+def published_local_epsilon(
+    epsilon: float, delta: float, n: int, sparsity: int, t: float | None = None
+) -> tuple[float, float]:
+    """Return what each message may have by Theorem 3, and t: the converse.
+
+    Epsilon is at most 1; t is `published_shuffled_values` by default.
+
+    Examples
+    --------
+    >>> local, t = published_local_epsilon(0.5, 1e-5, 10**5, 16)
+    >>> round(local, 2), round(t, 1)
+    (1.8, 65.7)
+    """
+    eps = float(number("epsilon", epsilon, above=0, high=1))
+    small = float(number("delta", delta, above=0, low=1e-300, below=1))
+    integer("n", n, low=2, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=_MOST)
+    omega = min(eps**2 * (n - 1) / (14 * math.log(2 / small)), eps * (n - 1) / 27)
+    if t is not None:
+        t = float(number("t", t, above=s, high=_MOST))
+    elif omega > s:
+        t = published_shuffled_values(s, omega)
+    if t is None or (odds := (omega - t + s) / s) <= 1:
+        raise ValueError(f"n must be larger for any local epsilon, got {n}")
+    return math.log(odds), t
+
+
+def published_lower_bound(n: int, dimension: int, sparsity: int, epsilon: float) -> float:
+    """Return Theorem 1's lower bound, min(s^2/d, d s/(n eps^2)), but for its unnamed constant.
+
+    Of the mean squared Euclidean error of an estimated *mean*, epsilon in (0, 1], without a
+    shuffler.
+
+    Examples
+    --------
+    >>> published_lower_bound(10**5, 256, 16, 1.0)
+    0.04096
+    """
+    eps = float(number("epsilon", epsilon, above=0, low=1e-100, high=1))
+    users = integer("n", n, low=1, high=_MOST)
+    d = integer("dimension", dimension, low=1, high=_MOST)
+    s = integer("sparsity", sparsity, low=1, high=d)
+    return min(s**2 / d, d * s / (users * eps**2))

@@ -1,0 +1,638 @@
+"""The tuple-counting attack on IKOS summation with parallel shufflers.
+
+A target's m shuffled messages, one in the output of each shuffler, add up to its input less its
+clear share (to the input itself where there is none). The attack counts the tuples, one message
+from each shuffler, that do: N(r) of the n^m tuples add up to a residue r, about n^m / q of them
+by chance, and one more where r is the target's own. The count's fluctuations hide the one.
+
+To tell an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x and
+compare
+
+    S = N(y_1) - N(y_1 + d) + N(y_2) - N(y_2 - d)
+
+with zero: positive speaks for x, negative for x', and at zero a coin is tossed. Under x' the
+distribution of S is that of -S under x, by the automorphism -1 of the group.
+
+S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). Were it
+normal, the advantage would be about 0.8 sqrt(q / n^m): a guide to where the experiment should come
+out, not a bound. The proved bound on the total variation for a change on two users is sqrt(q / n^m)
+to leading order in q n^(1-m). Where that is small the two are within a small factor of each other;
+where it is not the proved bound is much the larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import flag, integer, number
+from ikos.confidence import clopper_pearson
+from ikos.modular import Zq
+from ikos.randomness import RandomSource, secure
+from ikos.sharing import split
+from ikos.shuffling import View
+
+__all__ = [
+    "MAX_MESSAGES",
+    "MAX_MODULUS",
+    "MAX_USERS",
+    "Advantage",
+    "Fluctuation",
+    "consistent_tuples",
+    "count_moments",
+    "fluctuation",
+    "measure_advantage",
+    "sample_views",
+    "statistic",
+    "statistic_moments",
+    "tuple_counts",
+]
+
+MAX_MODULUS = 1 << 26
+"""Largest q: the counts of all residues are kept in memory, 512 MiB for one view and more while
+they are made."""
+
+MAX_USERS = 1 << 18
+"""Most users of an experiment."""
+
+MAX_MESSAGES = 50
+"""Most shuffled messages of an experiment: n^m stays within floats."""
+
+_LIST = 1 << 22
+"""Tuples of one view that are listed in memory, if they are more than the residues."""
+
+_WORK = 1 << 17
+"""Array elements that a block of trials takes, about: 1 MiB of counts."""
+
+_Columns = NDArray[np.uint32]
+"""(trials, m, n), below q <= 2^26."""
+
+_Counts = NDArray[Any]
+"""int64, or Python integers in an object array where n^m does not fit."""
+
+
+# Counts of the tuples of messages that add up to a residue
+
+
+def _reduced(a: NDArray[np.uint32], q: int) -> NDArray[np.uint32]:
+    """Return values below 2q modulo q: the smaller of a and a - q, which wraps where a < q."""
+    result: NDArray[np.uint32] = np.minimum(a, a - np.uint32(q))
+    return result
+
+
+def _sums(columns: _Columns, q: int) -> NDArray[np.uint32]:
+    """Return the sums of all tuples, (trials, n^k) for k columns."""
+    trials = len(columns)
+    sums = np.zeros((trials, 1), dtype=np.uint32)
+    for j in range(columns.shape[1]):
+        pairs = sums[:, :, None] + columns[:, j, None, :]
+        sums = _reduced(pairs.reshape(trials, pairs.shape[1] * pairs.shape[2]), q)
+    return sums
+
+
+def _histogram(values: NDArray[np.uint32], q: int) -> NDArray[np.int64]:
+    """Return how often each residue occurs in each row."""
+    trials = len(values)
+    cells = values + q * np.arange(trials, dtype=np.int64)[:, None]
+    return np.bincount(cells.reshape(-1), minlength=trials * q).reshape(trials, q)
+
+
+def _convolved(counts: _Counts, column: NDArray[np.uint32], q: int) -> _Counts:
+    """Return the counts with one more column: out[r] is the sum of counts[r - v] over it."""
+    twice = np.concatenate([counts, counts], axis=1)
+    out = np.zeros_like(counts)
+    n = column.shape[1]
+    if n < q:
+        rows = np.arange(len(counts))
+        windows = np.lib.stride_tricks.sliding_window_view(twice, q, axis=1)
+        for i in range(n):
+            out += windows[rows, np.int64(q) - column[:, i]]
+    else:
+        weights = _histogram(column, q)
+        for v in range(q):
+            out += weights[:, v, None] * twice[:, q - v : 2 * q - v]
+    return out
+
+
+def _enumerable(n: int, m: int, q: int) -> int:
+    """Return how many of m columns, at least one, to count tuple by tuple.
+
+    One more column costs n times as many tuples as there are, or n times as many residues.
+    """
+    k = 1
+    while k < m and 2 * n**k <= q and n ** (k + 1) <= max(q, _LIST):
+        k += 1
+    return k
+
+
+def _all_counts(columns: _Columns, q: int) -> _Counts:
+    """Return N(r) for every residue r, (trials, q)."""
+    _, m, n = columns.shape
+    k = _enumerable(n, m, q)
+    counts: _Counts = _histogram(_sums(columns[:, :k], q), q)
+    if n**m >= 1 << 63:
+        counts = counts.astype(object)
+    for j in range(k, m):
+        counts = _convolved(counts, columns[:, j], q)
+    return counts
+
+
+def _counts_at(columns: _Columns, q: int, residues: NDArray[np.uint32]) -> _Counts:
+    """Return N(r) for some residues of each trial, (trials, k) for residues of that shape.
+
+    Half of the columns are counted for all residues, and the tuples of the others meet them.
+    """
+    trials, m, n = columns.shape
+    half = (m + 1) // 2
+    left = _all_counts(columns[:, :half], q)
+    if n**m >= 1 << 63:
+        left = left.astype(object)
+    right: NDArray[np.uint32]
+    weights: _Counts | None = None
+    if n ** (m - half) <= q:
+        right = _sums(columns[:, half:], q)
+    else:
+        right = np.broadcast_to(np.arange(q, dtype=np.uint32), (trials, q))
+        weights = _all_counts(columns[:, half:], q)
+    rows = np.arange(trials)[:, None]
+    result = np.empty(residues.shape, dtype=left.dtype)
+    for j in range(residues.shape[1]):
+        met = left[rows, _reduced(residues[:, j, None] + (np.uint32(q) - right), q)]
+        result[:, j] = (met if weights is None else met * weights).sum(axis=1)
+    return result
+
+
+def _group(q: object) -> Zq:
+    return Zq(integer("q", q, low=2, high=MAX_MODULUS))
+
+
+def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
+    """Count, for every residue, the tuples of one message from each shuffler that add up to it.
+
+    Parameters
+    ----------
+    columns : (m, n) or (trials, m, n) array_like of int
+        Row j is the output of shuffler j, in any order; every value in ``[0, q)``. Leading axes
+        are independent views.
+    q : int
+        Order of the group, from 2 to 2^26.
+
+    Returns
+    -------
+    (q,) or (trials, q) ndarray
+        Entry r counts the tuples with sum r modulo q: exact, of dtype int64, or Python integers
+        where n^m does not fit. The counts of one view add up to n^m.
+
+    Examples
+    --------
+    Of the four sums 0 + 1, 0 + 2, 2 + 1 and 2 + 2, two are 1 modulo 3:
+
+    >>> tuple_counts([[0, 2], [1, 2]], 3)
+    array([1, 2, 1])
+    """
+    group = _group(q)
+    given = group.elements(columns, "columns")
+    if given.ndim < 2 or 0 in given.shape[-2:]:
+        raise ValueError(
+            f"columns must have shape (..., m, n) with m, n >= 1, got shape {given.shape}"
+        )
+    lead = given.shape[:-2]
+    flat = given.reshape(math.prod(lead), *given.shape[-2:])
+    return _all_counts(flat, group.q).reshape(*lead, group.q)
+
+
+def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
+    """Count the tuples of a view's messages that would give a user a certain input.
+
+    Parameters
+    ----------
+    view : View
+        What the analyzer received from parallel shufflers, with clear shares or without.
+    q : int
+        Order of the group, from 2 to 2^26.
+    user : int
+        The target, counted from 0. Without clear shares the count is the same for all users.
+    value : int
+        The input to try, in ``[0, q)``.
+
+    Returns
+    -------
+    int
+        How many tuples, one message from each shuffler, add up to the value less the target's
+        clear share. At least 1 for the true value; compare it with the counts for other values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> view = View((np.array([5, 8, 1]), np.array([3, 3, 9])), np.array([0, 4, 2]))
+    >>> consistent_tuples(view, 10, user=2, value=0)  # 5 + 3 + 2 twice, 9 + 9 + 2 never
+    2
+    """
+    group = _group(q)
+    if not isinstance(view, View):
+        raise TypeError(f"view must be an ikos.View, got {type(view).__name__}")
+    target = integer("user", user, low=0)
+    residue = integer("value", value, low=0, high=group.q - 1)
+    arrays = view.columns if view.clear is None else (*view.columns, view.clear)
+    sizes = sorted({array.size for array in arrays})
+    if not view.columns or len(sizes) != 1 or not sizes[0]:
+        raise ValueError(
+            "view must hold as many messages of each parallel shuffler as there are users, "
+            f"got {len(view.columns)} columns and sizes {sizes}"
+        )
+    integer("user", target, high=sizes[0] - 1)
+    columns = np.stack([group.elements(column, "view.columns") for column in view.columns])
+    if view.clear is not None:
+        residue = (residue - int(group.elements(view.clear, "view.clear")[target])) % group.q
+    return int(_counts_at(columns[None], group.q, np.array([[residue]], dtype=np.uint32))[0, 0])
+
+
+# The statistic S, and exact moments
+
+
+def statistic(
+    columns: NDArray[Any], residues: NDArray[Any], q: int, difference: int
+) -> NDArray[Any]:
+    """Return S for each view, (trials,): positive speaks for x, negative for x'; exact integers.
+
+    ``columns``, (trials, m, n), are the shufflers' outputs, and ``residues``, (trials, 2), what
+    the shuffled messages of users 1 and 2 add up to if the inputs are x.
+
+    Examples
+    --------
+    Two users and one message each are no protection: if x is (3, 5) the messages show it.
+
+    >>> import numpy as np
+    >>> statistic(np.array([[[5, 3]]]), np.array([[3, 5]]), q=10, difference=1)
+    array([2])
+    """
+    group = _group(q)
+    d = _difference(difference, group.q)
+    seen, own = group.elements(columns, "columns"), group.elements(residues, "residues")
+    if seen.ndim != 3 or 0 in seen.shape[1:] or own.shape != (len(seen), 2):
+        raise ValueError(
+            "columns and residues must have shapes (trials, m, n) and (trials, 2), got "
+            f"{seen.shape} and {own.shape}"
+        )
+    return _compared(seen, own, group.q, d)
+
+
+def _difference(difference: object, q: int) -> int:
+    """Check and return d, reduced modulo q."""
+    d = integer("difference", difference) % q
+    if d == 0:
+        raise ValueError(f"difference must not be a multiple of q = {q}, got {difference!r}")
+    return d
+
+
+def _compared(columns: _Columns, residues: NDArray[np.uint32], q: int, d: int) -> NDArray[Any]:
+    """Return `statistic` of what is checked already."""
+    moved = _reduced(residues + np.array([d, q - d], dtype=np.uint32), q)
+    counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
+    result: NDArray[Any] = counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3]
+    return result
+
+
+def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
+    """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
+
+    Without a clear share over uniform inputs too. For another residue than the target's own the
+    mean is less by 1 and the variance is the same.
+    """
+    n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
+    others = n**m - 1
+    return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
+
+
+def statistic_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
+    """Return the exact mean and variance of `statistic` under x, n >= 2, whatever the difference.
+
+    Without a clear share over uniform inputs too. Under x' the mean is -2.
+    """
+    n, q, m = integer("n", n, low=2), integer("q", q, low=2), integer("m", m, low=1)
+    return Fraction(2), Fraction(4 * (n**m + 2**m - 2), q)
+
+
+# Views of an analyzer, many at once, of inputs that the attack knows
+
+
+def _permuted(columns: _Columns, q: int, rng: RandomSource) -> _Columns:
+    """Return each row along the last axis in an independent, uniformly random order.
+
+    The values are sorted by random keys above them in the same words. A row in which two keys tie
+    is drawn again: given that no two tie, every order is equally likely.
+    """
+    shape = columns.shape
+    values = columns.reshape(-1, shape[-1]).astype(np.uint64)
+    bits = np.uint64((q - 1).bit_length())
+    todo = np.arange(len(values))
+    out = np.empty(values.shape, dtype=np.uint32)
+    while todo.size:
+        packed = np.empty((todo.size, shape[-1]), dtype=np.uint64)
+        rng.fill(packed)
+        packed >>= bits
+        packed <<= bits
+        packed |= values[todo]
+        packed.sort(axis=1)
+        out[todo] = packed & ((np.uint64(1) << bits) - np.uint64(1))
+        packed >>= bits
+        todo = todo[(packed[:, 1:] == packed[:, :-1]).any(axis=1)]
+    return out.reshape(shape)
+
+
+def sample_views(
+    x: NDArray[Any], q: int, m: int, *, clear_share: bool = True, rng: RandomSource | None = None
+) -> tuple[_Columns, NDArray[np.uint32] | None]:
+    """Draw what the analyzer sees of IKOS summation with parallel shufflers, for many inputs.
+
+    Of inputs (trials, n) it returns the shufflers' outputs, (trials, m, n), each in a uniformly
+    random order of its own, and the clear shares, (trials, n), in the users' order, or None.
+    """
+    group = _group(q)
+    inputs = group.elements(x)
+    if inputs.ndim != 2:
+        raise ValueError(f"x must have shape (trials, n), got shape {inputs.shape}")
+    integer("n", inputs.shape[1], low=1, high=MAX_USERS)
+    m = integer("m", m, low=1)
+    return _drawn_views(inputs, group, m, flag("clear_share", clear_share), secure(rng))
+
+
+def _drawn_views(
+    x: NDArray[np.uint32], group: Zq, m: int, clear_share: bool, rng: RandomSource
+) -> tuple[_Columns, NDArray[np.uint32] | None]:
+    """Return `sample_views` of what is checked already."""
+    # Users share independently of each other, so all trials' users are one long row of them.
+    shares = split(x.reshape(-1), group, m + clear_share, rng).reshape(-1, *x.shape)
+    columns = _permuted(np.swapaxes(shares[:m], 0, 1), group.q, rng)
+    return columns, shares[m] if clear_share else None
+
+
+def _trial_blocks(trials: int, n: int, q: int, m: int) -> Iterator[int]:
+    """Yield sizes of blocks of trials whose arrays take about `_WORK` elements."""
+    tuples = n ** _enumerable(n, (m + 1) // 2, q)
+    size = max(1, _WORK // (m * n + 2 * q + tuples))
+    for start in range(0, trials, size):
+        yield min(size, trials - start)
+
+
+def _sizes(n: object, q: object, m: object, trials: object) -> tuple[int, Zq, int, int]:
+    """Check and return the sizes of an experiment."""
+    return (
+        integer("n", n, low=2, high=MAX_USERS),
+        _group(q),
+        integer("m", m, low=1, high=MAX_MESSAGES),
+        integer("trials", trials, low=1),
+    )
+
+
+def _known_inputs(
+    size: int, n: int, group: Zq, clear_share: bool, rng: RandomSource
+) -> NDArray[np.uint32]:
+    """Return the inputs x: zero where clear shares make the views alike, uniform elsewhere."""
+    if clear_share:
+        return np.zeros((size, n), dtype=np.uint32)
+    return rng.uniform(group.q, size * n).reshape(size, n)
+
+
+def _own_residues(
+    x: NDArray[np.uint32], clear: NDArray[np.uint32] | None, q: int
+) -> NDArray[np.uint32]:
+    """Return what the shuffled messages of users 1 and 2 add up to if the inputs are x."""
+    if clear is None:
+        return x[:, :2]
+    return _reduced(x[:, :2] + (np.uint32(q) - clear[:, :2]), q)
+
+
+# Experiments
+
+
+@dataclass(frozen=True)
+class _Experiment:
+    """Users, order of the group, shuffled messages of each user, and trials."""
+
+    n: int
+    q: int
+    m: int
+    trials: int
+
+    @property
+    def scale(self) -> float:
+        """``sqrt(q / n^m)``, the leading order of the proved bound for two users, to compare."""
+        return math.sqrt(self.q / self.n**self.m)
+
+
+@dataclass(frozen=True)
+class Advantage(_Experiment):
+    """What the attack gained in an experiment.
+
+    The advantage is Pr[guess x | x] - Pr[guess x | x'], which no attack can have above the total
+    variation between the two views.
+
+    Attributes
+    ----------
+    n, q, m, trials : int
+        Users, order of the group, shuffled messages of each user; guesses.
+    estimate : float
+        2 correct / trials - 1, unbiased.
+    lower, upper : float
+        Exact (Clopper-Pearson) interval for the advantage: it contains it with probability at
+        least ``confidence``, and each end fails with half of the rest. ``lower`` bounds the total
+        variation from below with that confidence, and can be negative.
+    confidence : float
+        Of the interval.
+    correct : int
+        Guesses that were right.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    confidence: float
+    correct: int
+
+
+def measure_advantage(
+    n: int,
+    q: int,
+    m: int,
+    trials: int,
+    *,
+    clear_share: bool = True,
+    difference: int = 1,
+    confidence: float | Fraction = 0.99,
+    rng: RandomSource | None = None,
+) -> Advantage:
+    """Measure how well the attack tells x from x' = x + (d, -d, 0, ..., 0).
+
+    Each trial tosses a coin for x or x', draws the view, and lets the attack guess. It knows both
+    inputs, as an analyzer may. With a clear share x is zero, and no other x would make a
+    difference: the residues, the input less the clear share, are uniform. Without one x is
+    uniform in each trial, and what is measured is an average, a lower bound on the worst case all
+    the same. (The two settings then have the same residues, and the same advantage.)
+
+    Parameters
+    ----------
+    n : int
+        Users, from 2 to 2^18.
+    q : int
+        Order of the group, from 2 to 2^26.
+    m : int
+        Shuffled messages of each user; a clear share is not counted.
+    trials : int
+        How many views to draw. To see an advantage of A takes a few times 1/A^2. A trial takes
+        time in proportion to n^ceil(m/2) or, where that is less, to m n q.
+    clear_share : bool
+        Whether each user sends one further share that bypasses the shufflers.
+    difference : int
+        d, any integer but a multiple of q.
+    confidence : float
+        Of the interval, between 0 and 1.
+    rng : RandomSource, optional
+        Secure randomness by default.
+
+    Returns
+    -------
+    Advantage
+        The estimate with its exact interval.
+
+    Examples
+    --------
+    Ten users who send two messages each into a group of order 50, seen by the analyzer:
+
+    >>> from ikos.testing import DeterministicRandom
+    >>> found = measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1))
+    >>> found.lower > 0.4
+    True
+    >>> round(found.scale, 3)
+    0.707
+    """
+    n, group, m, trials = _sizes(n, q, m, trials)
+    clear_share = flag("clear_share", clear_share)
+    d = _difference(difference, group.q)
+    level = number("confidence", confidence, above=0, below=1)
+    source = secure(rng)
+    change: NDArray[np.uint32] = np.array([d, group.q - d], dtype=np.uint32)
+    correct = 0
+    for size in _trial_blocks(trials, n, group.q, m):
+        x = _known_inputs(size, n, group, clear_share, source)
+        hidden: NDArray[np.uint32] = source.uniform(2, size)
+        actual = x.copy()
+        actual[:, :2] = _reduced(x[:, :2] + hidden[:, None] * change, group.q)
+        columns, clear = _drawn_views(actual, group, m, clear_share, source)
+        correct += int((_guess(columns, clear, x, group.q, d, source) == hidden).sum())
+    low, high = clopper_pearson(correct, trials, level)
+    return Advantage(
+        n,
+        group.q,
+        m,
+        trials,
+        estimate=2 * correct / trials - 1,
+        lower=2 * low - 1,
+        upper=2 * high - 1,
+        confidence=float(level),
+        correct=correct,
+    )
+
+
+def _guess(
+    columns: _Columns,
+    clear: NDArray[np.uint32] | None,
+    x: NDArray[np.uint32],
+    q: int,
+    d: int,
+    rng: RandomSource,
+) -> NDArray[np.uint32]:
+    """Return 0 for x and 1 for x', from what the analyzer sees and knows; a coin where S is 0."""
+    s = _compared(columns, _own_residues(x, clear, q), q, d)
+    return np.where(s == 0, rng.uniform(2, len(s)), (s < 0).astype(np.uint32))
+
+
+@dataclass(frozen=True)
+class Fluctuation(_Experiment):
+    """How much a tuple count fluctuates, relative to n^m / q.
+
+    Attributes
+    ----------
+    n, q, m, trials : int
+        Users, order of the group, shuffled messages of each user; views drawn.
+    estimate : float
+        Root of the mean square of ``(N - mean) / (n^m / q)``, with the exact mean.
+    standard_error : float
+        Of the estimate, from the sample.
+    exact : float
+        What the estimate converges to: ``sqrt((n^m - 1)(q - 1)) / n^m``.
+    """
+
+    estimate: float
+    standard_error: float
+    exact: float
+
+
+def fluctuation(
+    n: int,
+    q: int,
+    m: int,
+    trials: int,
+    *,
+    clear_share: bool = True,
+    rng: RandomSource | None = None,
+) -> Fluctuation:
+    """Measure the relative fluctuation of a target's tuple count.
+
+    If the other users' inputs are uniform, the likelihood of a target's value, relative to a view
+    of independent uniform messages, is exactly N / (n^m / q) for its tuple count N: each tuple is
+    equally likely to be the target's. How far likelihood ratios stray from 1 is what differential
+    privacy is about, and so this is the leakage that it has to cover.
+
+    Parameters
+    ----------
+    n, q, m, trials, clear_share, rng
+        As in `measure_advantage`; the target is the first user, with its true value.
+
+    Returns
+    -------
+    Fluctuation
+        The measured standard deviation of N / (n^m / q) and the exact one.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> found = fluctuation(20, 16, 2, 2_000, rng=DeterministicRandom(1))
+    >>> round(found.exact, 4)
+    0.1934
+    >>> abs(found.estimate - found.exact) < 0.01
+    True
+    """
+    n, group, m, trials = _sizes(n, q, m, trials)
+    clear_share = flag("clear_share", clear_share)
+    source = secure(rng)
+    mean, variance = count_moments(n, group.q, m)
+    by_chance = Fraction(n**m, group.q)
+    base = math.floor(mean)  # taken off the counts exactly, before they are doubles
+    second = fourth = 0.0
+    for size in _trial_blocks(trials, n, group.q, m):
+        x = _known_inputs(size, n, group, clear_share, source)
+        columns, clear = _drawn_views(x, group, m, clear_share, source)
+        counts = _counts_at(columns, group.q, _own_residues(x, clear, group.q)[:, :1])[:, 0]
+        whole = (counts - base).astype(np.float64)
+        squares = ((whole - float(mean - base)) / float(by_chance)) ** 2
+        second += float(squares.sum())
+        fourth += float((squares**2).sum())
+    mean_square = second / trials
+    estimate = math.sqrt(mean_square)
+    deviation = math.sqrt(max(0.0, fourth / trials - mean_square**2) / trials)
+    return Fluctuation(
+        n,
+        group.q,
+        m,
+        trials,
+        estimate=estimate,
+        standard_error=deviation / (2 * estimate) if estimate else 0.0,
+        exact=math.sqrt(variance / by_chance**2),
+    )
