@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -72,28 +72,6 @@ class Stopped(Exception):  # noqa: N818
         self.left = left
 
 
-class Column(Protocol):
-    """A shuffler, as the analyzer calls it; each method may raise OSError and be called again."""
-
-    def close(self) -> None:
-        """Close the task."""
-
-    def ids(self) -> bytes:
-        """Return the ids of its reports, in order."""
-
-    def agree(self, ids: bytes) -> None:
-        """Tell it which reports are complete."""
-
-    def batch(self, limit: int) -> bytes:
-        """Return the envelopes of the complete reports; more than ``limit`` bytes are refused."""
-
-    def forget(self) -> None:
-        """Tell it that the batch is stored."""
-
-    def status(self) -> ShufflerStatus:
-        """Return what it tells anyone."""
-
-
 class Analyzer(Endpoint):
     """The analyzer of one task.
 
@@ -101,11 +79,11 @@ class Analyzer(Endpoint):
     ----------
     config : AnalyzerConfig
         What it knows.
-    columns : sequence of Column
+    columns : sequence of RemoteShuffler
         The shufflers, in order.
     """
 
-    def __init__(self, config: AnalyzerConfig, columns: Sequence[Column]) -> None:
+    def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
         if len(columns) != config.task.columns:
             raise ValueError(f"columns must be {config.task.columns} shufflers, got {len(columns)}")
         super().__init__(config, SCHEMA)
@@ -242,7 +220,7 @@ class Analyzer(Endpoint):
 
     def _ask(
         self,
-        ask: Callable[[Column], _T],
+        ask: Callable[[RemoteShuffler], _T],
         parties: Sequence[int] | None = None,
         most: int = 32,
     ) -> Iterator[tuple[int, _T]]:
@@ -257,7 +235,9 @@ class Analyzer(Endpoint):
         if missing:
             raise OSError("; ".join(missing[party] for party in sorted(missing)))
 
-    def _tell(self, tell: Callable[[Column], None], parties: Sequence[int] | None = None) -> None:
+    def _tell(
+        self, tell: Callable[[RemoteShuffler], None], parties: Sequence[int] | None = None
+    ) -> None:
         for _ in self._ask(tell, parties):
             pass
 

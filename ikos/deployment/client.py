@@ -300,15 +300,7 @@ def send_part(
     party: int,
     seconds: float = ANSWER_SECONDS,
 ) -> None:
-    """Send the part of one party, once.
-
-    Raises
-    ------
-    Rejected
-        If the party does not take it, and will not.
-    RemoteError
-        If it is to be tried again; `Untrusted` if that is of no use.
-    """
+    """Send the part of one party, once."""
     part = report.parts[party]
     who = f"shuffler {party}" if party else "the analyzer"
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()

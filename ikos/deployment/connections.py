@@ -203,6 +203,8 @@ class Door:
                 wire.close()
                 continue
             wire.setblocking(False)
+            with contextlib.suppress(OSError):  # else answers wait to be acknowledged
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._admit(wire))
             self._arriving.add(task)
             task.add_done_callback(self._arrived)

@@ -91,23 +91,11 @@ class Endpoint:
         return first
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[Outcome]:
-        """Keep a client's part, once.
+        """Keep a client's part, once: answered when it is on disk.
 
-        Parameters
-        ----------
-        number : bytes
-            The report's id.
-        token : bytes
-            Digest of a token that this party accepts.
-        part : bytes
-            An envelope, or a clear share.
-
-        Returns
-        -------
-        Future of Outcome
-            When it is on disk. The same part of the same report again is ``AGAIN``, even when the
-            task is closed; anything else under the same id or token is a ``CONFLICT``. A StoreError
-            as the future's exception means that nothing of it was kept.
+        The same part of the same report and token again is ``AGAIN``, even when the task is closed;
+        anything else under the same id or token is a ``CONFLICT``. A StoreError as the future's
+        exception means that nothing of it was kept.
         """
 
         def work(writing: Writing) -> Outcome:

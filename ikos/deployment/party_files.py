@@ -147,21 +147,7 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows to accept reports.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it is; the party's store is in it.
-    task : Task
-        The task.
-    party : int
-        0 for the analyzer, j for shuffler j.
-    control : bytes
-        SHA-256 of the secret that may command this party.
-    tokens : TokenList
-        The tokens that it accepts.
-    """
+    """What a party knows: 0 for the analyzer, j for shuffler j; ``control``: a secret's SHA-256."""
 
     folder: Path
     task: Task

@@ -27,21 +27,9 @@ class ReportStore:
     """A folder with the reports of clients of a task, a file for each.
 
     A file stays when its report was sent: were it gone, another program could make a second one.
-    Its name is derived from the secret, so that one client finds one report, and reveals nothing.
-
-    Parameters
-    ----------
-    path : Path or str
-        The folder, made when the first report is. A relative one is resolved now. It may hold
-        reports of other tasks.
-    task : Task
-        The task.
-
-    Raises
-    ------
-    ValueError
-        If the path is something else; of all methods, if what is there cannot be read, is no
-        report, or cannot be written.
+    Its name is derived from the secret and reveals nothing of it. The folder is made when the first
+    report is, and may hold reports of other tasks. All methods raise ValueError where it cannot be
+    read or written, or holds something else.
     """
 
     def __init__(self, path: Path | str, task: Task) -> None:

@@ -53,13 +53,8 @@ def in_parallel(
 class Retrier:
     """Some work, in a thread of its own while there is any.
 
-    Parameters
-    ----------
-    name : str
-        What it is called in the log.
-    work : callable
-        Does what is left to do, and may be called again at any time. It is given a function to
-        call with each step. An OSError hinders it for now; any other exception ends it.
+    ``work`` does what is left to do, and may be called again at any time. It is given a function
+    to call with each step. An OSError hinders it for now; any other exception ends it.
     """
 
     def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:

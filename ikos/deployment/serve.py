@@ -59,19 +59,10 @@ _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 class Listening:
     """Where and how a server listens.
 
-    Attributes
-    ----------
-    host : str, optional
-        Of this machine's; without a certificate it must be on loopback. By default that of the
-        party's address in its tasks, if it is on loopback.
-    port : int, optional
-        From 1 to 65535, or 0 for any that is free. By default that of the party's address.
-    certificate, private_key : Path, optional
-        TLS, in PEM files.
-    ca : Path, optional
-        Authorities to trust in other parties' certificates, instead of the system's.
-    rate : float
-        Reports a second at most.
+    ``host`` and ``port`` are by default those of the party's address in its tasks, if that is on
+    loopback; without ``certificate`` and ``private_key`` (PEM files) the host must be. Port 0 is
+    any that is free. ``ca``: authorities to trust instead of the system's; ``rate``: reports a
+    second at most.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -93,14 +84,7 @@ class Listening:
 
     @classmethod
     def read(cls, path: Path | None, given: Mapping[str, Any]) -> Listening:
-        """Return what a file of TOML says, and what is given, which wins.
-
-        Raises
-        ------
-        ValueError
-            If the file cannot be read, or a part is not what it should be: of the file's, with its
-            name.
-        """
+        """Return the settings of a TOML file and those given, which win; ValueError names the part."""
         found: dict[str, Any] = {}
         if path is not None:
             try:
@@ -123,13 +107,7 @@ class Listening:
             raise ValueError(f"{str(path)!r}: {line}" if known else line) from None
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return how to speak TLS, from the files as they are now.
-
-        Raises
-        ------
-        ValueError
-            If they are no certificate with its key, or others than their owner may read the key.
-        """
+        """Return how to use TLS, from the files as they are now; ValueError if they are no pair."""
         if self.certificate is None or self.private_key is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -147,13 +125,7 @@ class Listening:
         return context
 
     def of(self, configs: Sequence[PartyConfig]) -> Listening:
-        """Return where to listen for some parties, with host and port known.
-
-        Raises
-        ------
-        ValueError
-            If they are not given, and do not follow from the addresses in the tasks.
-        """
+        """Return where to listen for some parties, by default at their address in the tasks."""
         if self.host is not None and self.port is not None:
             return self
         addresses = {config.task.address(config.party) for config in configs}
@@ -183,48 +155,36 @@ class Listening:
 
     @contextlib.contextmanager
     def sockets(self) -> Iterator[list[socket.socket]]:
-        """Listen at each address of a host; connections wait to be answered.
-
-        Raises
-        ------
-        ValueError
-            If one is in use, or none is of this machine.
-        """
+        """Listen at each address of a host; ValueError if one is in use, or of another machine."""
         assert self.host is not None
         assert self.port is not None
         with contextlib.ExitStack() as opened:
             found: list[socket.socket] = []
             absent: OSError | None = None
             try:
-                for family, _, protocol, _, where in socket.getaddrinfo(
+                for family, _, _, _, where in socket.getaddrinfo(
                     self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
                 ):
                     # a port that was free for the first is asked for at the others
                     port = found[0].getsockname()[1] if found else self.port
-                    one = opened.enter_context(socket.socket(family, socket.SOCK_STREAM, protocol))
+                    place = (where[0], port, *where[2:])
                     try:
-                        _listen(one, (where[0], port, *where[2:]))
-                        found.append(one)
+                        one = socket.create_server(place, family=family, backlog=BACKLOG)
                     except OSError as error:
                         if error.errno not in _ABSENT:
                             raise
                         absent = error  # localhost has an IPv6 address where there is no IPv6
+                    else:
+                        found.append(opened.enter_context(one))
                 if absent is not None and not found:
                     raise absent
             except OSError as error:
+                why = reason(error).partition(" (while")[0]
                 raise ValueError(
                     "host and port must be free to listen at, got "
-                    f"{_shown(self.host, self.port)}: {reason(error)}"
+                    f"{_shown(self.host, self.port)}: {why}"
                 ) from None
             yield found
-
-
-def _listen(one: socket.socket, where: tuple[Any, ...]) -> None:
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if one.family == socket.AF_INET6:
-        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    one.bind(where)
-    one.listen(BACKLOG)  # now: two could be bound to one port, as long as neither listens
 
 
 def _shown(host: str, port: int) -> str:

@@ -126,15 +126,7 @@ Handler = Callable[[Any, Request], Awaitable[Response] | Response]
 
 
 class Service:
-    """The routes of a server for some tasks.
-
-    Parameters
-    ----------
-    endpoints : mapping of str to Endpoint
-        By the task's name.
-    rate : float
-        Reports a second at most, in all.
-    """
+    """The routes of a server for some tasks."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], rate: float) -> None:
         self.endpoints = dict(endpoints)
@@ -189,10 +181,7 @@ class Service:
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Response]) -> Route:
-        """Return the route of a command, done in a thread: it needs the task's control.
-
-        A command that is put is given its content, of whole ids.
-        """
+        """Return the route of a command, done in a thread; it needs the control. A PUT brings ids."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)

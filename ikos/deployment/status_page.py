@@ -169,19 +169,7 @@ def task_page(
     *,
     at: datetime | None = None,
 ) -> str:
-    """Return the page of one task.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    status : AnalyzerStatus
-        What the analyzer tells of it.
-    columns : sequence of ShufflerStatus or str
-        What each shuffler tells, or in words that it does not.
-    at : datetime, optional
-        The time of the page, now by default.
-    """
+    """Return the page of one task."""
     now = endpoint.now() if at is None else at
     title = "not open yet" if _early(task, status.state, now) else status.state
     release = status.release

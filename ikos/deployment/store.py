@@ -171,20 +171,7 @@ _Write = Callable[[Writing], Any]
 
 
 class Store:
-    """A database file, with its writes in one order.
-
-    Parameters
-    ----------
-    config : PartyConfig
-        Whose. The file is made where it is not there, readable by its owner alone.
-    schema : str
-        Tables of this party's own.
-
-    Raises
-    ------
-    ValueError
-        If it is another kind of file, of another version, or damaged.
-    """
+    """A database file, with its writes in one order."""
 
     def __init__(self, config: PartyConfig, schema: str = "") -> None:
         self.path = path = config.store

@@ -82,15 +82,6 @@ class TestOne:
         assert found["again"] is False  # another client has another store
         assert parties.analyzer.reports() == 2
 
-    def test_files_that_are_named(self, run, small, client, wired, tmp_path):
-        wired(small)
-        store, secret = tmp_path / "mine", tmp_path / "secret"
-        (client / "token").rename(secret)
-        options = ("--value", "1", "--token", secret, "--store", store)
-        assert run("submit", client, *options, "--json").json["store"] == str(store)
-        assert store.stat().st_mode & 0o077 == 0
-        assert not (client / "reports").exists()
-
     def test_a_value_that_the_task_does_not_allow(self, refused, small, client, wired):
         parties = wired(small)
         for value in ("4", "1.50", "-1e0", "much", "1e999999"):
@@ -178,18 +169,6 @@ class TestOne:
         typed("x")
         said = refused("submit", client, "--value", "1", "--token", "-")
         assert said == "--token must be a client's secret"
-
-    def test_a_store_that_cannot_be(self, refused, client, wired, small, tmp_path):
-        parties = wired(small)
-        options = ("--value", "1", "--store")
-        said = refused("submit", client, *options, tmp_path / "no" / "reports")
-        assert re.match(
-            "--store must be a folder that can be written, .*: no such file or directory$", said
-        )
-        (tmp_path / "other").write_text("{}")
-        said = refused("submit", client, *options, tmp_path / "other")
-        assert re.match("--store must be a folder, got .*: it is a file$", said)
-        assert parties.wires.requests == []
 
 
 def interrupted(*_):
@@ -347,8 +326,3 @@ def interrupted_many(*_, progress, **__):
 )
 def test_options_that_do_not_fit(refused, tmp_path, options, said):
     assert said in refused("submit", tmp_path, *options)
-
-
-def test_no_task(refused, tmp_path):
-    said = refused("submit", tmp_path / "none", "--value", "1")
-    assert said == f"cannot read {str(tmp_path / 'none')!r}: no such file or directory"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 import signal
@@ -296,22 +295,6 @@ class TestAsked:
         (tmp_path / "task.json").write_text("{}")
         assert "is no task: a task must be" in refused("task", "status", tmp_path)
 
-    def test_a_folder_without_a_name(self, refused, small, monkeypatch):
-        """It is not the current one."""
-        monkeypatch.chdir(small)
-        assert refused("task", "status", "") == "FOLDER must be the name of a folder, got ''"
-
-    @pytest.mark.parametrize("action", ["status", "close", "release"])
-    def test_a_folder_of_another_user(self, refused, small, monkeypatch, action):
-        folder = small / "operator"
-
-        def is_dir(path):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-        monkeypatch.setattr(type(folder), "is_dir", is_dir)
-        said = refused("task", action, folder)
-        assert said == f"'{folder}': permission denied"
-
     def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
         real = type(open_.analyzer).status
         forged = {"release": Release(message="\x1b[2J and \x9b31m")}
@@ -319,15 +302,6 @@ class TestAsked:
             type(open_.analyzer), "status", lambda self: real(self).model_copy(update=forged)
         )
         assert all(line.isprintable() for line in run("task", "status", small).out.splitlines())
-
-    def test_an_answer_of_somebody_else(self, refused, open_, small, monkeypatch):
-        real = type(open_.analyzer).status
-        another = {"task": "another"}
-        monkeypatch.setattr(
-            type(open_.analyzer), "status", lambda self: real(self).model_copy(update=another)
-        )
-        said = refused("task", "status", small)
-        assert said == "what answers at http://127.0.0.1:9000 is not the analyzer of this task"
 
     def test_an_answer_without_end(self, refused, open_, small, monkeypatch):
         long = {"missing": "x" * (1 << 16)}
@@ -343,7 +317,3 @@ class TestAsked:
             r"--ca must be a PEM file of authorities, got '.*/none.pem': no such file or directory",
             refused("task", "status", small, "--ca", tmp_path / "none.pem"),
         )
-
-
-def test_help_of_the_group(run):
-    assert run("task").out == run("task", "--help").out

@@ -242,20 +242,6 @@ def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
     assert list(store.iterdir()) == [place]
 
 
-def test_a_store_that_cannot_be(tmp_path, parties):
-    (tmp_path / "file").write_text("here")
-    send = (
-        lambda **store: Client(TASK, SECRET, **store).submit(1),
-        lambda **store: submit_many(TASK, [SECRET], [1], **store),
-    )
-    for submit in send:
-        for store in (tmp_path / "file", tmp_path / "file" / "in it", tmp_path / "no" / "where"):
-            with pytest.raises(ValueError, match=f"store must be a folder.*, got '{store}.*': "):
-                submit(store=store)
-    assert not parties.asked
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties, quiet):
     store = tmp_path / "reports"
     Client(TASK, SECRET, store=store).submit(1)
@@ -557,13 +543,6 @@ def test_many(parties, quiet):
     assert len({name for received in parties.parts.values() for name, _ in received}) == 20
 
 
-def test_many_end_at_the_first_refusal(parties):
-    parties.before = lambda number, _: problem(410, "taskClosed") if number >= 10 else None
-    with pytest.raises(Rejected, match="taskClosed"):
-        submit_many(TASK, [tokens.fresh() for _ in range(40)], [1] * 40, connections=2)
-    assert len(parties.asked) < 40
-
-
 def total_of(parties):
     """Add up all shares; every party has one part of each of the same reports."""
     names = [sorted(name for name, _ in parties.parts[party]) for party in range(TASK.messages)]
@@ -610,13 +589,6 @@ def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received)
     assert len(parties.asked) - asked == 5 * (10 - len(sent))  # nothing of what all have
     assert total_of(parties) == len(begun)
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_two_programs_send_the_same_reports_of_many(tmp_path, parties, quiet):
-    secrets, store = [tokens.fresh() for _ in range(8)], tmp_path / "reports"
-    work = [lambda: submit_many(TASK, secrets, [1] * 8, store=store, connections=2)] * 3
-    assert at_once(work) == [8] * 3
-    assert total_of(parties) == 8
 
 
 def test_a_damaged_report_of_many_is_refused(tmp_path, parties):

@@ -355,24 +355,6 @@ def test_a_full_disk(net, caplog):
     assert net.put(1, client, Report.make(net.task, 1)).status_code == 201
 
 
-def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
-    caplog.set_level(logging.INFO)
-    reports = [Report.make(net.task, 1) for _ in range(3)]
-    assert net.put(1, 0, reports[0]).status_code == 201
-    order(net, 1, "PRAGMA query_only=1")
-    for _ in range(100):
-        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
-    (line,) = lines(caplog, "the store")
-    assert line.startswith(f"task {net.task.name}: ")
-    assert "SQLITE_READONLY" in line
-    assert "storeReadOnly" in health(net, 1)
-    order(net, 1, "PRAGMA query_only=0")
-    assert health(net, 1) == "ok\n"  # though nobody reports
-    assert net.put(1, 1, reports[1]).status_code == 201
-    assert len(lines(caplog, "the store")) == 2
-    assert "over" in lines(caplog, "the store")[1]
-
-
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_corrupt_store(net, caplog, party):
     """It is not called a full disk, and the server's health is not good."""
@@ -463,22 +445,6 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
     held.set()
     assert net.put(1, 1, report).status_code == 201
     assert net.endpoints[1].reports() == 1  # nobody was told of the other
-
-
-def test_other_methods_and_paths(net):
-    name = net.task.name
-    for method, path in (
-        ("POST", f"/tasks/{name}/reports/x"), ("GET", f"/tasks/{name}/reports/x"),
-        ("DELETE", f"/tasks/{name}/reports/x"), ("DELETE", f"/tasks/{name}/reports"),
-        ("PUT", f"/tasks/{name}"), ("GET", f"/tasks/{name}/close"),
-        ("POST", f"/tasks/{name}/batch"), ("PUT", f"/tasks/{name}/agreement"), ("POST", "/health"),
-    ):  # fmt: skip
-        assert net.clients[1].request(method, path).status_code == 405
-    for path in ("/", "/tasks", f"/tasks/{name}/release", f"/tasks/{name}/page", "/../etc/passwd"):
-        assert net.clients[1].get(path).status_code == 404  # these are the analyzer's, or none's
-    assert net.clients[0].get(f"/tasks/{name}/release").status_code == 405
-    for path in (f"/tasks/{name}/reports", f"/tasks/{name}/batch", f"/tasks/{name}/agreement"):
-        assert net.clients[0].get(path).status_code == 404  # and these the shufflers'
 
 
 # How much is read
@@ -908,3 +874,21 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
     answer = net.put(0, 0, Report(report.id, (wrong, *report.parts[1:])))
     assert "element of the group" in refused(answer, 400, "invalidMessage")
     assert net.put(0, 0, report).status_code == 201
+
+
+def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
+    caplog.set_level(logging.INFO)
+    reports = [Report.make(net.task, 1) for _ in range(3)]
+    assert net.put(1, 0, reports[0]).status_code == 201
+    order(net, 1, "PRAGMA query_only=1")
+    for _ in range(100):
+        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
+    (line,) = lines(caplog, "the store")
+    assert line.startswith(f"task {net.task.name}: ")
+    assert "SQLITE_READONLY" in line
+    assert "storeReadOnly" in health(net, 1)
+    order(net, 1, "PRAGMA query_only=0")
+    assert health(net, 1) == "ok\n"  # though nobody reports
+    assert net.put(1, 1, reports[1]).status_code == 201
+    assert len(lines(caplog, "the store")) == 2
+    assert "over" in lines(caplog, "the store")[1]

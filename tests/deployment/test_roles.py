@@ -61,18 +61,6 @@ def filled(world, values=(1, 0, 1, 1)):
     return sum(values)
 
 
-def test_a_sum(world):
-    total = filled(world)
-    result = world.analyzer.release()
-    assert result.estimate == total
-    assert result.users == 4
-    assert result.delta <= 0.9
-    assert world.analyzer.state == "released"
-    assert {shuffler.state for shuffler in world.shufflers.values()} == {"sent"}
-    assert {shuffler.reports() for shuffler in world.shufflers.values()} == {4}
-    assert (world.analyzer.reports(), world.analyzer.complete()) == (4, 4)
-
-
 def test_it_is_released_once(world):
     filled(world)
     first = world.analyzer.release()
@@ -121,14 +109,6 @@ def test_one_release_at_a_time(world, monkeypatch):
         thread.join()
     assert not clashes
     assert [result.estimate for result in results] == [total] * 3
-
-
-def test_reports_that_are_not_complete_do_not_count(world):
-    total = filled(world)
-    world.send(4, world.report(1), parties=range(COLUMNS))  # all but the last shuffler
-    world.send(5, world.report(1), parties=[3])
-    result = world.analyzer.release()
-    assert (result.estimate, result.users) == (total, 4)
 
 
 def test_too_few_complete_reports(world):
@@ -190,18 +170,6 @@ def closed(world):
     return split_ids(world.shufflers[1].ids())
 
 
-def test_a_batch_must_be_of_enough_reports_that_are_here(world):
-    ids = closed(world)
-    shuffler = world.shufflers[1]
-    for some in (ids[:2], [], ids + ids, ids[::-1], [ids[0], *ids[:3]]):
-        refused("batchRejected", shuffler.agree, b"".join(some))
-    stranger = sorted([*ids[:3], bytes(16)])
-    refused("batchRejected", shuffler.agree, b"".join(stranger))
-    refused("batchRejected", shuffler.agree, b"".join(ids)[:-1])
-    assert shuffler.agreement() is None
-    assert shuffler.agree(b"".join(ids)) == agreed_digest(world.task.id, b"".join(ids))
-
-
 def test_a_second_batch_is_refused(world):
     """Two sums that differ in one report would tell that report."""
     ids = closed(world)
@@ -219,30 +187,6 @@ def test_shufflers_that_were_asked_for_different_batches_release_none(world):
         shuffler.agree(b"".join(ids if party > 1 else ids[:3]))
     for shuffler in world.shufflers.values():
         refused("notAgreed", shuffler.batch)
-
-
-def test_a_shuffler_waits_for_all_others(world):
-    ids = closed(world)
-    for party in range(1, COLUMNS):
-        world.shufflers[party].agree(b"".join(ids))
-    for party in range(1, COLUMNS):
-        refused("notAgreed", world.shufflers[party].batch)
-    world.shufflers[COLUMNS].agree(b"".join(ids))
-    assert b"".join(world.shufflers[1].batch())
-    world.faults.plan((0, False))
-    refused("peerUnreachable", world.shufflers[1].batch)
-
-
-def test_the_order_of_a_batch_says_nothing(world):
-    """It is that of the envelopes' bytes, whoever sent them in whatever order."""
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
-    data = b"".join(world.shufflers[2].batch())
-    size = len(data) // 4
-    sealed = [data[i : i + size] for i in range(0, len(data), size)]
-    assert sealed == sorted(sealed)
-    assert not any(number in data for number in ids)
 
 
 def test_a_batch_that_was_deleted_is_gone(world):
