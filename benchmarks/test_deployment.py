@@ -22,13 +22,15 @@ pytest.importorskip("starlette")
 import httpx
 from starlette.applications import Starlette
 
-from ikos.deployment import shuffler_service, tokens
+from ikos.deployment import shuffler as shufflers
+from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.hpke import PrivateKey, seal, size, unseal
-from ikos.deployment.party_files import AnalyzerSeat, PartyConfig, read_secrets, write_seats
+from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ID_BYTES, Report
 from ikos.deployment.shuffler import Shuffler
-from ikos.deployment.task import Task, encoded
+from ikos.deployment.task import Task
+from ikos.deployment.wire import encoded
 
 AT_ONCE = 64
 COLUMNS = 5
@@ -99,21 +101,21 @@ class Collecting:
 
     def __init__(self, folder: Path, users: int) -> None:
         self.task = task_of(users)
-        write_seats(self.task, KEY, folder)
+        write_party_files(self.task, KEY, folder)
         secrets = read_secrets(folder / "clients")
         # a shuffler cannot tell an envelope from other bytes, of which there are enough at once
         parts = (os.urandom(size(self.task)) for _ in secrets)
         pairs = zip(secrets, parts, strict=True)
         self.requests = iter([request_of(self.task, secret, 1, part) for secret, part in pairs])
         self.wire = httpx.Client()
-        self.desk = shuffler_service.shuffler(PartyConfig.read(folder / "shuffler-1"), self.wire)
-        self.application = shuffler_service.application({self.task.name: self.desk}, rate=1e9)
+        self.desk = shufflers.shuffler(PartyConfig.read(folder / "shuffler-1"), self.wire)
+        self.application = shufflers.application({self.task.name: self.desk}, rate=1e9)
 
     def put(self, count: int) -> None:
         put(self.application, [next(self.requests) for _ in range(count)])
 
     def end(self) -> None:
-        self.desk.close()
+        self.desk.end()
         self.wire.close()
 
 
@@ -141,7 +143,7 @@ class Direct:
 
     def __init__(self, shuffler: Shuffler) -> None:
         self._shuffler = shuffler
-        self.close = shuffler.collection.close
+        self.close = shuffler.close
         self.ids = shuffler.ids
         self.forget = shuffler.forget
 
@@ -160,7 +162,7 @@ class Releasing:
     def __init__(self, folder: Path, users: int) -> None:
         self.filled, self.now = folder / "filled", folder / "now"
         self.task = task_of(users)
-        write_seats(self.task, KEY, self.filled)
+        write_party_files(self.task, KEY, self.filled)
         secrets = read_secrets(self.filled / "clients")
         self.envelopes: list[tuple[int, bytes]] = []
         self._start(self.filled)
@@ -169,7 +171,7 @@ class Releasing:
             for party, part in enumerate(report.parts):
                 token = tokens.digest(tokens.for_party(secret, self.task, party))
                 desk = self.shufflers[party] if party else self.analyzer
-                waiting.append(desk.collection.accept(report.id, token, part))
+                waiting.append(desk.accept(report.id, token, part))
                 if party:
                     self.envelopes.append((party, part))
         for future in waiting:
@@ -184,7 +186,7 @@ class Releasing:
                 lambda other: self.shufflers[other].agreement(),
             )
         columns = [Direct(shuffler) for shuffler in self.shufflers.values()]
-        self.analyzer = Analyzer(AnalyzerSeat.read(folder / "analyzer"), columns)
+        self.analyzer = Analyzer(AnalyzerConfig.read(folder / "analyzer"), columns)
 
     def begin(self) -> None:
         self.end()
@@ -193,7 +195,7 @@ class Releasing:
         self._start(self.now)
 
     def release(self) -> None:
-        assert self.analyzer.release()["users"] == self.task.users
+        assert self.analyzer.release().users == self.task.users
 
     def unseal(self) -> None:
         for party, envelope in self.envelopes:
@@ -202,7 +204,7 @@ class Releasing:
     def end(self) -> None:
         self.analyzer.end()
         for shuffler in self.shufflers.values():
-            shuffler.close()
+            shuffler.end()
 
 
 def test_release(

@@ -31,7 +31,7 @@ def die_where_told(orders: Path) -> None:
 
     The file is deleted first, so that a party that is started again goes on.
     """
-    from ikos.deployment import analyzer, client, collection, remote, shuffler, store
+    from ikos.deployment import analyzer, client, endpoint, remote, shuffler, store
 
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
@@ -68,10 +68,10 @@ def die_where_told(orders: Path) -> None:
         setattr(owner, name, work)
 
     for owner, names in (
-        (collection.Collection, ("accept", "close", "note")),
+        (endpoint.Endpoint, ("accept", "close", "note")),
         (shuffler.Shuffler, ("ids", "agree", "batch", "forget")),
         (store.Store, ("shrink",)),
-        (analyzer.Analyzer, ("close", "_agree", "_fetch", "_sum", "_conclude")),
+        (analyzer.Analyzer, ("close_all", "_agree", "_fetch", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
         (client, ("send_part",)),
     ):
@@ -174,7 +174,12 @@ class Fleet:
     ):
         from deployment_tasks import KEY
 
-        from ikos.deployment.party_files import AnalyzerSeat, Operator, read_secrets, write_seats
+        from ikos.deployment.party_files import (
+            AnalyzerConfig,
+            Operator,
+            read_secrets,
+            write_party_files,
+        )
         from ikos.deployment.task import Task
 
         self.folder, self.columns = folder, columns
@@ -197,12 +202,12 @@ class Fleet:
                 **{**numbers, **options},
             )
             home = folder / f"task-{number}"
-            write_seats(task, KEY, home)
+            write_party_files(task, KEY, home)
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),
                     Operator.read(home / "operator").control,
-                    AnalyzerSeat.read(home / "analyzer").controls,
+                    AnalyzerConfig.read(home / "analyzer").controls,
                 )
             )  # fmt: skip
         self._fresh = iter(self.tasks)
@@ -307,6 +312,18 @@ def run(*arguments: object, **options: object) -> subprocess.Popen:
     )
 
 
+def put_part(http, task, secret, report, party) -> bool:
+    """Send the part of one party, once; False where it is to be tried again."""
+    from ikos.deployment.client import send_part
+    from ikos.deployment.remote import RemoteError
+
+    try:
+        send_part(http, task, secret, report, party)
+    except RemoteError:
+        return False
+    return True
+
+
 class Running:
     """One task of a fleet."""
 
@@ -343,8 +360,6 @@ class Running:
 
     def put(self, client, report, parties=None) -> None:
         """Send a report, or some of its parts."""
-        from ikos.deployment.client import put_part
-
         for party in range(self.task.messages) if parties is None else parties:
             assert put_part(self.fleet.http, self.task, self.secrets[client], report, party)
 

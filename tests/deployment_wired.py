@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ikos.deployment import analyzer_service, client, remote, shuffler_service
-from ikos.deployment.party_files import AnalyzerSeat, PartyConfig, read_task
+from ikos.deployment import analyzer, client, remote, shuffler
+from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_task
 
 
 class Wires(httpx.BaseTransport):
@@ -56,15 +56,13 @@ class Wired:
         self.task = task = read_task(folder)
         self.wires = Wires(stack)
         self.http = stack.enter_context(httpx.Client(transport=self.wires))
-        self.office = analyzer_service.Office(AnalyzerSeat.read(folder / "analyzer"), self.http)
-        stack.callback(self.office.end)
-        self._plug(0, analyzer_service.application({task.name: self.office}, rate=1e6))
+        self.analyzer = analyzer.analyzer(AnalyzerConfig.read(folder / "analyzer"), self.http)
+        stack.callback(self.analyzer.end)
+        self._plug(0, analyzer.application({task.name: self.analyzer}, rate=1e6))
         for party in range(1, task.columns + 1):
-            desk = shuffler_service.shuffler(
-                PartyConfig.read(folder / f"shuffler-{party}"), self.http
-            )
+            desk = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
             stack.callback(desk.close)
-            self._plug(party, shuffler_service.application({task.name: desk}, rate=1e6))
+            self._plug(party, shuffler.application({task.name: desk}, rate=1e6))
 
     def _plug(self, party, application):
         self.wires.ends[self.task.address(party)] = application

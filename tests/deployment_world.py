@@ -12,7 +12,7 @@ from deployment_tasks import KEY
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.errors import Refused
-from ikos.deployment.party_files import AnalyzerSeat, PartyConfig, write_seats
+from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, write_party_files
 from ikos.deployment.reports import Report
 from ikos.deployment.shuffler import Shuffler
 
@@ -66,7 +66,7 @@ class Direct:
         return self.world.shufflers[self.party]
 
     def close(self):
-        self.world.faults.around(self._shuffler().collection.close)
+        self.world.faults.around(self._shuffler().close)
 
     def ids(self):
         return self.world.faults.around(self._shuffler().ids)
@@ -92,7 +92,7 @@ class World:
         if base is not None:
             shutil.copytree(base.folder, self.folder)
         else:
-            write_seats(task, KEY, self.folder)
+            write_party_files(task, KEY, self.folder)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()
@@ -111,11 +111,11 @@ class World:
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
             columns = [Direct(self, party) for party in range(1, self.task.columns + 1)]
-            self.analyzer = Analyzer(AnalyzerSeat.read(self.folder / "analyzer"), columns)
+            self.analyzer = Analyzer(AnalyzerConfig.read(self.folder / "analyzer"), columns)
         else:
-            seat = PartyConfig.read(self.folder / f"shuffler-{number}")
+            config = PartyConfig.read(self.folder / f"shuffler-{number}")
             self.shufflers[number] = Shuffler(
-                seat, lambda other: self.faults.around(self.shufflers[other].agreement)
+                config, lambda other: self.faults.around(self.shufflers[other].agreement)
             )
 
     def stop(self):
@@ -123,14 +123,14 @@ class World:
         if self.analyzer is not None:
             self.analyzer.end()
         for shuffler in self.shufflers.values():
-            shuffler.close()
+            shuffler.end()
 
     def send(self, client, report, parties=None):
         """Send a report, or some of its parts; return the outcomes by party."""
         parties = list(range(self.task.messages)) if parties is None else list(parties)
         random.Random(client).shuffle(parties)
         return {
-            party: self.party(party).collection.accept(
+            party: self.party(party).accept(
                 report.id,
                 tokens.digest(tokens.for_party(self.secrets[client], self.task, party)),
                 report.parts[party],

@@ -87,8 +87,8 @@ def test_nothing_knows_the_programs():
 
 PARTIES = {
     "client": ("client",),
-    "shuffler": ("shuffler", "shuffler_service"),
-    "analyzer": ("analyzer", "analyzer_service"),
+    "shuffler": ("shuffler",),
+    "analyzer": ("analyzer",),
 }
 
 

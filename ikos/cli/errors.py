@@ -40,6 +40,7 @@ _OPTIONS |= {
 
 _EXTRAS = {
     "httpx": "deployment", "starlette": "deployment", "uvicorn": "deployment",
+    "pydantic": "deployment", "prometheus_client": "deployment",
     "cryptography.hazmat.primitives.hpke": "deployment",
 }  # fmt: skip
 """Modules that a fresh installation may lack, where the library does not say it itself."""

@@ -10,6 +10,7 @@ before), ``store`` (the folder where reports are kept), and what the task promis
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import suppress
 from fractions import Fraction
@@ -21,12 +22,12 @@ import click
 from ikos.cli.errors import Command, Interrupted, problem
 from ikos.cli.options import JSON, option
 from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, say, wrapped
-from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Decimal
+from ikos.cli.task import promised
+from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
-NUMBER = Decimal(low="-1e100", high="1e100")
 STDIN = "-"
 TOKEN = "token"
 REPORTS = "reports"
@@ -55,7 +56,7 @@ SECTIONS = {
 
 @click.command("submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("folder", type=FOLDER)
-@option(
+@click.option(
     "--value",
     metavar="NUMBER",
     help="This client's value, or - to read it from standard input: other users of this machine "
@@ -65,29 +66,31 @@ SECTIONS = {
     "--token",
     type=FILE,
     metavar="FILE",
-    shown="'token', beside the task",
+    shown="'token', next to the task",
     help="The client's secret, or - for standard input.",
 )
-@option(
+@click.option(
     "--values",
     type=TABLE,
     help="Of many clients, a row for each, to try things out: FOLDER is the clients'.",
 )
-@option("--column", help="Column of the values: its name.")
+@click.option("--column", metavar="NAME", help="Column of the values: its name.")
 @option("--show-values")
-@option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
-@option("--max-delta", type=DELTA, help="The same, of its delta.")
+@click.option(
+    "--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy."
+)
+@click.option("--max-delta", type=DELTA, help="The same, of its delta.")
 @option(
     "--store",
     type=FOLDER,
     metavar="FOLDER",
-    shown="'reports', beside the task",
+    shown="'reports', next to the task",
     help="Where reports are kept before they are sent.",
 )
 @option(
     "--wait",
-    type=SECONDS,
-    default="60",
+    type=click.FloatRange(0, 1e6),
+    default=60,
     metavar="SECONDS",
     help="How long to go on where a party does not answer; each gets five seconds at least.",
 )
@@ -101,15 +104,15 @@ def command(
     values: str | None,
     column: str | None,
     show_values: bool,
-    wait: Fraction,
+    wait: float,
     ca: Path | None,
     as_json: bool,
     **limits: Fraction | None,
 ) -> None:
     """Send a client's report of its value to all parties of a task.
 
-    FOLDER, or a file task.json, has the task. Whoever made it chose what
-    it promises: that is shown before anything is sent, on a terminal, and
+    FOLDER, or a file task.json, has the task. Its maker chose what it
+    promises: that is shown before anything is sent, on a terminal, and
     with --max-epsilon and --max-delta a task that promises less is refused.
 
     The report is made once and kept: a call that follows sends the same one
@@ -117,8 +120,8 @@ def command(
     Until all parties have it, it does not count.
 
     With --values one program sees the values of all clients: that is for
-    demonstrations and tests, not for earnest. The same command again goes
-    on with those that not all parties have.
+    demonstrations and tests only. The same command again goes on with those
+    that not all parties have.
     """
     from ikos.deployment.party_files import read_task
 
@@ -135,28 +138,30 @@ def command(
     beside = folder if folder.is_dir() else folder.parent
     if store is None:
         store = _place(beside, task)
-    options = {"patience": float(wait), "ca": ca, **limits}
+    options = {"patience": wait, "ca": ca, **limits}
     try:
         if values is None:
-            result = _one(task, beside, str(value), token, store, options)
+            clients, again = 1, _one(task, beside, str(value), token, store, options)
         else:
-            result = _many(task, beside, values, str(column), show_values, store, options)
+            again = store.exists()
+            clients = _many(task, beside, values, str(column), show_values, store, options)
     except ValueError as error:
         raise click.UsageError(printable(problem(error))) from None
     if as_json:
-        print_json({**result, **_promised(task)})
+        result = {"command": "submit", "task": task.name, "clients": clients}
+        result |= {"parties": task.messages, "again": again, "store": str(store)}
+        print_json({**result, **promised(task)})
         return
     if values is None:
-        lines = [f"All {result['parties']} parties have the report."]
+        lines = [f"All {task.messages} parties have the report."]
+        lines += [f"It was {STANDS}."] if again else []
     else:
         lines = [
-            f"All {result['parties']} parties have the reports of {result['clients']:,} clients.",
-            "Not for earnest: this program saw the values of all.",
+            f"All {task.messages} parties have the reports of {clients:,} clients.",
+            "For testing only: this program saw the values of all.",
         ]
-    if result["again"] and values is None:
-        lines.append(f"It was {STANDS}.")
-    elif result["again"]:
-        lines += wrapped(f"Of reports {MADE} the values stand, whatever the table has now.", "", "")
+        stands = f"Of reports {MADE} the values stand, whatever the table has now."
+        lines += wrapped(stands, "", "") if again else []
     print_text([*lines, *wrapped(f"The task promises {task.protocol.guarantee}.", "", "  ")])
 
 
@@ -164,7 +169,7 @@ def _place(beside: Path, task: Task) -> Path:
     """Return the folder of reports, so that a client which was tried alone has no second one.
 
     It is the same for one client and for many, and for both copies of a task that are made with
-    it: the one beside the folder ``clients`` and the one in there.
+    it: the one next to the folder ``clients`` and the one in there.
     """
     from ikos.deployment.party_files import TASK, read_task
 
@@ -174,23 +179,6 @@ def _place(beside: Path, task: Task) -> Path:
     return beside / REPORTS
 
 
-def _promised(task: Task) -> dict[str, Any]:
-    guarantee = task.protocol.guarantee
-    return {
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "theorem": guarantee.theorem,
-        "conditions": list(guarantee.conditions),
-        "min_honest": task.min_honest,
-        "min_reports": task.min_reports,
-        "corrupt_clients": task.corrupt_clients,
-        "corrupt_shufflers": task.corrupt_shufflers,
-        "lower": task.lower,
-        "upper": task.upper,
-        "integers": task.integers,
-    }
-
-
 def _one(
     task: Task,
     beside: Path,
@@ -198,7 +186,8 @@ def _one(
     token: Path | None,
     store: Path,
     options: dict[str, Any],
-) -> dict[str, Any]:
+) -> bool:
+    """Send one client's report; return whether it was made before."""
     from ikos.deployment.client import Client, Unsent
 
     if value == STDIN and str(token) == STDIN:
@@ -210,7 +199,7 @@ def _one(
     kept = client.begun
     path = click.get_current_context().command_path
     try:
-        receipt = client.submit(number, patience=patience)
+        return client.submit(number, patience=patience).again
     except Unsent as unsent:
         also = f"; it was {STANDS}" if kept else ""
         raise click.UsageError(printable(str(unsent)) + also) from None
@@ -221,14 +210,6 @@ def _one(
             f"{path}: interrupted; parts of the report may have reached some parties: submit again "
             "to go on with it"
         ) from None
-    return {
-        "command": "submit",
-        "task": task.name,
-        "clients": 1,
-        "parties": receipt.parties,
-        "again": receipt.again,
-        "store": str(store),
-    }
 
 
 def _read(name: str) -> str:
@@ -243,18 +224,15 @@ def _read(name: str) -> str:
 
 
 def _secret(beside: Path, token: Path | None) -> bytes:
-    """Return the client's secret; of what is none, nothing is quoted."""
+    """Return the client's secret; an error quotes nothing of it."""
     from ikos.deployment import tokens
-    from ikos.deployment.party_files import owner_alone, read_secret
+    from ikos.deployment.party_files import read_secret
 
     if str(token) == STDIN:
         try:
             return tokens.from_text(_read("--token").strip())
         except ValueError:
-            raise click.UsageError(
-                f"--token must be a client's secret, {_SECRET}, got something else from standard "
-                "input"
-            ) from None
+            raise click.UsageError("--token must be a client's secret") from None
     place = beside / TOKEN if token is None else token
     if not place.exists():
         with suppress(ValueError):
@@ -266,47 +244,18 @@ def _secret(beside: Path, token: Path | None) -> bytes:
         raise click.UsageError(
             f"no such file: {str(place)!r}; give the file with the client's secret as --token"
         )
-    owner_alone(place)
-    try:
-        return read_secret(place)
-    except ValueError:
-        option = "the file 'token'" if token is None else "--token"
-        raise click.UsageError(
-            f"{option} must hold a client's secret, {_SECRET}: {str(place)!r} {_wrong(place)}"
-        ) from None
-
-
-_SECRET = "43 letters, digits, - or _"
-
-
-def _wrong(place: Path) -> str:
-    """Return what is wrong with a file that is no secret, in words that are not in it."""
-    try:
-        with place.open("rb") as file:
-            words = file.read(_LONGEST).split()
-    except OSError as error:
-        return f"cannot be read: {(error.strerror or 'input error').lower()}"
-    if not words:
-        return "is empty"
-    return (
-        "holds several, of different clients, or something else"
-        if words[1:]
-        else "holds something else"
-    )
+    return read_secret(place)
 
 
 def _allowed(task: Task, text: str) -> float:
     """Return a value that the task allows, also where an earlier one will be sent on."""
-    context = click.get_current_context()
-    parameter = next(one for one in context.command.params if one.name == "value")
-    kind = "an integer" if task.integers else "a number"
-    wanted = f"--value must be {kind} in [{task.lower:g}, {task.upper:g}]"
-    try:
-        number = float(NUMBER.convert(text, parameter, context))
-    except click.UsageError:  # which quotes it: it is a person's, and may come from a file
-        raise click.UsageError(wanted) from None
+    number = math.nan
+    with suppress(ValueError, OverflowError):
+        number = float(text)
     if not task.lower <= number <= task.upper or (task.integers and not number.is_integer()):
-        raise click.UsageError(wanted)
+        # without quoting it: it is a person's, and may come from a file
+        kind = "an integer" if task.integers else "a number"
+        raise click.UsageError(f"--value must be {kind} in [{task.lower:g}, {task.upper:g}]")
     return number
 
 
@@ -318,7 +267,8 @@ def _many(
     show_values: bool,
     store: Path,
     options: dict[str, Any],
-) -> dict[str, Any]:
+) -> int:
+    """Send the reports of many clients; return how many these are."""
     import numpy as np
 
     from ikos.aggregation.execution import with_location
@@ -333,24 +283,23 @@ def _many(
         raise click.UsageError(
             f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
         )
-    again = store.exists()
     done = 0
     path = click.get_current_context().command_path
-    with progress("reports sent") as report:
+    with progress("reports sent") as show:
 
-        def told(sent: int, whole: int) -> None:
+        def report(sent: int, whole: int) -> None:
             nonlocal done
             done = sent
-            if report is not None:
-                report(sent, whole)
+            if show is not None:
+                show(sent, whole)
 
         def so_far() -> str:
             return f"all parties have the reports of {done:,} of {found.size:,} clients"
 
         go_on = "the same command goes on with the others"
         try:
-            clients = submit_many(
-                task, secrets[: found.size], found, store=store, progress=told, **options
+            return submit_many(
+                task, secrets[: found.size], found, store=store, progress=report, **options
             )
         except (Rejected, Unsent) as error:
             row = "" if error.row is None else f" Of row {error.row + 1:,}:"
@@ -358,11 +307,3 @@ def _many(
             raise click.UsageError(f"{so_far()}{then}.{row} {printable(str(error))}") from None
         except KeyboardInterrupt:
             raise Interrupted(f"{path}: interrupted; {so_far()}, and {go_on}") from None
-    return {
-        "command": "submit",
-        "task": task.name,
-        "clients": clients,
-        "parties": task.messages,
-        "again": again,
-        "store": str(store),
-    }

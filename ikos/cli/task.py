@@ -2,12 +2,12 @@
 
 With ``--json``, ``ikos task new`` prints an object with the keys ``command``, ``task`` (its name,
 the hash of its description), ``output`` (None for ``--dry-run``), ``users``, ``min_honest``,
-``corrupt_clients``, ``min_reports`` (complete ones, without which nothing is released),
-``lower``, ``upper``, ``integers``, ``epsilon``, ``delta`` (what is proved), ``requested_delta``,
-``theorem``, ``conditions``, ``corrupt_shufflers``, ``precision``, ``modulus`` (a string),
-``shuffled`` (messages of each client to a shuffler each: so many shufflers), ``root_mse`` (of the
-sum, at most), ``opens``, ``closes``, ``shufflers``, ``analyzer`` (addresses; None for a dry run
-without them) and ``folders``, from what to whom it is to be given.
+``corrupt_clients``, ``min_reports`` (complete ones that a release needs), ``lower``, ``upper``,
+``integers``, ``epsilon``, ``delta`` (what is proved), ``requested_delta``, ``theorem``,
+``conditions``, ``corrupt_shufflers``, ``precision``, ``modulus`` (a string), ``shuffled`` (messages
+of each client to a shuffler each: the number of shufflers), ``root_mse`` (of the sum, at most),
+``opens``, ``closes``, ``shufflers``, ``analyzer`` (addresses; None for a dry run without them) and
+``folders``, each with whom it is for.
 
 ``status``, ``close`` and ``release`` print what the analyzer answers: ``task``, ``party`` (0),
 ``state`` (collecting, closed, agreed, stopped or released), ``reports``, ``complete`` (None before
@@ -19,7 +19,6 @@ released, or an object: ``estimate``, ``sum_low``, ``sum_high``, ``mean``, ``sta
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,27 +31,17 @@ import click
 
 from ikos.cli.errors import Command, Group, Interrupted
 from ikos.cli.options import JSON, check_bounds, option
-from ikos.cli.output import (
-    Quiet,
-    print_json,
-    print_text,
-    printable,
-    say,
-    warn,
-    wrapped,
-)
-from ikos.cli.types import CORRUPT, FOLDER, SECONDS, WHOLE, Decimal, Honest, Whole
+from ikos.cli.output import Quiet, print_json, print_text, printable, say, warn, wrapped
+from ikos.cli.types import CORRUPT, FOLDER, WHOLE, Honest
 
 if TYPE_CHECKING:
     from ikos.deployment.party_files import Operator
     from ikos.deployment.remote import RemoteAnalyzer
     from ikos.deployment.task import Task
+    from ikos.deployment.wire import AnalyzerStatus, Release
 
-HOURS = Decimal(above="0", high="1000000")
-GROUP = Whole(low=2, high=1 << 4096)
-
-
-FOLLOW_SECONDS = "600"
+_SECONDS = click.FloatRange(0, 1e6)
+_MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%SZ"])
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 
@@ -94,8 +83,6 @@ def command() -> None:
     """
 
 
-ca_option = option("--ca")
-
 SECTIONS = {
     "users": "Clients and their values",
     "epsilon": "Privacy",
@@ -110,7 +97,7 @@ SECTIONS = {
 @option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
 @option("--lower", required=True)
 @option("--upper", required=True)
-@option("--integers", is_flag=True, help="The values are integers, and so is the sum.")
+@click.option("--integers", is_flag=True, help="The values are integers, and so is the sum.")
 @option("--epsilon", required=True)
 @option("--delta", required=True)
 @option(
@@ -129,7 +116,7 @@ SECTIONS = {
 )
 @option("--corrupt-shufflers", help="How many shufflers may collude with the analyzer.")
 @option("--precision")
-@option("--modulus", type=GROUP)
+@option("--modulus")
 @click.option(
     "--shuffler",
     "shufflers",
@@ -137,22 +124,25 @@ SECTIONS = {
     metavar="URL",
     help="Address of a shuffler, once for each; https, or http on this machine.",
 )
-@option("--analyzer", metavar="URL", help="Address of the analyzer.")
+@click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
 @option(
     "--opens",
+    type=_MOMENT,
     metavar="TIME",
     shown="now",
     help="From when reports are accepted, such as 2026-01-31T12:00:00Z.",
 )
-@option("--closes", metavar="TIME", help="From when none are accepted any more.")
+@click.option(
+    "--closes", type=_MOMENT, metavar="TIME", help="From when none are accepted any more."
+)
 @option(
     "--hours",
-    type=HOURS,
+    type=click.FloatRange(0, 1e6, min_open=True),
     shown="24",
     help="How long reports are accepted, instead of --closes.",
 )
-@option("--output", type=FOLDER, metavar="FOLDER", help="A folder to be made.")
-@option(
+@click.option("--output", type=FOLDER, metavar="FOLDER", help="A folder to be made.")
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Say what is needed, and write nothing; addresses are not needed.",
@@ -166,9 +156,9 @@ def new(
     delta: Fraction,
     shufflers: tuple[str, ...],
     analyzer: str | None,
-    opens: str | None,
-    closes: str | None,
-    hours: Fraction | None,
+    opens: datetime | None,
+    closes: datetime | None,
+    hours: float | None,
     dry_run: bool,
     as_json: bool,
     **options: Any,
@@ -176,176 +166,130 @@ def new(
     """Make a task and a folder for each party.
 
     The precision, the group and the messages are chosen, and so how many
-    shufflers there must be. All folders are for different people: whoever
-    has those of all parties sees everything.
+    shufflers there must be. Give each folder to a different person: a holder
+    of those of all parties sees everything.
     """
+    from ikos.deployment.enveloped_sum import EnvelopedSum
+    from ikos.deployment.hpke import PrivateKey
+    from ikos.deployment.party_files import write_party_files
+    from ikos.deployment.task import Task
     from ikos.results import budget_warnings
 
     check_bounds(options["lower"], options["upper"])
     options["min_honest"] = Honest.of(min_honest, users)
     start, end = _times(opens, closes, hours)
-    if dry_run:
-        if output is not None:
-            raise click.UsageError("--dry-run writes nothing: leave --output away")
-    elif output is None:
-        raise click.UsageError("missing option '--output' (or --dry-run)")
-    elif analyzer is None:
-        raise click.UsageError("missing option '--analyzer' (or --dry-run)")
-    made = _made(users, epsilon, delta, shufflers, analyzer, start, end, options, output)
-    for warning in budget_warnings(epsilon, delta, users):
-        warn(warning)
-    folders = {} if output is None else _folders(made, output)
-    if as_json:
-        named = bool(shufflers), analyzer is not None
-        print_json(_new_json(made, output, folders, *named))
-        return
-    named_first, *explained = made.explain().splitlines()
-    about = [line for text in explained for line in wrapped(text, "", " " * 12)]
-    if output is None:
-        needed = "1 shuffler is" if made.columns == 1 else f"{made.columns} shufflers are"
-        lines = [f"{needed} needed, and an analyzer.", "", *about]
-        print_text([*lines, "", "Nothing was written."])
-        return
-    handed = [line for folder, whom in folders.items() for line in (f"  {folder}", f"      {whom}")]
-    print_text(
-        [
-            named_first,
-            *about,
-            "",
-            "Give",
-            *handed,
-            *wrapped(
-                "Each folder to somebody else, by a way that nobody else can read, and keep no "
-                "copies: whoever has the analyzer's and all shufflers' sees who sent what.",
-                "",
-                "",
-            ),
-        ]
-    )
-
-
-def _times(
-    opens: str | None, closes: str | None, hours: Fraction | None
-) -> tuple[datetime, datetime]:
-    from ikos.deployment.task import moment
-
-    if closes is not None and hours is not None:
-        raise click.UsageError("--closes and --hours say the same: give one of them")
-    now = datetime.now(UTC).replace(microsecond=0)
-    start = now if opens is None else moment("opens", opens)
-    if closes is not None:
-        end = moment("closes", closes)
-    else:
-        end = start + timedelta(hours=float(24 if hours is None else hours))
-    if end <= now:
-        if closes is None and hours is not None:
-            raise click.UsageError(
-                f"--hours must reach into the future, got a task that closes at {end.isoformat()}"
-            )
-        raise click.UsageError(f"--closes must be in the future, got {closes or end.isoformat()}")
-    return start, end
-
-
-def _made(
-    users: int,
-    epsilon: Fraction,
-    delta: Fraction,
-    shufflers: tuple[str, ...],
-    analyzer: str | None,
-    opens: datetime,
-    closes: datetime,
-    options: dict[str, Any],
-    output: Path | None,
-) -> Task:
-    """Return the task, with its folders written where there is an output."""
-    from ikos.deployment.enveloped_sum import EnvelopedSum
-    from ikos.deployment.hpke import PrivateKey
-    from ikos.deployment.party_files import write_seats
-    from ikos.deployment.task import Task
-
-    if output is None and not shufflers:
+    if dry_run and output is not None:
+        raise click.UsageError("--dry-run writes nothing: leave --output away")
+    for name, given in (("output", output), ("analyzer", analyzer)):
+        if given is None and not dry_run:
+            raise click.UsageError(f"missing option '--{name}' (or --dry-run)")
+    addresses = shufflers
+    if dry_run and not shufflers:
         numbers = {name: value for name, value in options.items() if name != "corrupt_clients"}
         needed = EnvelopedSum(users, epsilon, delta, **numbers).messages.total - 1
-        # names that stand for none, as many as it takes
-        shufflers = tuple(f"https://shuffler-{j}.invalid" for j in range(1, needed + 1))
+        addresses = tuple(f"https://shuffler-{j}.invalid" for j in range(1, needed + 1))
     key = PrivateKey.generate()
     made = Task.new(
         users,
         epsilon,
         delta,
-        shufflers=shufflers,
+        shufflers=addresses,
         analyzer=analyzer or "https://analyzer.invalid",
         public_key=key.public_bytes,
-        opens=opens,
-        closes=closes,
+        opens=start,
+        closes=end,
         **options,
     )
     if output is not None:
-        write_seats(made, key, output)
-    return made
+        write_party_files(made, key, output)
+    for warning in budget_warnings(epsilon, delta, users):
+        warn(warning)
+    folders = {} if output is None else _folders(made, output)
+    if as_json:
+        named = {"shufflers": (shufflers and list(shufflers)) or None, "analyzer": analyzer}
+        print_json(_new_json(made, output) | named | {"folders": folders})
+        return
+    first, *explained = made.explain().splitlines()
+    about = [line for text in explained for line in wrapped(text, "", " " * 12)]
+    if output is None:
+        needed_words = "1 shuffler is" if made.columns == 1 else f"{made.columns} shufflers are"
+        print_text(
+            [f"{needed_words} needed, and an analyzer.", "", *about, "", "Nothing was written."]
+        )
+        return
+    handed = [line for folder, whom in folders.items() for line in (f"  {folder}", f"      {whom}")]
+    warned = (
+        "Each folder to a different person, over a channel that no one else can read, and keep no "
+        "copies: a holder of the analyzer's and all shufflers' folders sees who sent what."
+    )
+    print_text([first, *about, "", "Give", *handed, *wrapped(warned, "", "")])
+
+
+def _times(
+    opens: datetime | None, closes: datetime | None, hours: float | None
+) -> tuple[datetime, datetime]:
+    if closes is not None and hours is not None:
+        raise click.UsageError("--closes and --hours say the same: give one of them")
+    now = datetime.now(UTC).replace(microsecond=0)
+    start = now if opens is None else opens.replace(tzinfo=UTC)
+    end = start + timedelta(hours=hours or 24) if closes is None else closes.replace(tzinfo=UTC)
+    if end <= now:
+        name = "--closes" if hours is None else "--opens and --hours"
+        raise click.UsageError(f"{name} must be in the future, got {end.isoformat()}")
+    return start, end
 
 
 def _folders(task: Task, output: Path) -> dict[str, str]:
     """Return whom each folder is for."""
     return {
         **{
-            str(output / f"shuffler-{j}"): f"to whoever runs {task.address(j)}: ikos serve shuffler"
+            str(output / f"shuffler-{j}"): f"for {task.address(j)}: ikos serve shuffler"
             for j in range(1, task.columns + 1)
         },
-        str(output / "analyzer"): f"to whoever runs {task.analyzer}: ikos serve analyzer",
-        str(output / "operator"): "to whoever may close and release: ikos task close, release",
-        str(output / "clients" / "tokens.txt"): "to each client a line, once: ikos submit",
-        str(output / "task.json"): "to everybody",
+        str(output / "analyzer"): f"for {task.analyzer}: ikos serve analyzer",
+        str(output / "operator"): "for the operator: ikos task close, release",
+        str(output / "clients" / "tokens.txt"): "for each client a line, once: ikos submit",
+        str(output / "task.json"): "for all",
     }
 
 
-def _new_json(
-    task: Task, output: Path | None, folders: dict[str, str], shufflers: bool, analyzer: bool
-) -> dict[str, Any]:
+def promised(task: Task) -> dict[str, Any]:
+    """Return what a task promises, for ``--json``."""
     guarantee = task.protocol.guarantee
+    return {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "theorem": guarantee.theorem,
+        "conditions": list(guarantee.conditions),
+        **{
+            name: getattr(task, name)
+            for name in (
+                "min_honest", "min_reports", "corrupt_clients", "corrupt_shufflers", "lower",
+                "upper", "integers",
+            )
+        },
+    }  # fmt: skip
+
+
+def _new_json(task: Task, output: Path | None) -> dict[str, Any]:
     return {
         "command": "task new",
         "task": None if output is None else task.name,
         "output": None if output is None else str(output),
         "users": task.users,
-        "min_honest": task.min_honest,
-        "corrupt_clients": task.corrupt_clients,
-        "min_reports": task.min_reports,
-        "lower": task.lower,
-        "upper": task.upper,
-        "integers": task.integers,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
+        **promised(task),
         "requested_delta": float(task.delta),
-        "theorem": guarantee.theorem,
-        "conditions": list(guarantee.conditions),
-        "corrupt_shufflers": task.corrupt_shufflers,
         "precision": task.precision,
         "modulus": str(task.modulus),
         "shuffled": task.columns,
         "root_mse": task.protocol.mse**0.5,
         "opens": task.opens.isoformat(),
         "closes": task.closes.isoformat(),
-        "shufflers": list(task.shufflers) if shufflers else None,
-        "analyzer": task.analyzer if analyzer else None,
-        "folders": folders,
     }
 
 
 # What is asked of the analyzer
 
-
-STATUS_EXAMPLES = """\b
-Examples
-  ikos task status visits/task.json
-  ikos task status visits/operator --json
-"""
-
-CLOSE_EXAMPLES = """\b
-Examples
-  ikos task close visits/operator
-  ikos task close visits/operator --ca authorities.pem
-"""
 
 RELEASE_EXAMPLES = """\b
 Examples
@@ -362,14 +306,16 @@ Exit status
 """
 
 
-@command.command("status", cls=Command, epilog=STATUS_EXAMPLES)
+@command.command(
+    "status", cls=Command, epilog="\b\nExample\n  ikos task status visits/task.json --json"
+)
 @click.argument("folder", type=FOLDER)
-@ca_option
+@option("--ca")
 @option(*JSON)
 def status(folder: Path, ca: Path | None, as_json: bool) -> None:
     """Say how far the task of FOLDER, or of a file task.json, is.
 
-    Asks the analyzer, who tells everybody.
+    Asks the analyzer, which tells anyone.
     """
     from ikos.deployment.party_files import read_task
 
@@ -379,9 +325,9 @@ def status(folder: Path, ca: Path | None, as_json: bool) -> None:
     _print(task, found, as_json=as_json)
 
 
-@command.command("close", cls=Command, epilog=CLOSE_EXAMPLES)
+@command.command("close", cls=Command, epilog="\b\nExample\n  ikos task close visits/operator")
 @click.argument("folder", type=FOLDER)
-@ca_option
+@option("--ca")
 @option(*JSON)
 def close(folder: Path, ca: Path | None, as_json: bool) -> None:
     """Let no party accept any more reports, now and for good.
@@ -391,12 +337,11 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
     operator = _operator(folder)
     with _asking(ca, operator.task, operator.control) as analyzer:
         found = analyzer.close()
-    missing = found.pop("missing", None)
-    if missing:
+    if found.missing:
         raise click.UsageError(
-            f"the analyzer closed the task, but {printable(str(missing))}; it goes on to tell them"
+            f"the analyzer closed the task, but {printable(found.missing)}; it goes on to tell them"
         )
-    if found["state"] == "released" and not as_json:
+    if found.state == "released" and not as_json:
         path = click.get_current_context().command_path
         say(f"{path}: the task was released already: nothing was left to close")
     _print(operator.task, found, as_json=as_json)
@@ -406,100 +351,89 @@ def close(folder: Path, ca: Path | None, as_json: bool) -> None:
 @click.argument("folder", type=FOLDER)
 @option(
     "--wait",
-    type=SECONDS,
-    default=FOLLOW_SECONDS,
+    type=_SECONDS,
+    default=600,
     metavar="SECONDS",
     help="How long to follow it; it goes on at the analyzer.",
 )
-@ca_option
+@option("--ca")
 @option(*JSON)
-def release(folder: Path, wait: Fraction, ca: Path | None, as_json: bool) -> None:
+def release(folder: Path, wait: float, ca: Path | None, as_json: bool) -> None:
     """Release the sum of the complete reports, once, and print it.
 
     FOLDER is the operator's. A task that is open is closed first, but not
     while it has too few reports: 'ikos task close' first, to end it
     nevertheless. Steps are said on standard error. Where a party does not
-    answer the analyzer tries again, and goes on where it was, even if
-    nobody follows it.
+    answer the analyzer tries again, and goes on where it was, also when
+    this command has ended.
     """
     operator = _operator(folder)
     path = click.get_current_context().command_path
     try:
         with _asking(ca, operator.task, operator.control) as analyzer:
-            _worth_it(operator.task, analyzer.status())
-            found = _followed(analyzer, float(wait), path)
+            _check_reports(operator.task, analyzer.status())
+            found = _follow(analyzer, wait, path)
     except KeyboardInterrupt:
         raise Interrupted(f"{path}: interrupted; the release goes on at the analyzer") from None
-    if found["state"] == "stopped":
-        why = printable(str(_release_of(found).get("message")))
-        say(f"{path}: stopped for good: {why}")
-        if as_json:
-            print_json(found)
-        raise Quiet(1)
+    stopped = found.state == "stopped"
+    if stopped:
+        say(f"{path}: stopped for good: {printable(str(found.release.message))}")
     if as_json:
-        print_json(found)
-    else:
+        print_json(found.to_json())
+    elif not stopped:
         print_text(result_lines(operator.task, found))
+    if stopped:
+        raise Quiet(1)
 
 
 def _operator(folder: Path) -> Operator:
     """Return the operator's folder; a usage error that says which one is meant."""
     from ikos.deployment.party_files import CONTROL, Operator
 
-    try:
-        return Operator.read(folder)
-    except ValueError:
-        control = folder / CONTROL
-        if control.exists():
-            raise
+    control = folder / CONTROL
+    if not control.exists():
         raise click.UsageError(
             f"no such file: {str(control)!r}; give the operator's folder, which has it"
-        ) from None
+        )
+    return Operator.read(folder)
 
 
-def _worth_it(task: Task, found: dict[str, Any]) -> None:
-    """Refuse to end a collection that would end with nothing, for all, and for good."""
-    reports = found.get("reports")
-    # at the analyzer: no more than these can be complete
-    if (
-        found["state"] != "collecting"
-        or not isinstance(reports, int)
-        or reports >= task.min_reports
-    ):
-        return
-    left = max(timedelta(), task.closes - datetime.now(UTC).replace(microsecond=0))
-    raise click.UsageError(
-        f"the task is still collecting, and has {reports:,} of the {task.min_reports:,} reports "
-        f"that a release needs: released now it would stop for good. It closes in {left}; to end "
-        "it nevertheless, 'ikos task close' comes first"
-    )
+def _check_reports(task: Task, found: AnalyzerStatus) -> None:
+    """Refuse to end a collection that would end with nothing, for good."""
+    # reports at the analyzer: no more than these can be complete
+    if found.state == "collecting" and found.reports < task.min_reports:
+        left = max(timedelta(), task.closes - datetime.now(UTC).replace(microsecond=0))
+        raise click.UsageError(
+            f"the task is still collecting, and has {found.reports:,} of the {task.min_reports:,} "
+            f"reports that a release needs: released now it would stop for good. It closes in "
+            f"{left}; to end it nevertheless, 'ikos task close' comes first"
+        )
 
 
-def _followed(analyzer: RemoteAnalyzer, wait: float, path: str) -> dict[str, Any]:
-    """Order a release, once, and return the last status: released or stopped."""
+def _follow(analyzer: RemoteAnalyzer, wait: float, path: str) -> AnalyzerStatus:
+    """Order a release, once, say each step, and return the last status: released or stopped."""
     until = time.monotonic() + wait
     pause, hindered = _PAUSE, None
     steps: set[str] = set()
     found = analyzer.release()
-    while found["state"] not in ("released", "stopped"):
-        now = _release_of(found)
-        running = bool(now.get("running"))
-        said = printable(str(now.get("step" if running else "message") or "beginning"))
-        # what is tried again begins with steps that were said
-        news = said not in steps if running else said != hindered
-        if running:
-            steps.add(said)
+    while found.state not in ("released", "stopped"):
+        now = found.release
+        words = printable((now.step if now.running else now.message) or "beginning")
+        # a new attempt begins with steps that were said
+        new = words not in steps if now.running else words != hindered
+        if now.running:
+            steps.add(words)
         else:
-            hindered = said
-            if now.get("again") is None:
-                raise click.UsageError(f"the analyzer gave up: {said}; release again to go on")
-        if news:
-            say(f"{path}: {said}{_again(now)}")
+            hindered = words
+            if now.again is None:
+                raise click.UsageError(f"the analyzer gave up: {words}; release again to go on")
+        if new:
+            say(f"{path}: {words}{_again(now)}")
             pause = _PAUSE
         left = until - time.monotonic()
         if left <= 0:
             raise click.UsageError(
-                f"not released within --wait: {hindered or said}; release again to follow it"
+                f"not released within --wait: {hindered or words}; release again to follow it"
             )
         time.sleep(min(left, pause))
         pause = min(2 * pause, _LONGEST_PAUSE)
@@ -507,15 +441,9 @@ def _followed(analyzer: RemoteAnalyzer, wait: float, path: str) -> dict[str, Any
     return found
 
 
-def _again(now: dict[str, Any]) -> str:
+def _again(now: Release) -> str:
     """Return when the analyzer tries again, if it does."""
-    again = now.get("again")
-    return "" if again is None else f"; tries again in {printable(str(again))} s"
-
-
-def _release_of(found: dict[str, Any]) -> dict[str, Any]:
-    now = found.get("release")
-    return now if isinstance(now, dict) else {}
+    return "" if now.again is None else f"; tries again in {now.again} s"
 
 
 @contextmanager
@@ -530,39 +458,37 @@ def _asking(ca: Path | None, task: Task, control: bytes | None = None) -> Iterat
             raise click.UsageError(str(error)) from None
 
 
-def _print(task: Task, found: dict[str, Any], *, as_json: bool) -> None:
+def _print(task: Task, found: AnalyzerStatus, *, as_json: bool) -> None:
     """Print a status, and the result where there is one."""
     if as_json:
-        print_json(found)
+        print_json(found.to_json())
         return
-    complete = found.get("complete")
-    early = found["state"] == "collecting" and datetime.now(UTC) < task.opens
+    early = found.state == "collecting" and datetime.now(UTC) < task.opens
+    here = f"{found.reports} at the analyzer"
+    if found.complete is not None:
+        here += f", {found.complete} of them complete"
     lines = [
         f"task      {task.name}",
-        f"state     {'not open yet' if early else found['state']}",
-        f"reports   {found.get('reports')} at the analyzer"
-        + ("" if complete is None else f", {complete} of them complete")
-        + f"; at least {task.min_reports} must be, of {task.users}",
+        f"state     {'not open yet' if early else found.state}",
+        f"reports   {here}; at least {task.min_reports} must be, of {task.users}",
         f"open      {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC",
     ]
-    now = _release_of(found)
-    words = now.get("message") or now.get("step")
+    words = found.release.message or found.release.step
     if words:
-        lines.append(f"release   {words}{_again(now)}")
+        lines.append(f"release   {words}{_again(found.release)}")
     result = result_lines(task, found)
     print_text([*map(printable, lines), *(["", *result] if result else [])])
 
 
-def result_lines(task: Task, found: dict[str, Any], indent: str = "") -> list[str]:
+def result_lines(task: Task, found: AnalyzerStatus, indent: str = "") -> list[str]:
     """Return the result in lines for people; none before it is released."""
-    result = found.get("result")
-    if not isinstance(result, dict):
+    result = found.result
+    if result is None:
         return []
-    first, *others = map(printable, str(result.get("text")).splitlines() or [""])
-    figures = [result.get(name) for name in ("estimate", "sum_low", "sum_high")]
-    finite = [one for one in figures if isinstance(one, float) and math.isfinite(one)]
-    if task.integers and len(finite) == len(figures) and finite[0].is_integer():
+    first, *others = map(printable, result.text.splitlines())
+    low, high = result.sum_low, result.sum_high
+    if task.integers and low is not None and high is not None and result.estimate.is_integer():
         from ikos.results import Interval
 
-        first = f"sum       {int(finite[0])}  95 % interval {Interval(finite[1], finite[2])}"
+        first = f"sum       {int(result.estimate)}  95 % interval {Interval(low, high)}"
     return [line for text in (first, *others) for line in wrapped(text, indent, indent + " " * 10)]

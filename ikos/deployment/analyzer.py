@@ -2,49 +2,56 @@
 
 Each step of a release is on disk before the next begins, and each can be done again: an analyzer
 that is killed goes on where it was. It uses complete reports alone; with fewer than the guarantee
-counts on it stops, for good. It releases once.
+needs it stops, for good. It releases once.
 """
 
 from __future__ import annotations
 
-import json
+import logging
+import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+import httpx
 import numpy as np
 from numpy.typing import NDArray
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
-from ikos.deployment import collection, hpke
-from ikos.deployment.collection import Collection
-from ikos.deployment.parallel import MOST, at_once
-from ikos.deployment.party_files import AnalyzerSeat
+from ikos.deployment import hpke
+from ikos.deployment.endpoint import Endpoint
+from ikos.deployment.party_files import AnalyzerConfig
+from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
 from ikos.deployment.reports import ID_BYTES
-from ikos.deployment.store import Store, Writing
+from ikos.deployment.retry import Retrier, in_parallel
+from ikos.deployment.service import Service, answer, log_task, page
+from ikos.deployment.status_page import task_page, tasks_page
+from ikos.deployment.store import StoreError, Writing
+from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
 from ikos.modular import Zq
 from ikos.results import SumResult
 from ikos.shuffling import View
 
-__all__ = ["Analyzer", "Stopped", "result_json"]
+__all__ = ["Analyzer", "Stopped"]
 
-SCHEMA = (
-    collection.SCHEMA
-    + """
-CREATE TABLE IF NOT EXISTS complete (
-    id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
-) WITHOUT ROWID;
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
     party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
 );
 """
-)
+_ORDERED = "ordered"
 _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
 _DISCARDED = "discarded"
 _SHRUNK = "shrunk"
-_LISTS = 4  # of ids that are in memory together
+_LISTS = 4  # of ids that are received at the same time
+_FRESH = 1.0  # seconds for which the states of shufflers are kept
 
 _T = TypeVar("_T")
 
@@ -65,83 +72,142 @@ class Stopped(Exception):  # noqa: N818
         self.left = left
 
 
-class Column(Protocol):
-    """A shuffler, as the analyzer speaks to it; each may raise OSError and be asked again."""
-
-    def close(self) -> None:
-        """Close the task."""
-
-    def ids(self) -> bytes:
-        """Return the ids of its reports, in order."""
-
-    def agree(self, ids: bytes) -> None:
-        """Tell it which reports are complete."""
-
-    def batch(self, limit: int) -> bytes:
-        """Return the envelopes of the complete reports; more than ``limit`` bytes are refused."""
-
-    def forget(self) -> None:
-        """Tell it that the batch is stored."""
-
-
-class Analyzer:
+class Analyzer(Endpoint):
     """The analyzer of one task.
 
     Parameters
     ----------
-    seat : AnalyzerSeat
+    config : AnalyzerConfig
         What it knows.
-    columns : sequence of Column
+    columns : sequence of RemoteShuffler
         The shufflers, in order.
     """
 
-    def __init__(self, seat: AnalyzerSeat, columns: Sequence[Column]) -> None:
-        if len(columns) != seat.seat.task.columns:
-            raise ValueError(
-                f"columns must be {seat.seat.task.columns} shufflers, got {len(columns)}"
-            )
-        self.seat = seat.seat
-        self.task = seat.seat.task
-        self.store = Store(seat.seat, SCHEMA)
-        self.collection = Collection(seat.seat, self.store)
+    def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
+        if len(columns) != config.task.columns:
+            raise ValueError(f"columns must be {config.task.columns} shufflers, got {len(columns)}")
+        super().__init__(config, SCHEMA)
         self.columns = tuple(columns)
-        self._key = seat.key
-        self._releasing = threading.Lock()
+        self._key = config.key
+        self._releasing, self._asking = threading.Lock(), threading.Lock()
+        self._work = Retrier(f"task {self.task.name}: release", self._go_on)
+        self._states: list[ShufflerStatus | str] = ["does not answer"] * self.task.columns
+        self._asked = -math.inf
 
     @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``, ``stopped`` or ``released``."""
         for fact, state in ((_RESULT, "released"), (_STOPPED, "stopped"), (_AGREED, "agreed")):
-            if self.collection.fact(fact) is not None:
+            if self.fact(fact) is not None:
                 return state
-        return "closed" if self.collection.closed else "collecting"
+        return super().state
 
     def reports(self) -> int:
         """Return how many clear shares were accepted."""
-        noted = self.collection.fact("reports")
-        return self.collection.count() if noted is None else int(noted)
+        noted = self.fact("reports")
+        return super().reports() if noted is None else int(noted)
 
     def complete(self) -> int | None:
         """Return how many reports are complete, once it is known."""
-        noted = self.collection.fact("complete")
+        noted = self.fact("complete")
         return None if noted is None else int(noted)
 
-    def why_stopped(self) -> str | None:
-        """Return why nothing will be released, if so."""
-        return self.collection.fact(_STOPPED)
-
-    def result(self) -> dict[str, Any] | None:
-        """Return the result, once it was released, as `result_json` made it."""
-        noted = self.collection.fact(_RESULT)
-        return None if noted is None else dict(json.loads(noted))
+    def result(self) -> Result | None:
+        """Return the result, once it was released."""
+        noted = self.fact(_RESULT)
+        return None if noted is None else Result.model_validate_json(noted)
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to be done: no share is on the disk any more."""
-        fact = _SHRUNK if self.result() is not None else _DISCARDED
-        return self.collection.fact(fact) is not None
+        """Whether all is done: no share is on the disk any more."""
+        return self.fact(_DISCARDED if self.fact(_RESULT) is None else _SHRUNK) is not None
 
-    def close(self) -> None:
+    # What it is ordered to do: in a thread, again and again, also after a restart
+
+    def resume(self) -> None:
+        """Go on with what was ordered before the process ended."""
+        if not self.over and (self._ordered() or self.closed_by_order):
+            self._work.begin()
+
+    def order_close(self) -> str | None:
+        """Close the task at all parties; return which do not answer: they are told again later."""
+        if self.close():
+            log_task(self.config, "closed by order")
+        try:
+            self.close_all()
+        except StoreError:
+            raise
+        except OSError as error:
+            self._work.begin()
+            return str(error)
+        return None
+
+    def order_release(self) -> None:
+        """Begin a release, or go on with one; `status` tells how far it is."""
+        if not self.over:
+            self.note(_ORDERED, "yes").result()
+            self._work.begin()
+
+    def _ordered(self) -> bool:
+        begun = self.state in ("agreed", "released", "stopped")
+        return begun or self.fact(_ORDERED) is not None
+
+    def _go_on(self, step: Callable[[str], None]) -> None:
+        """Do what was ordered, or what is left of it."""
+        if self.over:
+            return
+        if not self._ordered():
+            step("closing")
+            self.close_all()
+            return
+        try:
+            self.release(step)
+            log_task(self.config, "result released")
+        except Stopped as stopped:
+            if stopped.left is not None:
+                raise stopped.left from None
+            log_task(self.config, "release stopped: %s", stopped, level=logging.WARNING)
+
+    def status(self) -> AnalyzerStatus:
+        """Return what the analyzer tells anyone."""
+        now, state = self._work.now, self.state
+        messages = filter(None, (self.fact(_STOPPED), now.message))
+        changed = {
+            "step": None if state == "released" else now.step,  # the rest is quick
+            "message": "; ".join(messages) or None,
+        }
+        return AnalyzerStatus(
+            **self._public(),
+            complete=self.complete(),
+            release=now.model_copy(update=changed),
+            result=self.result(),
+        )
+
+    def states(self) -> list[ShufflerStatus | str]:
+        """Return what each shuffler tells, or in words that it does not."""
+
+        def ask(party: int) -> ShufflerStatus | str:
+            try:
+                return self.columns[party - 1].status()
+            except UnexpectedAnswer:
+                return "answers something else"
+            except OSError:
+                return "does not answer"
+
+        # one thread asks for all who look meanwhile
+        if self._asking.acquire(blocking=False):
+            try:
+                if time.monotonic() - self._asked > _FRESH:
+                    found = dict(in_parallel(ask, range(1, len(self.columns) + 1)))
+                    self._states = [found[party] for party in sorted(found)]  # type: ignore[misc]
+                    self._asked = time.monotonic()
+            finally:
+                self._asking.release()
+        return self._states
+
+    # The release
+
+    def close_all(self) -> None:
         """Close the task here and at all shufflers.
 
         Raises
@@ -149,19 +215,19 @@ class Analyzer:
         OSError
             If one does not answer; the others were told. To be done again.
         """
-        self.collection.close()
+        self.close()
         self._tell(lambda column: column.close())
 
     def _ask(
         self,
-        ask: Callable[[Column], _T],
+        ask: Callable[[RemoteShuffler], _T],
         parties: Sequence[int] | None = None,
-        most: int = MOST,
+        most: int = 32,
     ) -> Iterator[tuple[int, _T]]:
-        """Ask shufflers, all unless named, at once; OSError at the end where one did not answer."""
+        """Ask shufflers, by default all; OSError at the end where one did not answer."""
         numbers = range(1, self.task.columns + 1) if parties is None else parties
         missing = {}
-        for party, found in at_once(lambda party: ask(self.columns[party - 1]), numbers, most):
+        for party, found in in_parallel(lambda party: ask(self.columns[party - 1]), numbers, most):
             if isinstance(found, OSError):
                 missing[party] = str(found)
             else:
@@ -169,17 +235,19 @@ class Analyzer:
         if missing:
             raise OSError("; ".join(missing[party] for party in sorted(missing)))
 
-    def _tell(self, tell: Callable[[Column], None], parties: Sequence[int] | None = None) -> None:
+    def _tell(
+        self, tell: Callable[[RemoteShuffler], None], parties: Sequence[int] | None = None
+    ) -> None:
         for _ in self._ask(tell, parties):
             pass
 
-    def release(self, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+    def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result: the sum of complete reports, with its guarantee.
 
         Parameters
         ----------
         progress : callable
-            Told each step as it begins.
+            Called with each step as it begins.
 
         Raises
         ------
@@ -189,7 +257,6 @@ class Analyzer:
             If a shuffler does not answer or refuses for now, or if the store is being read, so
             that what is deleted cannot be erased; to be done again.
         """
-        progress = progress or (lambda _: None)
         with self._releasing:
             found = self.result()
             if found is not None:
@@ -204,19 +271,22 @@ class Analyzer:
                     stopped.left = self._discard()
                 raise
 
-    def _release(self, progress: Callable[[str], None]) -> dict[str, Any]:
-        why = self.why_stopped()
+    def _release(self, progress: Callable[[str], None]) -> Result:
+        why = self.fact(_STOPPED)
         if why is not None:
             raise Stopped(why)
         progress("closing")
-        self.close()
-        ids = self._agreed() or self._agree(progress)
+        self.close_all()
+        if self.fact(_AGREED) is None:
+            ids = self._agree(progress)
+        else:
+            ids = [number for (number,) in self.store.rows("complete")]
         self._fetch(ids, progress)
         progress("adding up")
         return self._conclude(self._sum(ids))
 
     def _stop(self, why: str) -> Stopped:
-        return Stopped(self.collection.note(_STOPPED, why).result())
+        return Stopped(self.note(_STOPPED, why).result())
 
     def _discard(self) -> OSError | None:
         """Delete all shares, here and at the shufflers; return what hinders it, for now."""
@@ -224,20 +294,15 @@ class Analyzer:
             self.store.write(_delete).result()
             self._shrink()
             self._tell(lambda column: column.forget())
-            self.collection.note(_DISCARDED, "yes").result()
+            self.note(_DISCARDED, "yes").result()
         except OSError as error:
             return error
         return None
 
-    def _agreed(self) -> list[bytes]:
-        if self.collection.fact(_AGREED) is None:
-            return []
-        return [number for (number,) in self.store.rows("complete")]
-
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports: their ids are at all parties."""
         progress("asking the shufflers for their reports")
-        complete = set(self.collection.ids())
+        complete = set(self.all_ids())
         for party, data in self._ask(lambda column: column.ids(), most=_LISTS):
             if len(data) % ID_BYTES:
                 raise self._stop(f"shuffler {party} sent ids that are none; nothing is released")
@@ -246,22 +311,21 @@ class Analyzer:
             )
         ids = sorted(complete)
 
-        def work(writing: Writing) -> None:
+        def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
             writing.note("reports", str(writing.count("report")))
             if len(ids) < self.task.min_reports:
-                few = (
+                return writing.note(
+                    _STOPPED,
                     f"{len(ids):,} reports are complete, and nothing is released for fewer than "
-                    f"{self.task.min_reports:,}"
+                    f"{self.task.min_reports:,}",
                 )
-                writing.note(_STOPPED, few)
-            else:
-                writing.note(_AGREED, "yes")
-                for number in ids:
-                    writing.insert("complete", number)
+            writing.note(_AGREED, "yes")
+            for number in ids:
+                writing.insert("complete", number)
+            return None
 
-        self.store.write(work).result()
-        why = self.why_stopped()
+        why = self.store.write(work).result()
         if why is not None:
             raise Stopped(why)
         return ids
@@ -288,7 +352,7 @@ class Analyzer:
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         group = Zq(self.task.modulus)
-        with closing(self.store.rows("batch")) as rows:  # what is being read is not erased
+        with closing(self.store.rows("batch")) as rows:  # rows that are read are not erased
             columns = [self._opened(party, data, group) for party, data in rows]
         complete, own = set(ids), np.empty(len(ids), dtype=group.dtype)
         own[:] = [
@@ -311,15 +375,15 @@ class Analyzer:
         if unopened:
             raise self._stop(
                 f"of the envelopes of shuffler {party} {unopened:,} do not open, or are there "
-                "twice; nothing is released, and nobody can tell whose they are"
+                "twice; nothing is released, and no one can tell whose they are"
             )
         found = np.empty(len(shares), dtype=group.dtype)
         found[:] = shares
         return found
 
-    def _conclude(self, result: SumResult) -> dict[str, Any]:
+    def _conclude(self, result: SumResult) -> Result:
         """Note the result, and delete all shares, at once."""
-        text = json.dumps(result_json(result), allow_nan=False)
+        text = Result.of(result).model_dump_json()
 
         def work(writing: Writing) -> None:
             writing.note(_RESULT, text)
@@ -327,17 +391,18 @@ class Analyzer:
 
         self.store.write(work).result()
         self._shrink()
-        return dict(json.loads(text))
+        return Result.model_validate_json(text)
 
     def _shrink(self) -> None:
         """Leave nothing on the disk of what was deleted."""
         if not self.store.shrink():
-            raise OSError("what was deleted is still on the disk: somebody reads the store")
-        self.collection.note(_SHRUNK, "yes").result()
+            raise OSError("what was deleted is still on the disk: a reader holds the store")
+        self.note(_SHRUNK, "yes").result()
 
     def end(self) -> None:
-        """End: finish what waits."""
-        self.store.close()
+        """End: try nothing more, and finish what is written."""
+        self._work.end()
+        super().end()
 
 
 def _delete(writing: Writing) -> None:
@@ -348,29 +413,40 @@ def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
     return lambda writing: writing.insert("batch", party, data)
 
 
-def result_json(result: SumResult) -> dict[str, Any]:
-    """Return a result as it is published.
+def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
+    """Return an analyzer that asks the shufflers over a connection, and goes on with its work."""
+    pairs = enumerate(config.controls, 1)
+    made = Analyzer(config, [RemoteShuffler(client, config.task, *pair) for pair in pairs])
+    made.resume()
+    return made
 
-    ``estimate`` of the sum, ``sum_low`` and ``sum_high`` (95 %), ``mean``, ``standard_error``,
-    ``users``, ``epsilon``, ``delta``, ``theorem``, ``conditions``, ``text`` for people.
-    """
-    guarantee = result.guarantee
-    low: float | None
-    high: float | None
-    try:
-        low, high = result.interval(0.95)
-    except ValueError:  # wrapped around with a probability that leaves none
-        low = high = None
-    return {
-        "estimate": result.estimate,
-        "sum_low": low,
-        "sum_high": high,
-        "mean": result.mean(),
-        "standard_error": result.standard_error,
-        "users": result.users,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "theorem": guarantee.theorem,
-        "conditions": list(guarantee.conditions),
-        "text": str(result),
-    }
+
+def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
+    """Return the ASGI application of the analyzer, for tasks by their names."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    service = Service(analyzers, rate)
+
+    async def tasks(_: Request) -> Response:
+        return page(tasks_page((one.task, one.state, one.reports()) for one in analyzers.values()))
+
+    return service.application(
+        service.route("GET", "/", tasks),
+        service.task_route("GET", "/page", _page),
+        service.command("POST", "/close", _close),
+        service.command("POST", "/release", _release),
+    )
+
+
+async def _page(one: Analyzer, _: Request) -> Response:
+    states = await run_in_threadpool(one.states)
+    return page(task_page(one.task, one.status(), states))
+
+
+def _close(one: Analyzer) -> Response:
+    missing = one.order_close()
+    return answer(one.status().model_copy(update={"missing": missing}))
+
+
+def _release(one: Analyzer) -> Response:
+    one.order_release()
+    return answer(one.status(), 202)

@@ -1,7 +1,7 @@
 """A client: makes one report for a task, and sends it until all parties have it.
 
-Whatever happens in between, it never makes a second one: two sharings of one value would tell
-more than one does, and noise that is drawn twice averages out.
+It never makes a second one: two sharings of one value would reveal more than one does, and noise
+that is drawn twice averages out.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ from ikos.deployment.remote import (
     RemoteError,
     Untrusted,
     connect,
-    failure,
+    exchange,
     problem_of,
 )
-from ikos.deployment.report_store import KeptReports
+from ikos.deployment.report_store import ReportStore
 from ikos.deployment.reports import Report
-from ikos.deployment.task import Task, encoded
-from ikos.deployment.timeouts import within
+from ikos.deployment.task import Task
+from ikos.deployment.wire import encoded
 from ikos.results import at_least
 
 __all__ = ["Client", "Receipt", "Rejected", "Unsent", "submit_many"]
 
 SETTLE_SECONDS = 0.1
-"""From the call to the first message: longer than sampling takes, whose time tells a little."""
+"""From the call to the first message: longer than sampling takes, whose time reveals a little."""
 
 _PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 _AGAIN = {408, 429, 500, 502, 503, 504, 507}
-_ANSWER = 1 << 16
 
 
 class Rejected(ValueError):  # noqa: N818
@@ -125,7 +124,7 @@ class Client:
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
     max_epsilon, max_delta : float, optional
-        What the task may promise at most. Who makes a task chooses what it promises: a program
+        What the task may promise at most. The maker of a task chooses what it promises: a program
         that takes tasks from others must say what it agrees to.
 
     Raises
@@ -152,11 +151,11 @@ class Client:
         max_epsilon: float | Fraction | None = None,
         max_delta: float | Fraction | None = None,
     ) -> None:
-        _agreed(task, max_epsilon, max_delta)
-        _whole("secret", secret)
+        _check_promise(task, max_epsilon, max_delta)
+        _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._store = None if store is None else KeptReports(store, task)
+        self._store = None if store is None else ReportStore(store, task)
         self._process = os.getpid()
         self._ca = ca
         self._report: Report | None = None
@@ -164,10 +163,9 @@ class Client:
 
     @property
     def begun(self) -> bool:
-        """Whether this client's report was made, by this object or by what used its store."""
-        return self._report is not None or (
-            self._store is not None and self._store.has(self._secret)
-        )
+        """Whether this client's report was made, by this object or with its store."""
+        kept = self._store is not None and self._store.has(self._secret)
+        return self._report is not None or kept
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -199,7 +197,7 @@ class Client:
             begin = time.monotonic()
             with self._making:
                 report, again = self._made(value)
-            # what sampling took does not show in when sending begins
+            # the time of the first message says nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             _send(http, self.task, self._secret, report, begin + SETTLE_SECONDS + seconds)
         if self._store is not None:
@@ -210,16 +208,14 @@ class Client:
         """Return the report, and whether it was there; it is on disk when this returns."""
         if self._store is None and os.getpid() != self._process:
             raise RuntimeError("a Client without a store cannot be used in a forked process")
-        if self._report is None:
-            kept = None if self._store is None else self._store.of(self._secret)
-            if kept is None:
-                made = Report.make(self.task, _allowed(self.task, value))
-                if self._store is not None:
-                    kept = self._store.add(self._secret, made)
-                self._report = kept or made
-                return self._report, kept is not None
-            self._report = kept
-        return self._report, True
+        if self._report is None and self._store is not None:
+            self._report = self._store.of(self._secret)
+        if self._report is not None:
+            return self._report, True
+        made = Report.make(self.task, _check_value(self.task, value))
+        kept = None if self._store is None else self._store.add(self._secret, made)
+        self._report = kept or made
+        return self._report, kept is not None
 
     def __repr__(self) -> str:
         return f"<Client of task {self.task.name}>"
@@ -228,7 +224,7 @@ class Client:
         raise TypeError("a Client cannot be copied: its copy might make a second report")
 
 
-def _whole(name: str, secret: object) -> None:
+def _check_secret(name: str, secret: object) -> None:
     """Refuse what is no client's secret, without quoting any of it."""
     if not isinstance(secret, bytes):
         raise TypeError(f"{name} must be bytes, got {type(secret).__name__}")
@@ -236,8 +232,8 @@ def _whole(name: str, secret: object) -> None:
         raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
 
 
-def _allowed(task: Task, value: object) -> float:
-    """Return a value that the task allows; what it refuses is named as its caller knows it."""
+def _check_value(task: Task, value: object) -> float:
+    """Return a value that the task allows, as the protocol reads it."""
     one = np.empty(1, dtype=object)
     one[0] = value
     try:
@@ -246,7 +242,7 @@ def _allowed(task: Task, value: object) -> float:
         raise type(error)(str(error).replace("x[0]", "value", 1)) from None
 
 
-def _agreed(
+def _check_promise(
     task: Task, max_epsilon: float | Fraction | None, max_delta: float | Fraction | None
 ) -> None:
     """Refuse a task that promises less than its client agrees to."""
@@ -267,11 +263,9 @@ def _send(
     until: float,
     given_up: threading.Event | None = None,
 ) -> None:
-    """Send all parts, in a random order; what is there already is not counted twice."""
+    """Send all parts, in a random order; a part that is there already is not counted twice."""
     given_up = given_up or threading.Event()
-    parties = list(range(task.messages))
-    random.SystemRandom().shuffle(parties)
-    waiting = parties
+    waiting = random.SystemRandom().sample(range(task.messages), task.messages)
     pause = _PAUSE
     while True:
         behind, why = [], ""
@@ -290,21 +284,12 @@ def _send(
         left = until - time.monotonic()
         if left <= 0 or given_up.is_set():
             raise Unsent(
-                f"{len(parties) - len(waiting)} of {len(parties)} parties have the report; "
+                f"{task.messages - len(waiting)} of {task.messages} parties have the report; "
                 f"submit again to go on with it: {why}"
             )
         # many clients that wait for one party do not come back at once
         given_up.wait(min(left, pause * (0.5 + random.random())))
         pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def put_part(http: httpx.Client, task: Task, secret: bytes, report: Report, party: int) -> bool:
-    """Send the part of one party, once; False where it is to be tried again."""
-    try:
-        send_part(http, task, secret, report, party)
-    except RemoteError:
-        return False
-    return True
 
 
 def send_part(
@@ -315,55 +300,31 @@ def send_part(
     party: int,
     seconds: float = ANSWER_SECONDS,
 ) -> None:
-    """Send the part of one party, once.
-
-    Raises
-    ------
-    Rejected
-        If the party does not take it, and will not.
-    RemoteError
-        If it is to be tried again; `Untrusted` if that is of no use.
-    """
+    """Send the part of one party, once."""
     part = report.parts[party]
-    who = "the analyzer" if party == 0 else f"shuffler {party}"
-    token = tokens.to_text(tokens.for_party(secret, task, party))
+    who = f"shuffler {party}" if party else "the analyzer"
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
-    try:
-        with (
-            within(seconds),
-            http.stream(
-                "PUT",
-                f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
-                content=part,
-                headers={
-                    "Authorization": f"Bearer {token}",
-                    "Content-Digest": f"sha-256=:{digest}:",
-                    "Content-Type": "application/octet-stream",
-                },
-                timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
-            ) as answer,
-        ):
-            response = httpx.Response(answer.status_code, content=_beginning(answer))
-    except httpx.HTTPError as error:
-        raise failure(who, error) from None
+    response = exchange(
+        http,
+        "PUT",
+        f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
+        who,
+        content=part,
+        headers={
+            "Authorization": f"Bearer {tokens.to_text(tokens.for_party(secret, task, party))}",
+            "Content-Digest": f"sha-256=:{digest}:",
+            "Content-Type": "application/octet-stream",
+        },
+        seconds=seconds,
+    )
     if response.status_code in (200, 201):
-        if response.content:  # a page that some server between answers: nothing was kept
+        if response.content:  # a page that a proxy answers: nothing was kept
             raise RemoteError(f"{who} answers something else")
         return
     name, detail = problem_of(response)
     if response.status_code in _AGAIN:
         raise RemoteError(f"{who} refuses for now: {detail} ({name})")
     raise Rejected(who, name, detail)
-
-
-def _beginning(answer: httpx.Response) -> bytes:
-    """Return what a party says, of which no more is read than problems are long."""
-    read = b""
-    for piece in answer.iter_raw():  # as it comes: what unpacks to much more is no problem
-        read += piece
-        if len(read) > _ANSWER:
-            break
-    return read
 
 
 def submit_many(
@@ -379,9 +340,9 @@ def submit_many(
     max_epsilon: float | Fraction | None = None,
     max_delta: float | Fraction | None = None,
 ) -> int:
-    """Send the reports of many clients from one machine, to try things out.
+    """Send the reports of many clients from one machine.
 
-    Not for earnest: whoever runs this holds everybody's values.
+    For testing only: the caller sees all values.
 
     Parameters
     ----------
@@ -412,27 +373,26 @@ def submit_many(
     TypeError, ValueError
         If the task does not allow the values; nothing was sent.
     Rejected, Unsent
-        As of `Client.submit`, for the first client of which it is true; ``row`` says which.
+        As of `Client.submit`, for the first client that meets it; ``row`` says which.
     """
-    _agreed(task, max_epsilon, max_delta)
+    _check_promise(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
     if len(secrets) != checked.size:
         raise ValueError(f"secrets must be one for each of {checked.size}, got {len(secrets)}")
     for row, secret in enumerate(secrets):
-        _whole(f"secrets[{row}]", secret)
+        _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    kept = None if store is None else KeptReports(store, task)
+    kept = None if store is None else ReportStore(store, task)
     waiting = _waiting(task, secrets, checked, kept)
     before = len(secrets) - len(waiting)
-    given_up = threading.Event()
+    given_up, failed = threading.Event(), threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
-        failed = threading.Event()
 
         def send(one: tuple[int, Report]) -> None:
             row, report = one
             secret = secrets[row]
-            if failed.is_set():  # who failed began before, and is heard of first
+            if failed.is_set():  # the client that failed began before, and its error is raised
                 return
             try:
                 if kept is not None:
@@ -453,7 +413,7 @@ def submit_many(
             for done, _ in enumerate(sent, before + 1):
                 if progress is not None:
                     progress(done, len(secrets))
-        except BaseException:  # an interruption as well: nobody waits for the others' patience
+        except BaseException:  # an interruption as well: the others are not waited for
             given_up.set()
             executor.shutdown(wait=False, cancel_futures=True)
             raise
@@ -461,7 +421,7 @@ def submit_many(
 
 
 def _waiting(
-    task: Task, secrets: Sequence[bytes], values: NDArray[Any], kept: KeptReports | None
+    task: Task, secrets: Sequence[bytes], values: NDArray[Any], kept: ReportStore | None
 ) -> list[tuple[int, Report]]:
     """Return the rows that were not sent yet, with their reports: those begun before, and new."""
     rows = [k for k, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]

@@ -1,4 +1,4 @@
-"""Connections of a server: few who say nothing or read nothing, for a short time each."""
+"""Connections of a server: a bounded number, and deadlines for those that send or read nothing."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ HANDSHAKE_SECONDS = 10.0
 """In which the first bytes of TLS must come, and then the rest of its handshake."""
 
 WAIT_SECONDS = 30.0
-"""In which the head of a request must come, from the connection or the last answer on, and in which
-an answer must be read: longer in proportion to what is unread."""
+"""For the head of a request, from the connection or the last answer on, and for reading an answer:
+longer in proportion to what is unread."""
 
 REQUESTS = 1000
-"""After so many a connection ends."""
+"""After which a connection ends."""
 
 SPARE = 100
-"""Connections beyond the limit that are told so; more are ended without a word."""
+"""Connections beyond the limit that are answered 503; more are closed at once."""
 
 _BATCH = 32  # connections that are accepted before others have their turn
 _ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
 Waiting = dict[object, Callable[[], object]]
-"""What waits for its other end, the longest first, with what ends it."""
+"""What waits for its other end, the longest first, with how to end it."""
 
 
 class _Strict(h11.Connection):
-    """Refuses heads that another server might read in another way, and all Transfer-Encoding.
+    """Refuses heads that a proxy might read in another way, and all Transfer-Encoding.
 
-    Where a proxy finds the end of a request elsewhere, what follows is taken for somebody else's.
+    Where a proxy finds the end of a request elsewhere, the rest counts as another client's.
     """
 
     def next_event(self) -> Any:
@@ -59,19 +59,12 @@ class _Strict(h11.Connection):
         return event
 
 
-class Hurried(H11Protocol):
+class TimedProtocol(H11Protocol):
     """A connection of uvicorn's with deadlines, and a limit of requests.
 
     uvicorn ends a connection that is idle after an answer, once the answer was read. It waits
-    without end for the first request, for what is left of one that has begun, and for somebody to
-    read.
-
-    Parameters
-    ----------
-    config, server_state, app_state, _loop
-        As uvicorn gives them.
-    waiting : dict, optional
-        Where this connection is while it waits.
+    without end for the first request, for the rest of one that has begun, and for a reader.
+    ``waiting`` has this connection while it waits.
     """
 
     def __init__(
@@ -92,12 +85,12 @@ class Hurried(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self._watch()
+        self._wait()
 
     def data_received(self, data: bytes) -> None:
         """Go on to wait while the head is not whole."""
         super().data_received(data)
-        self._watch()
+        self._wait()
 
     def handle_events(self) -> None:
         """Count requests; the last one is answered as if the client had asked for an end."""
@@ -111,29 +104,29 @@ class Hurried(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request, or until the answer was read."""
         super().on_response_complete()
-        self._watch()
+        self._wait()
 
     def pause_writing(self) -> None:
         """Wait until some of the answer was read."""
         super().pause_writing()
-        self._watch()
+        self._wait()
 
     def resume_writing(self) -> None:
         """Go on with the answer."""
         super().resume_writing()
-        self._watch()
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._rest()
+        self._stop_waiting()
         super().connection_lost(exc)
 
-    def _watch(self) -> None:
+    def _wait(self) -> None:
         """Set a deadline while it is the other end's turn."""
-        # uvicorn says that there always is a cycle, and begins with none
+        # before the first request the cycle is None, whatever uvicorn's types say
         ours = not getattr(self.cycle, "response_complete", True)
         if ours and not self.flow.write_paused:
-            self._rest()
+            self._stop_waiting()
             if self.cycle.more_body:  # the service limits the time of that
                 self._waiting[self] = self.transport.abort
         elif self._deadline is None:
@@ -141,7 +134,7 @@ class Hurried(H11Protocol):
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
             self._waiting[self] = self.transport.abort
 
-    def _rest(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -149,24 +142,11 @@ class Hurried(H11Protocol):
 
 
 class Door:
-    """Accepts connections; where there is no place left, ends the one that has waited longest.
+    """Accepts at most ``most`` connections; a new one beyond ends the one that has waited longest.
 
-    So a stranger that only fills places makes room for later ones, and a client is served that
-    is faster than all places are filled anew. asyncio's own servers accept without a limit, and
-    take 300 kB for each connection before the first byte of TLS.
-
-    Parameters
-    ----------
-    config : uvicorn.Config
-        Loaded.
-    state : ServerState
-        The server's.
-    sockets : sequence of socket
-        That listen.
-    most : int
-        Connections at once.
-    tls : ssl.SSLContext, optional
-        For the connections that come from now on; it may be changed.
+    So idle connections make room for clients. asyncio's own servers accept without a limit, and
+    take 300 kB for each connection before the first byte of TLS. ``tls``, for the connections from
+    now on, may be changed.
     """
 
     def __init__(
@@ -182,7 +162,9 @@ class Door:
         self._loop = asyncio.get_running_loop()
         self._waiting: Waiting = {}
         self._arriving: set[asyncio.Task[None]] = set()
-        self._protocol = functools.partial(Hurried, config, state, {}, self._loop, self._waiting)
+        self._protocol = functools.partial(
+            TimedProtocol, config, state, {}, self._loop, self._waiting
+        )
         for one in sockets:
             one.setblocking(False)
             self._listen(one)
@@ -221,6 +203,8 @@ class Door:
                 wire.close()
                 continue
             wire.setblocking(False)
+            with contextlib.suppress(OSError):  # else answers wait to be acknowledged
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._admit(wire))
             self._arriving.add(task)
             task.add_done_callback(self._arrived)
@@ -235,7 +219,7 @@ class Door:
         return True
 
     async def _admit(self, wire: socket.socket) -> None:
-        """Make a connection of a socket, or close it; who has sent nothing is given no memory."""
+        """Make a connection of a socket, or close it; a silent one takes no memory."""
         seconds = None
         with contextlib.suppress(OSError):  # of time and of TLS too
             if self.tls is not None:

@@ -1,14 +1,15 @@
 """The private sum of a task, whose analyzer sees one share of each client before any other.
 
-Of the complete reports the analyzer says which are summed, after it has seen its own shares of
-them. So nothing may be counted on these, as it is where the users of a sum are fixed beforehand
+The analyzer says which of the complete reports are summed, after it has seen its own shares of
+them. So its shares hide nothing, unlike those of a sum whose users are fixed beforehand
 (`ikos.PrivateSum` with a clear share): the analyzer counts as one more shuffler that colludes.
 
-Safe, because all that a choice can rest on are the columns of the analyzer and of the colluding
-shufflers. They are uniform and independent of values, noise and the honest shufflers' columns, for
-these are fewer than all. Given them, the choice is fixed, and what the honest columns share are
-fixed differences from the noisy values: the bound without a clear share holds for any. The honest
-shufflers release nothing before all of them have agreed to one choice (`ikos.deployment.shuffler`).
+This is enough. A choice can depend only on the columns of the analyzer and of the colluding
+shufflers. These are fewer than all columns, so they are uniform, and independent of the values, the
+noise and the honest shufflers' columns. Given them, the choice is fixed, and the honest columns
+share fixed differences from the noisy values: the bound without a clear share holds for any. The
+honest shufflers release nothing before all of them agree to one choice
+(`ikos.deployment.shuffler`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _COMPUTATIONAL = (
 
 
 class EnvelopedSum(PrivateSum):
-    """A private sum of clients whom a malicious analyzer may choose after it saw its own shares.
+    """A private sum whose analyzer may choose among the reports after it saw its own shares.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a party does not do, in the same words to those who ask here and from afar."""
+"""Requests that a party does not grant, the same here and over the network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Refused(Exception):  # noqa: N818
     Parameters
     ----------
     name : str
-        Of the problem, for programs: one of those that `ikos.deployment.service` has a status for.
+        The problem's, for programs: one that `ikos.deployment.service` has a status for.
     detail : str
         For people; nothing private.
     """

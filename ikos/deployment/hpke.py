@@ -1,8 +1,7 @@
-"""Shares on their way: encrypted by a client to the analyzer, and handed on by a shuffler unread.
+"""Envelopes: shares that clients encrypt to the analyzer, and shufflers pass on unread.
 
-HPKE in base mode (RFC 9180): X25519, HKDF-SHA256 and AES-128-GCM. What an envelope is for, its
-task and its column, is bound into its key: in any other place it does not open. All envelopes of a
-task have one size.
+HPKE in base mode (RFC 9180): X25519, HKDF-SHA256 and AES-128-GCM. The task and the column of an
+envelope are bound into its key: it opens for no other. All envelopes of a task have one size.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class PrivateKey:
         return "<PrivateKey>"
 
     def __reduce__(self) -> tuple[type[PrivateKey], tuple[bytes]]:
-        return PrivateKey, (self.raw,)  # for processes that open envelopes together
+        return PrivateKey, (self.raw,)
 
 
 def info(task: Task, column: int) -> bytes:
@@ -81,12 +80,12 @@ def size(task: Task) -> int:
 
 
 def clear_part(share: int, task: Task) -> bytes:
-    """Return a share as bytes: big endian, as many for each."""
+    """Return a share as bytes: big endian, of one length."""
     return integer("share", share, low=0, high=task.modulus - 1).to_bytes(task.share_bytes, "big")
 
 
 def read_clear(part: bytes, task: Task) -> int:
-    """Return the share that bytes stand for, or raise ValueError where they stand for none."""
+    """Return the share that bytes stand for; ValueError if they stand for none."""
     share = int.from_bytes(part, "big")
     if len(part) != task.share_bytes or share >= task.modulus:
         raise ValueError("a share must be an element of the group")

@@ -1,43 +1,46 @@
 """A party's folder: the task, and what this party alone knows.
 
-``task.json`` is the same everywhere and public. Beside it are, readable by their owner alone,
+``task.json`` is the same everywhere and public. Next to it are, readable by their owner alone,
 
 - at a shuffler: ``seat.json`` (which party it is, and the digest of the secret that may command
   it) and ``tokens`` (digests of the tokens that it accepts);
 - at the analyzer: the same, ``private-key``, and ``controls.json``, the secrets that command the
   shufflers;
 - at the operator: ``control``, the secret that commands the analyzer;
-- at the clients: ``tokens.txt``, a secret a line, to be given out one by one.
+- at the clients: ``tokens.txt``, a secret per line, to be given out one by one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
 import json
 import os
 import shlex
 import shutil
+import sqlite3
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ikos._validation import integer
+from pydantic import BaseModel, Field, TypeAdapter
+
 from ikos.deployment import tokens
-from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.hpke import PrivateKey, size
 from ikos.deployment.task import LONGEST, Task
 
-__all__ = ["read_secret", "read_secrets", "read_task", "write_seats"]
+__all__ = ["read_secret", "read_secrets", "read_task", "write_party_files"]
 
 TASK = "task.json"
-SEAT = "seat.json"
+CONFIG = "seat.json"
 TOKENS = "tokens"
 KEY = "private-key"
 CONTROLS = "controls.json"
 CONTROL = "control"
 SECRETS = "tokens.txt"
 STORE = "store.sqlite3"
+LOCK = "lock.sqlite3"
 
 
 def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
@@ -50,22 +53,31 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Refuse a file of secrets that others than its owner may use.
-
-    Raises
-    ------
-    ValueError
-        If its mode says so.
-    """
+    """Refuse, with a ValueError, a file of secrets that others than its owner may use."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # who reads it says so
+    except OSError:  # reading it says so
         return
     if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
         raise ValueError(
             f"{str(path)!r} must be readable by its owner alone, and its mode is "
             f"{stat.S_IMODE(mode):04o}: run chmod 600 {shlex.quote(str(path))}"
         )
+
+
+def reason(error: OSError, otherwise: str = "an error") -> str:
+    """Return the system's words for an error, to go on after a colon."""
+    return (error.strerror or otherwise).lower()
+
+
+def _read(path: Path, what: str, most: int | None = LONGEST + 1) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(most).decode("utf-8", "replace")
+    except OSError as error:
+        raise ValueError(
+            f"{str(path)!r} must be {what}: {reason(error, 'it cannot be read')}"
+        ) from None
 
 
 def read_task(folder: Path) -> Task:
@@ -77,26 +89,18 @@ def read_task(folder: Path) -> Task:
         If there is none, or it is not a task of this version.
     """
     path = folder / TASK if folder.is_dir() else folder
-    text = _read(path, "a task").decode("utf-8", "replace")
+    text = _read(path, "a task")
     try:
         return Task.from_json(text)
     except ValueError as error:
         raise ValueError(f"{str(path)!r} is no task: {error}") from None
 
 
-def _read(path: Path, what: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(LONGEST + 1)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise ValueError(f"{str(path)!r} must be {what}: {reason}") from None
-
-
 def _secret(path: Path, what: str) -> bytes:
     owner_alone(path)
+    text = _read(path, what)
     try:
-        return tokens.from_text(_read(path, what).decode("ascii", "replace").strip())
+        return tokens.from_text(text.strip())
     except ValueError:
         raise ValueError(f"{str(path)!r} must be {what}") from None
 
@@ -123,39 +127,27 @@ def read_secrets(folder: Path) -> list[bytes]:
     path = folder / SECRETS
     owner_alone(path)
     secrets = []
-    try:
-        with path.open(encoding="ascii", errors="replace") as file:
-            for line, text in enumerate(file, 1):
-                try:
-                    secrets.append(tokens.from_text(text.strip()))
-                except ValueError:
-                    raise ValueError(
-                        f"{str(path)!r} must hold a client's secret in each line: look at line "
-                        f"{line}"
-                    ) from None
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise ValueError(f"{str(path)!r} must be the clients' secrets: {reason}") from None
+    for line, text in enumerate(_read(path, "the clients' secrets", None).splitlines(), 1):
+        try:
+            secrets.append(tokens.from_text(text.strip()))
+        except ValueError:
+            raise ValueError(
+                f"{str(path)!r} must hold a client's secret in each line: look at line {line}"
+            ) from None
     return secrets
+
+
+class _ConfigFile(BaseModel):
+    """What ``seat.json`` holds."""
+
+    task: str
+    party: int = Field(strict=True, ge=0)
+    control: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a shuffler knows, and what the analyzer knows as one that accepts reports.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it is; the party's store is beside it.
-    task : Task
-        The task.
-    party : int
-        0 for the analyzer, j for shuffler j.
-    control : bytes
-        SHA-256 of the secret that may command this party.
-    tokens : TokenList
-        The tokens that it accepts.
-    """
+    """What a party knows: 0 for the analyzer, j for shuffler j; ``control``: a secret's SHA-256."""
 
     folder: Path
     task: Task
@@ -165,25 +157,17 @@ class PartyConfig:
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:
-        """Return the seat of a folder.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
+        """Return what a folder holds; ValueError if it is no party's."""
         task = read_task(folder)
-        path = folder / SEAT
+        refused = ValueError(f"{str(folder)!r} must be a party's folder for its task")
         try:
-            values = json.loads(_read(path, "a seat"))
-            party = integer("party", values["party"], low=0, high=task.columns)
-            control = bytes.fromhex(values["control"])
-            if len(control) != hashlib.sha256().digest_size or values["task"] != task.name:
-                raise ValueError
+            found = _ConfigFile.model_validate_json(_read(folder / CONFIG, "a party's"))
             accepted = tokens.TokenList(folder / TOKENS)
-        except (ValueError, TypeError, KeyError, OSError):
-            raise ValueError(f"{str(folder)!r} must be a party's folder for its task") from None
-        return cls(folder, task, party, control, accepted)
+        except (ValueError, OSError):
+            raise refused from None
+        if found.task != task.name or found.party > task.columns:
+            raise refused
+        return cls(folder, task, found.party, bytes.fromhex(found.control), accepted)
 
     @property
     def store(self) -> Path:
@@ -193,8 +177,6 @@ class PartyConfig:
     @property
     def part_bytes(self) -> int:
         """Bytes of what each client sends to this party."""
-        from ikos.deployment.hpke import size
-
         return size(self.task) if self.party else self.task.share_bytes
 
     def commanded_by(self, secret: bytes) -> bool:
@@ -202,48 +184,38 @@ class PartyConfig:
         return hmac.compare_digest(tokens.digest(secret), self.control)
 
     def __repr__(self) -> str:
-        return f"<Seat {self.party} of task {self.task.name}>"
+        return f"<{type(self).__name__} {self.party} of task {self.task.name}>"
 
 
 @dataclass(frozen=True, repr=False)
-class AnalyzerSeat:
-    """What the analyzer knows besides.
+class AnalyzerConfig(PartyConfig):
+    """What the analyzer knows: also its key, and the secrets that command the shufflers."""
 
-    Attributes
-    ----------
-    seat : Seat
-        As one that accepts clear shares.
-    key : PrivateKey
-        Opens envelopes.
-    controls : tuple of bytes
-        The secrets that command the shufflers, the first for shuffler 1.
-    """
-
-    seat: PartyConfig
     key: PrivateKey
     controls: tuple[bytes, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> AnalyzerSeat:
-        """Return the analyzer's seat of a folder; ValueError if it is none."""
-        seat = PartyConfig.read(folder)
-        if seat.party != 0:
-            raise ValueError(f"{str(folder)!r} must be the analyzer's, got shuffler {seat.party}'s")
+    def read(cls, folder: Path) -> AnalyzerConfig:
+        """Return what the analyzer's folder holds; ValueError if it is another's."""
+        config = PartyConfig.read(folder)
+        if config.party != 0:
+            raise ValueError(
+                f"{str(folder)!r} must be the analyzer's, got shuffler {config.party}'s"
+            )
         key = PrivateKey(_secret(folder / KEY, "a private key"))
-        if key.public_bytes != seat.task.public_key:
+        if key.public_bytes != config.task.public_key:
             raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
         path = folder / CONTROLS
         owner_alone(path)
+        text = _read(path, "secrets", 64 * config.task.columns)
         try:
-            controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets"))))
-        except (ValueError, TypeError):
+            texts = TypeAdapter(list[str]).validate_json(text)
+            controls = tuple(map(tokens.from_text, texts))
+        except ValueError:
             raise ValueError(f"{str(path)!r} must hold secrets") from None
-        if len(controls) != seat.task.columns:
+        if len(controls) != config.task.columns:
             raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
-        return cls(seat, key, controls)
-
-    def __repr__(self) -> str:
-        return f"<AnalyzerSeat of task {self.seat.task.name}>"
+        return cls(**vars(config), key=key, controls=controls)
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,11 +227,34 @@ class Operator:
 
     @classmethod
     def read(cls, folder: Path) -> Operator:
-        """Return the operator's folder; ValueError if it is none."""
+        """Return what the operator's folder holds; ValueError if it is another's."""
         return cls(read_task(folder), _secret(folder / CONTROL, "the operator's secret"))
 
 
-def write_seats(task: Task, key: PrivateKey, output: Path) -> None:
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a party's folder, until the process ends, for one process: its store has one writer.
+
+    The lock is SQLite's, on an empty database of its own: it works wherever the store does.
+    ValueError if another process holds it, or it cannot be had.
+    """
+    path = folder / LOCK
+    try:
+        path.touch(mode=0o600, exist_ok=True)
+        lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise ValueError(f"{str(folder)!r} cannot be served: {error}") from None
+    with contextlib.closing(lock):
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+            why = "another process serves it" if busy else str(error)
+            raise ValueError(f"{str(folder)!r} cannot be served: {why}") from None
+        yield
+
+
+def write_party_files(task: Task, key: PrivateKey, output: Path) -> None:
     """Write the folders of all parties of a new task, to be handed out; all or nothing.
 
     Parameters
@@ -284,34 +279,36 @@ def write_seats(task: Task, key: PrivateKey, output: Path) -> None:
             raise ValueError(f"output must not be there yet, got {str(output)!r}")
         made.mkdir(mode=0o700)
         try:
-            _write_seats(task, key, made)
+            _write_party_files(task, key, made)
             made.rename(output)
         except BaseException:
             with contextlib.suppress(OSError):
                 shutil.rmtree(made)
             raise
     except OSError as error:
-        reason = (error.strerror or "an error").lower()
-        raise ValueError(f"cannot write {str(output)!r}: {reason}") from None
+        raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
 
 
-def _write_seats(task: Task, key: PrivateKey, made: Path) -> None:
+def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
     secrets = [tokens.fresh() for _ in range(task.users)]
     controls = [tokens.fresh() for _ in range(task.columns + 1)]
-    write_new(made / TASK, task.to_json().encode() + b"\n", public=True)
+
+    def write(name: str, *lines: str, public: bool = False) -> None:
+        text = "".join(f"{line}\n" for line in lines)
+        write_new(made / name, text.encode(), public=public)
+
+    write(TASK, task.to_json(), public=True)
     names = ["analyzer", *(f"shuffler-{j}" for j in range(1, task.columns + 1))]
     for name in (*names, "operator", "clients"):
         (made / name).mkdir(mode=0o700)
-        write_new(made / name / TASK, task.to_json().encode() + b"\n", public=True)
+        write(f"{name}/{TASK}", task.to_json(), public=True)
     for party, name in enumerate(names):
-        folder = made / name
-        seat = {"task": task.name, "party": party, "control": tokens.digest(controls[party]).hex()}
-        write_new(folder / SEAT, json.dumps(seat).encode() + b"\n")
+        control = tokens.digest(controls[party]).hex()
+        config = {"task": task.name, "party": party, "control": control}
+        write(f"{name}/{CONFIG}", json.dumps(config))
         own = (tokens.for_party(secret, task, party) for secret in secrets)
-        tokens.TokenList.write(folder / TOKENS, own)
-    write_new(made / "analyzer" / KEY, tokens.to_text(key.raw).encode() + b"\n")
-    commands = [tokens.to_text(control) for control in controls[1:]]
-    write_new(made / "analyzer" / CONTROLS, json.dumps(commands).encode() + b"\n")
-    write_new(made / "operator" / CONTROL, tokens.to_text(controls[0]).encode() + b"\n")
-    given = "".join(f"{tokens.to_text(secret)}\n" for secret in secrets)
-    write_new(made / "clients" / SECRETS, given.encode())
+        tokens.TokenList.write(made / name / TOKENS, own)
+    write(f"analyzer/{KEY}", tokens.to_text(key.raw))
+    write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(one) for one in controls[1:]]))
+    write(f"operator/{CONTROL}", tokens.to_text(controls[0]))
+    write(f"clients/{SECRETS}", *map(tokens.to_text, secrets))

@@ -1,4 +1,4 @@
-"""Other parties, from afar: HTTP with timeouts; every failure is an OSError, to be tried again."""
+"""Other parties over HTTP, with timeouts; every failure is an OSError, to be tried again."""
 
 from __future__ import annotations
 
@@ -6,26 +6,37 @@ import socket
 import ssl
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import httpx
+from pydantic import ValidationError
 
 from ikos._validation import printable
 from ikos.deployment import tokens
+from ikos.deployment.party_files import reason
+from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.task import Task
-from ikos.deployment.timeouts import SLOWEST, Punctual, within
+from ikos.deployment.timeouts import SLOWEST, Transport, within
+from ikos.deployment.wire import Agreement, AnalyzerStatus, Message, Problem, ShufflerStatus
 
 __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 CLOSE_SECONDS = 120.0  # the analyzer asks all shufflers before it answers
-PEER_SECONDS = 20.0  # less than the analyzer waits for who waits for a peer
+PEER_SECONDS = 20.0  # less than the analyzer waits for a shuffler that waits for a peer
+STATUS_SECONDS = 2.0  # of a shuffler, for the page
 _ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at most
+
+_T = TypeVar("_T", bound=Message)
 
 
 class RemoteError(OSError):
     """A party that does not answer, or refuses for now."""
+
+
+class UnexpectedAnswer(RemoteError):  # noqa: N818
+    """A party whose answer is none to what was asked."""
 
 
 class Untrusted(RemoteError):  # noqa: N818
@@ -43,98 +54,119 @@ def connect(ca: Path | None = None) -> httpx.Client:
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:  # of ssl as well
-        known = not isinstance(error, ssl.SSLError) and error.strerror
-        reason = str(known).lower() if known else "it holds none"
-        raise ValueError(
-            f"ca must be a PEM file of authorities, got {str(ca)!r}: {reason}"
-        ) from None
+        why = "it holds none" if isinstance(error, ssl.SSLError) else reason(error)
+        raise ValueError(f"ca must be a PEM file of authorities, got {str(ca)!r}: {why}") from None
     client = httpx.Client(
-        transport=Punctual(context),
+        transport=Transport(context),
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         follow_redirects=False,
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
-    # no party's word goes to another, as cookies would, of one host or of one domain
+    # nothing that one party says goes to another, as cookies would
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client
 
 
-def failure(who: str, error: httpx.HTTPError) -> RemoteError:
+def exchange(
+    client: httpx.Client,
+    method: str,
+    address: str,
+    who: str,
+    *,
+    limit: int = _ANSWER,
+    content: bytes | None = None,
+    headers: dict[str, str] | None = None,
+    seconds: float = ANSWER_SECONDS,
+) -> httpx.Response:
+    """Return a whole answer; RemoteError if it is longer than its limit, or takes too long."""
+    timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+    beyond = max(0, limit - _ANSWER) + len(content or b"")
+    try:
+        with (
+            within(seconds + beyond / SLOWEST),
+            client.stream(
+                method, address, content=content, headers=headers, timeout=timeout
+            ) as response,
+        ):
+            read = bytearray()
+            for piece in response.iter_raw():  # as it comes: a little could unpack to very much
+                read += piece
+                if len(read) > max(limit, _ANSWER):
+                    if response.is_success:
+                        raise UnexpectedAnswer(f"{who} answers too much")
+                    break
+            kind = {"Content-Type": response.headers.get("Content-Type", "")}
+            return httpx.Response(response.status_code, headers=kind, content=bytes(read))
+    except httpx.HTTPError as error:
+        raise _failure(who, error) from None
+
+
+def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
     """Return what a connection that failed means, in words for people."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__  # what the library below it met
+        found = found.__cause__ or found.__context__  # the error of the system below
     if isinstance(found, ssl.SSLCertVerificationError):
         why = found.verify_message.rstrip(".")
         return Untrusted(f"{who}: its certificate cannot be verified (see --ca): {why}")
+    words = "the connection broke"
     if isinstance(found, ssl.SSLError):
         words = "it speaks no TLS that is understood"
     elif isinstance(found, socket.gaierror):
         words = "no such host"
     elif isinstance(error, httpx.TimeoutException):
         words = "no answer in time"
-    else:
-        words = (found.strerror or "").lower() if found is not None else ""
-    return RemoteError(f"{who} does not answer: {words or 'the connection broke'}")
+    elif found is not None:
+        words = reason(found, words)
+    return RemoteError(f"{who} does not answer: {words}")
 
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
-    """Return the name of what a party answered instead, and its words; both may be made up."""
-    found = _object(response)
-    if "type" in found and "detail" in found:
-        name = str(found["type"]).removeprefix("urn:ikos:parties:")
-        detail = str(found["detail"])
-    else:
-        name, detail = "unknown", f"HTTP status {response.status_code}"
-    return printable(name[:40]), printable(" ".join(detail.split())[:300])
-
-
-def _object(response: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object that a party answers; an empty one where it is something else."""
+    """Return the name of the problem that a party answers, and its words; both may be made up."""
     try:
-        found = response.json()
-    except (ValueError, RecursionError):  # brackets without end, to end the program
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = Problem.model_validate_json(response.content)
+    except ValidationError:
+        return "unknown", f"HTTP status {response.status_code}"
+    name = found.type.removeprefix("urn:ikos:parties:")
+    return printable(name[:40]), printable(" ".join(found.detail.split())[:300])
 
 
-def agreement_of(client: httpx.Client, task: Task, party: int) -> str | None:
-    """Return the digest of the batch that a shuffler agreed to, if any; OSError if it is silent."""
-    who, address = f"shuffler {party}", f"{_place(task, party)}/agreement"
-    response = _answer(client, "GET", address, who, seconds=PEER_SECONDS)
-    if response.status_code == httpx.codes.NOT_FOUND:
-        return None
-    _succeeded(response, who)
-    digest = _object(response).get("digest")
-    if not isinstance(digest, str):
-        raise RemoteError(f"{who} answers something else")
-    return digest
+def _read(kind: type[_T], response: httpx.Response, who: str) -> _T:
+    """Return the message that a party answers."""
+    try:
+        return kind.model_validate_json(response.content)
+    except ValidationError:
+        raise UnexpectedAnswer(f"{who} answers something else") from None
 
 
-class _Party:
+class _RemoteParty:
     """A party of a task, at the other end of a connection."""
 
     def __init__(
-        self, client: httpx.Client, task: Task, party: int, who: str, control: bytes | None
+        self, client: httpx.Client, task: Task, party: int, control: bytes | None = None
     ) -> None:
         self._client = client
         self._task = task
-        self._place = _place(task, party)
-        self._who = who
-        self._headers = {} if control is None else _commanding(control)
+        self._party = party
+        self._place = f"{task.address(party)}/tasks/{task.name}"
+        self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
+        self._headers = {}
+        if control is not None:
+            self._headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
 
     def _ask(
         self,
         method: str,
-        path: str,
+        path: str = "",
         *,
         limit: int = _ANSWER,
         content: bytes | None = None,
         seconds: float = ANSWER_SECONDS,
+        absent: bool = False,
     ) -> httpx.Response:
-        """Return what it answers, if it does what it is told."""
-        response = _answer(
+        """Return the answer of a party that does what it is told; ``absent``: or has nothing."""
+        response = exchange(
             self._client,
             method,
             self._place + path,
@@ -144,34 +176,27 @@ class _Party:
             headers=self._headers,
             seconds=seconds,
         )
-        _succeeded(response, self._who)
+        if not (response.is_success or (absent and response.status_code == 404)):
+            name, detail = problem_of(response)
+            raise RemoteError(f"{self._who} refuses: {detail} ({name})")
         return response
 
 
-class RemoteShuffler(_Party):
-    """One shuffler of a task, as the analyzer speaks to it.
+class RemoteShuffler(_RemoteParty):
+    """One shuffler of a task, as the analyzer calls it, which has the control, and its peers."""
 
-    Parameters
-    ----------
-    client : httpx.Client
-        The connection.
-    task : Task
-        The task.
-    party : int
-        Which shuffler.
-    control : bytes
-        The secret that commands it.
-    """
-
-    def __init__(self, client: httpx.Client, task: Task, party: int, control: bytes) -> None:
-        super().__init__(client, task, party, f"shuffler {party}", control)
-
-    def status(self, seconds: float) -> dict[str, Any]:
-        """Return what the shuffler tells everybody, if it does within so many seconds."""
-        found = _object(self._ask("GET", "", seconds=seconds))
-        if not isinstance(found.get("reports"), int) or not isinstance(found.get("state"), str):
-            raise RemoteError(f"{self._who} answers something else")
+    def status(self) -> ShufflerStatus:
+        """Return what the shuffler tells anyone, if it does so at once and it can be true."""
+        found = _read(ShufflerStatus, self._ask("GET", seconds=STATUS_SECONDS), self._who)
+        mine = (found.task, found.party) == (self._task.name, self._party)
+        if not mine or found.reports > self._task.users:
+            raise UnexpectedAnswer(f"{self._who} answers something else")
         return found
+
+    def agreement(self) -> str | None:
+        """Return the digest of the batch that it agreed to, if any."""
+        response = self._ask("GET", "/agreement", seconds=PEER_SECONDS, absent=True)
+        return _read(Agreement, response, self._who).digest if response.is_success else None
 
     def close(self) -> None:
         """Close the task."""
@@ -179,7 +204,7 @@ class RemoteShuffler(_Party):
 
     def ids(self) -> bytes:
         """Return the ids of its reports, in order."""
-        return self._bytes("/reports", 16 * self._task.users)
+        return self._bytes("/reports", ID_BYTES * self._task.users)
 
     def agree(self, ids: bytes) -> None:
         """Tell it which reports are complete."""
@@ -194,15 +219,15 @@ class RemoteShuffler(_Party):
         self._ask("DELETE", "/batch")
 
     def _bytes(self, path: str, limit: int) -> bytes:
-        """Return bytes; a page that some server between answers instead is none."""
+        """Return bytes; a page that a proxy answers instead is an error."""
         response = self._ask("GET", path, limit=limit)
         if response.headers["Content-Type"] != "application/octet-stream":
-            raise RemoteError(f"{self._who} answers something else")
+            raise UnexpectedAnswer(f"{self._who} answers something else")
         return response.content
 
 
-class RemoteAnalyzer(_Party):
-    """The analyzer of a task, as its operator and everybody else speak to it.
+class RemoteAnalyzer(_RemoteParty):
+    """The analyzer of a task, as its operator and others call it.
 
     Parameters
     ----------
@@ -215,73 +240,28 @@ class RemoteAnalyzer(_Party):
     """
 
     def __init__(self, client: httpx.Client, task: Task, control: bytes | None = None) -> None:
-        super().__init__(client, task, 0, f"the analyzer at {task.analyzer}", control)
+        super().__init__(client, task, 0, control)
 
-    def status(self) -> dict[str, Any]:
-        """Return what the analyzer tells everybody."""
-        return self._told("GET", "")
+    def status(self) -> AnalyzerStatus:
+        """Return what the analyzer tells anyone."""
+        return self._status("GET", "")
 
-    def close(self) -> dict[str, Any]:
-        """Close the task; the status, with which parties do not know it yet as ``missing``."""
-        return self._told("POST", "/close", CLOSE_SECONDS)
+    def close(self) -> AnalyzerStatus:
+        """Close the task; ``missing`` of the status has the shufflers that do not know it yet."""
+        return self._status("POST", "/close", CLOSE_SECONDS)
 
-    def release(self) -> dict[str, Any]:
-        """Let it release the result; the status, which tells how far that is."""
-        return self._told("POST", "/release")
+    def release(self) -> AnalyzerStatus:
+        """Let it release the result; the status tells how far that is."""
+        return self._status("POST", "/release")
 
-    def _told(self, method: str, path: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
-        found = _object(self._ask(method, path, seconds=seconds))
-        if found.get("task") != self._task.name or not isinstance(found.get("state"), str):
-            raise RemoteError(
+    def _status(self, method: str, path: str, seconds: float = ANSWER_SECONDS) -> AnalyzerStatus:
+        response = self._ask(method, path, seconds=seconds)
+        try:
+            found = AnalyzerStatus.model_validate_json(response.content)
+        except ValidationError:
+            found = None
+        if found is None or found.task != self._task.name:
+            raise UnexpectedAnswer(
                 f"what answers at {self._task.analyzer} is not the analyzer of this task"
             )
         return found
-
-
-def _commanding(control: bytes) -> dict[str, str]:
-    return {"Authorization": f"Bearer {tokens.to_text(control)}"}
-
-
-def _place(task: Task, party: int) -> str:
-    return f"{task.address(party)}/tasks/{task.name}"
-
-
-def _answer(
-    client: httpx.Client,
-    method: str,
-    address: str,
-    who: str,
-    *,
-    limit: int = _ANSWER,
-    content: bytes | None = None,
-    headers: dict[str, str] | None = None,
-    seconds: float = ANSWER_SECONDS,
-) -> httpx.Response:
-    """Return a whole answer; one that is longer than it may be, or never ends, is given up."""
-    timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-    beyond = max(0, limit - _ANSWER) + len(content or b"")
-    try:
-        with (
-            within(seconds + beyond / SLOWEST),
-            client.stream(
-                method, address, content=content, headers=headers, timeout=timeout
-            ) as response,
-        ):
-            parts, length = [], 0
-            for piece in response.iter_raw():  # as it comes: a little could unpack to very much
-                parts.append(piece)
-                length += len(piece)
-                if length > max(limit, _ANSWER):
-                    raise RemoteError(f"{who} answers too much")
-            kind = response.headers.get("Content-Type", "")
-            return httpx.Response(
-                response.status_code, headers={"Content-Type": kind}, content=b"".join(parts)
-            )
-    except httpx.HTTPError as error:
-        raise failure(who, error) from None
-
-
-def _succeeded(response: httpx.Response, who: str) -> None:
-    if not response.is_success:
-        name, detail = problem_of(response)
-        raise RemoteError(f"{who} refuses: {detail} ({name})")

@@ -1,7 +1,7 @@
 """The reports that clients made, kept on disk before anything of them is sent.
 
-That no client ever makes a second report rests on this: whoever sends for a client looks here
-first, under a name that only its secret and the task determine.
+So that no client ever makes a second report, a program that sends for a client looks here first,
+under a name that only the client's secret and the task determine.
 """
 
 from __future__ import annotations
@@ -13,44 +13,32 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ikos.deployment.party_files import write_new
+from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.reports import Report
 from ikos.deployment.task import Task
 
 _LABEL = b"ikos-parties 1 kept"
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
-"""What file systems say that cannot."""
+"""Errors of file systems that have no links, or cannot sync a folder."""
 
 
-class KeptReports:
+class ReportStore:
     """A folder with the reports of clients of a task, a file for each.
 
     A file stays when its report was sent: were it gone, another program could make a second one.
-    Its name is of the secret, so that one client finds one report, and says nothing of it.
-
-    Parameters
-    ----------
-    path : Path or str
-        The folder. It is made when the first report is. A relative one is that of now, wherever
-        the program goes.
-    task : Task
-        The task. Reports of other tasks may be in the same folder.
-
-    Raises
-    ------
-    ValueError
-        If the path is something else; of all methods, if what is there cannot be read, is no
-        report, or cannot be written.
+    Its name is derived from the secret and reveals nothing of it. The folder is made when the first
+    report is, and may hold reports of other tasks. All methods raise ValueError where it cannot be
+    read or written, or holds something else.
     """
 
     def __init__(self, path: Path | str, task: Task) -> None:
-        if path == "":  # a variable that is not set, and no wish for the current folder
+        if path == "":  # a variable that is not set rather than the current folder
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
         self._task = task
         self._named = False
-        with _refused(f"a folder, got {str(path)!r}"):
+        with _refused("a folder", path):
             if self._path.exists() and not self._path.is_dir():
                 raise NotADirectoryError(None, "it is a file")
 
@@ -59,7 +47,7 @@ class KeptReports:
         return self._path / f"{name}.{kind}"
 
     def _exists(self, secret: bytes, kind: str) -> bool:
-        with _refused(f"a folder that can be read, got {str(self._path)!r}"):
+        with _refused("a folder that can be read", self._path):
             return self._place(secret, kind).exists()
 
     def has(self, secret: bytes) -> bool:
@@ -71,39 +59,29 @@ class KeptReports:
         place = self._place(secret, "json")
         found = _read(place, self._task)
         if found is not None:
-            self._sync()  # whoever kept it may have ended before it was on disk
+            self._sync()  # the program that kept it may have ended before it was on disk
         elif self.is_sent(secret):
             raise ValueError(f"store must keep what was sent, and {str(place)!r} is gone")
         return found
 
     def add(self, secret: bytes, made: Report) -> Report | None:
-        """Keep a client's report, on disk when this returns.
+        """Keep a client's report, of which nothing was sent; it is on disk when this returns.
 
-        Parameters
-        ----------
-        secret : bytes
-            The client's.
-        made : Report
-            Of which nothing was sent.
-
-        Returns
-        -------
-        Report or None
-            If another program was faster, its report, which is the one to be sent.
+        If another program was faster, its report is returned, which is the one to be sent.
         """
-        with _refused(f"a folder that can be written, got {str(self._path)!r}"):
+        with _refused("a folder that can be written", self._path):
             self._path.mkdir(mode=0o700, exist_ok=True)
         place = self._place(secret, "json")
         if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
             self._sync()
             return None
         found = self.of(secret)
-        if found is None:  # a link to nowhere, or gone again: what is made would be a second one
+        if found is None:  # a link to nowhere, or gone again: a new one would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
         return found
 
     def _sync(self) -> None:
-        """Put the names on disk: of the files, and once of the folder, whoever made it."""
+        """Put the names on disk: of the files, and once of the folder."""
         _sync(self._path)
         if not self._named:
             _sync(self._path.parent)
@@ -120,7 +98,7 @@ class KeptReports:
 
 def _read(path: Path, task: Task) -> Report | None:
     """Return the report that a file holds; None if there is no file."""
-    with _refused(f"a folder of files that can be read, got {str(path)!r}"):
+    with _refused("a folder of files that can be read", path):
         try:
             text = path.read_text(encoding="ascii", errors="replace")
         except FileNotFoundError:
@@ -132,9 +110,9 @@ def _read(path: Path, task: Task) -> Report | None:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a whole file that was not there, what it holds to disk too; False if it was."""
+    """Write a whole file that was not there, and its content to disk; False if it was there."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    with _refused(f"a folder that can be written, got {str(path.parent)!r}"):
+    with _refused("a folder that can be written", path.parent):
         try:
             write_new(part, text.encode())
             try:
@@ -153,10 +131,10 @@ def _write(path: Path, text: str) -> bool:
 
 def _sync(path: Path) -> None:
     """Put the names in a folder on disk, where a system can."""
-    with _refused(f"a folder that can be written, got {str(path)!r}"):
+    with _refused("a folder that can be written", path):
         try:
             folder = os.open(path, os.O_RDONLY)
-        except PermissionError:  # as folders are to be opened on Windows
+        except PermissionError:  # folders cannot be opened on Windows
             return
         try:
             os.fsync(folder)
@@ -168,10 +146,9 @@ def _sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _refused(what: str) -> Iterator[None]:
-    """Refuse a store of which the system says no."""
+def _refused(what: str, path: Path | str) -> Iterator[None]:
+    """Refuse a store where the system fails."""
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or "an error").lower()
-        raise ValueError(f"store must be {what}: {reason}") from None
+        raise ValueError(f"store must be {what}, got {str(path)!r}: {reason(error)}") from None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel
 
 from ikos.deployment.hpke import clear_part, seal, size
-from ikos.deployment.task import Task, decoded, encoded
+from ikos.deployment.task import Task
+from ikos.deployment.wire import decoded, encoded
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
@@ -20,6 +21,15 @@ from ikos.sharing import split
 __all__ = ["Report"]
 
 ID_BYTES = 16
+
+
+class _ReportFile(BaseModel):
+    """A report on the client's own disk."""
+
+    task: str
+    id: str
+    parts: list[str]
+    digest: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,42 +87,30 @@ class Report:
         envelopes = (seal(share, task, column) for column, share in enumerate(shares, 1))
         return cls(os.urandom(ID_BYTES), (clear_part(clear, task), *envelopes))
 
+    @property
+    def _digest(self) -> str:
+        """SHA-256: a damaged file is found, whose parts under another id would count twice."""
+        return hashlib.sha256(b"".join((self.id, *self.parts))).hexdigest()
+
     def to_json(self, task: Task) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        return json.dumps(
-            {
-                "task": task.name,
-                "id": encoded(self.id),
-                "parts": parts,
-                "digest": self._digest.hex(),
-            }
-        )
-
-    @property
-    def _digest(self) -> bytes:
-        """Tell whether a file was damaged: the same parts under another id would count twice."""
-        return hashlib.sha256(b"".join((self.id, *self.parts))).digest()
+        file = _ReportFile(task=task.name, id=encoded(self.id), parts=parts, digest=self._digest)
+        return file.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str, task: Task) -> Report:
         """Return a report of a task from text; ValueError, quoting none of it, otherwise."""
-        refused = "what is kept for this task is no report of it"
-        try:
-            found = json.loads(text)
-            named, parts = found["task"], list(found["parts"])
-            number, digest = found["id"], found["digest"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise ValueError(refused) from None
-        if named != task.name or len(parts) != task.messages:
-            raise ValueError(refused)
         lengths = [task.share_bytes, *[size(task)] * task.columns]
-        read = (
-            decoded("a part", part, length) for part, length in zip(parts, lengths, strict=True)
-        )
-        report = cls(decoded("id", number, ID_BYTES), tuple(read))
-        if report._digest.hex() != digest:
-            raise ValueError(refused)
+        try:
+            found = _ReportFile.model_validate_json(text)
+            pairs = zip(found.parts, lengths, strict=True)
+            parts = tuple(decoded(part, length) for part, length in pairs)
+            report = cls(decoded(found.id, ID_BYTES), parts)
+            if (found.task, found.digest) != (task.name, report._digest):
+                raise ValueError
+        except ValueError:
+            raise ValueError("what is kept for this task is no report of it") from None
         return report
 
     def __repr__(self) -> str:

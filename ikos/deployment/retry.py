@@ -1,56 +1,60 @@
-"""Work that is done again, with growing pauses, for as long as something hinders it."""
+"""Parties that are asked in parallel, and work that is tried again with growing pauses."""
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from ikos.deployment.wire import Release
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 
 _log = logging.getLogger("ikos.deployment")
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """How far the work is.
+def in_parallel(
+    ask: Callable[[int], _T], parties: Sequence[int], most: int = 32
+) -> Iterator[tuple[int, _T | OSError]]:
+    """Yield the answer of each party as it comes, or the OSError that asking it raised.
 
-    Attributes
-    ----------
-    running : bool
-        Whether it is under way now.
-    step : str, optional
-        What it is at.
-    message : str, optional
-        What hindered it, where it is not under way and not done.
-    until : float, optional
-        When it is tried again, by `time.monotonic`.
+    Examples
+    --------
+    >>> sorted(in_parallel(lambda party: 10 * party, [1, 2, 3]))
+    [(1, 10), (2, 20), (3, 30)]
     """
+    answers: queue.SimpleQueue[tuple[int, Future[_T]]] = queue.SimpleQueue()
+    free = threading.Semaphore(most)
 
-    running: bool = False
-    step: str | None = None
-    message: str | None = None
-    until: float | None = None
+    def work(party: int) -> None:
+        answer: Future[_T] = Future()
+        with free:
+            try:
+                answer.set_result(ask(party))
+            except BaseException as error:
+                answer.set_exception(error)
+        answers.put((party, answer))
 
-    @property
-    def again(self) -> int | None:
-        """Seconds until it is tried again, if it will be."""
-        return None if self.until is None else max(0, round(self.until - time.monotonic()))
+    for party in parties:
+        # daemons, unlike those of an executor: a program that is told to end waits for no party
+        threading.Thread(target=work, args=(party,), name="asking", daemon=True).start()
+    for _ in parties:
+        party, answer = answers.get()
+        error = answer.exception()
+        yield party, error if isinstance(error, OSError) else answer.result()
 
 
-class Persistent:
+class Retrier:
     """Some work, in a thread of its own while there is any.
 
-    Parameters
-    ----------
-    name : str
-        What it is called in the log.
-    work : callable
-        Does what is left of it, and may be called again at any time. It is given a function, to
-        be told each step. An OSError is what hinders it for now; any other exception ends it.
+    ``work`` does what is left to do, and may be called again at any time. It is given a function
+    to call with each step. An OSError hinders it for now; any other exception ends it.
     """
 
     def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
@@ -59,31 +63,37 @@ class Persistent:
         self._changed = threading.Condition()
         self._wanted = self._ended = False
         self._thread: threading.Thread | None = None
-        self._now = Attempt()
-        self._said: str | None = None
+        self._now = Release()
+        self._until: float | None = None  # when it is tried again
+        self._logged: str | None = None
 
     @property
-    def now(self) -> Attempt:
+    def now(self) -> Release:
         """How far it is."""
-        return self._now
+        until = self._until
+        again = None if until is None else max(0, round(until - time.monotonic()))
+        return self._now.model_copy(update={"again": again})
 
     def begin(self) -> None:
-        """Begin, or try again at once; what is under way is tried once more after it."""
+        """Begin, or try again at once; work under way is repeated after it."""
         with self._changed:
             self._wanted = True
             self._changed.notify()
             if not self._now.running:
-                self._now = Attempt(running=True)
+                self._set(Release(running=True))
             if self._thread is None and not self._ended:
-                # a daemon: whatever it is at can be left, and done again
+                # a daemon: the work can be left at any point and done again
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
 
     def end(self) -> None:
-        """Try no more; what is under way is not waited for."""
+        """Try no more; work under way is not waited for."""
         with self._changed:
             self._ended = True
             self._changed.notify()
+
+    def _set(self, now: Release, until: float | None = None) -> None:
+        self._now, self._until = now, until
 
     def _run(self) -> None:
         pause = FIRST_PAUSE
@@ -93,35 +103,32 @@ class Persistent:
                     self._thread = None
                     return
                 self._wanted = False
-            message, again = self._tried()
+            message, again = self._try()
             with self._changed:
-                if self._wanted:  # somebody asked meanwhile
-                    self._now = Attempt(running=True)
+                if self._wanted:  # begun again meanwhile
+                    self._set(Release(running=True))
                 elif again:
-                    self._now = Attempt(message=message, until=time.monotonic() + pause)
+                    self._set(Release(message=message), time.monotonic() + pause)
                     self._changed.wait_for(lambda: self._wanted or self._ended, pause)
-                    self._now = Attempt(running=True)
+                    self._set(Release(running=True))
                     self._wanted = True
                     pause = min(2 * pause, LONGEST_PAUSE)
                 else:
-                    self._now = Attempt(message=message)
+                    self._set(Release(message=message))
 
-    def _tried(self) -> tuple[str | None, bool]:
+    def _try(self) -> tuple[str | None, bool]:
         """Return what hindered the work, if anything, and whether to try again."""
         try:
-            self._work(self._step)
+            self._work(lambda step: self._set(Release(running=True, step=step)))
         except OSError as error:
-            if not self._ended and str(error) != self._said:
+            if not self._ended and str(error) != self._logged:
                 _log.warning("%s hindered: %s", self._name, error)
-            self._said = str(error)
-            return self._said, True
+            self._logged = str(error)
+            return self._logged, True
         except Exception:
-            # without its text: it might hold what nobody may see
+            # without its text, which might hold secrets
             if not self._ended:
                 _log.error("%s failed: an error of the program", self._name)
             return "an error of the program", False
-        self._said = None
+        self._logged = None
         return None, False
-
-    def _step(self, step: str) -> None:
-        self._now = Attempt(running=True, step=step)

@@ -1,7 +1,7 @@
 """What both servers have in common: how reports are received, and how little is said about them.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
-problems are as in RFC 9457. No id, token, share or address of anybody is logged or counted.
+problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
 """
 
 from __future__ import annotations
@@ -10,32 +10,31 @@ import asyncio
 import base64
 import hashlib
 import logging
-import threading
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ikos.deployment import tokens
-from ikos.deployment.collection import Collection, Outcome
+from ikos.deployment.endpoint import Endpoint, Outcome
 from ikos.deployment.errors import Refused
 from ikos.deployment.hpke import read_clear
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.store import StoreError
-from ikos.deployment.task import decoded
 from ikos.deployment.timeouts import SLOWEST
+from ikos.deployment.wire import Problem, decoded
 
 BODY_SECONDS = 10.0
+PROBLEM = "urn:ikos:parties:"
 _OUTCOMES = {
     Outcome.CONFLICT: ("reportRejected", "this report or token was used for something else"),
     Outcome.EARLY: ("reportTooEarly", "the task is not open yet"),
@@ -62,68 +61,28 @@ _STATUS = {
     "storeReadOnly": 503,
     "storeFull": 507,
 }
+_HEADERS = {
+    "tooManyRequests": {"Retry-After": "1"},
+    "storeFull": {"Retry-After": "1"},
+    "unauthorized": {"WWW-Authenticate": "Bearer"},
+}
 
 log = logging.getLogger("ikos.deployment")
 
 
-def note(seat: PartyConfig, words: str, *arguments: object, level: int = logging.INFO) -> None:
+def log_task(
+    config: PartyConfig, words: str, *arguments: object, level: int = logging.INFO
+) -> None:
     """Log what became of a task, by its name: one server can have several."""
-    log.log(level, f"task %s: {words}", seat.task.name, *arguments)
+    log.log(level, f"task %s: {words}", config.task.name, *arguments)
 
 
-class Endpoint(Protocol):
-    """A party at work on one task."""
-
-    seat: PartyConfig
-    collection: Collection
-
-    @property
-    def state(self) -> str:
-        """What it is at."""
-
-    def reports(self) -> int:
-        """Return how many reports were accepted."""
-
-
-class Meter:
-    """Counts of what was answered, and the seconds that it took."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._seconds = 0.0
-
-    def add(self, name: str, seconds: float) -> None:
-        """Count one answer."""
-        with self._lock:
-            self._counts[name] += 1
-            self._seconds += seconds
-
-    def text(self) -> str:
-        """Return the counts in the text format of Prometheus."""
-        with self._lock:
-            lines = ["# TYPE ikos_answers_total counter"]
-            lines += [
-                f'ikos_answers_total{{answer="{name}"}} {count}'
-                for name, count in sorted(self._counts.items())
-            ]
-            lines += [
-                "# TYPE ikos_answer_seconds_total counter",
-                f"ikos_answer_seconds_total {self._seconds:.6f}",
-            ]
-        return "\n".join(lines) + "\n"
-
-
-@dataclass
 class _Rate:
-    """So many requests a second, with bursts of a second."""
+    """A token bucket: a number of requests a second, with bursts of a second."""
 
-    most: float
-    left: float = field(init=False)
-    then: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left, self.then = self.most, time.monotonic()
+    def __init__(self, most: float) -> None:
+        self.most = self.left = most
+        self.then = time.monotonic()
 
     def allows(self) -> bool:
         """Whether there is one more; to be called from one thread."""
@@ -136,13 +95,10 @@ class _Rate:
         return True
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-class _Ending:
+class _CloseUnread:
     """Ends the connection where a request is answered before its content was read to the end.
 
-    A server would go on to receive what is left, for as long as somebody goes on to send.
+    A server would go on to receive the rest, for as long as it comes.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -166,145 +122,137 @@ class _Ending:
         await self._app(scope, received, sent)
 
 
+Handler = Callable[[Any, Request], Awaitable[Response] | Response]
+
+
 class Service:
-    """The routes of a server for some tasks.
+    """The routes of a server for some tasks."""
 
-    Parameters
-    ----------
-    desks : mapping of str to Desk
-        By the task's name.
-    rate : float
-        Reports a second at most, in all.
-    """
-
-    def __init__(self, desks: Mapping[str, Endpoint], rate: float) -> None:
-        self.desks = dict(desks)
-        self.meter = Meter()
+    def __init__(self, endpoints: Mapping[str, Endpoint], rate: float) -> None:
+        self.endpoints = dict(endpoints)
         self._rate = _Rate(rate)
+        self._registry = CollectorRegistry()
+        self._answers = Counter(
+            "ikos_answers", "Requests answered.", ["answer"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "ikos_answer_seconds", "Seconds that an answer took.", registry=self._registry
+        )
+        reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=self._registry)
+        for name, endpoint in self.endpoints.items():
+            reports.labels(name).set_function(endpoint.reports)
 
-    def serving(self, *routes: Route) -> Starlette:
+    def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
-        made = Starlette(routes=[*self._routes(), *routes], middleware=[Middleware(_Ending)])
-        made.router.redirect_slashes = False  # what is here has one address
+        common = (
+            self.route("GET", "/health", self._health),
+            self.route("GET", "/metrics", self._metrics),
+            self.task_route("GET", "", lambda endpoint, _: answer(endpoint.status())),
+            self.task_route("PUT", "/reports/{report}", self._report),
+        )
+        made = Starlette(routes=[*common, *routes], middleware=[Middleware(_CloseUnread)])
+        made.router.redirect_slashes = False  # each has one address
         return made
 
-    def _routes(self) -> list[Route]:
-        return [
-            self.route("/health", self._health, "GET"),
-            self.route("/metrics", self._metrics, "GET"),
-            self.route("/tasks/{task}", self._status, "GET"),
-            self.route("/tasks/{task}/reports/{report}", self._report, "PUT"),
-            self.route("/tasks/{task}/close", self._close, "POST"),
-        ]
-
-    def route(self, path: str, handler: Handler, *methods: str) -> Route:
+    def route(
+        self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Route:
         """Return a route whose problems are answered, and whose answers are counted."""
 
         async def answered(request: Request) -> Response:
             start = time.monotonic()
             try:
                 response, name = await handler(request), "done"
-            except Refused as refused:
-                response, name = _problem(refused), refused.name
-            except StoreError as error:  # which the store has logged
-                response, name = _problem(Refused(error.name, str(error))), error.name
-            self.meter.add(name, time.monotonic() - start)
+            except (Refused, StoreError) as refused:  # the store has logged its errors
+                response, name = _problem(refused.name, str(refused)), refused.name
+            self._answers.labels(name).inc()
+            self._seconds.observe(time.monotonic() - start)
             return response
 
-        return Route(path, answered, methods=list(methods))
+        return Route(path, answered, methods=[method])
 
-    def desk(self, request: Request) -> Any:
-        """Return the desk of the task that is asked for."""
-        found = self.desks.get(request.path_params["task"])
+    def task_route(self, method: str, path: str, handler: Handler) -> Route:
+        """Return the route of what anyone may ask a party of a task."""
+
+        async def asked(request: Request) -> Response:
+            response = handler(self._endpoint(request), request)
+            return response if isinstance(response, Response) else await response
+
+        return self.route(method, f"/tasks/{{task}}{path}", asked)
+
+    def command(self, method: str, path: str, handler: Callable[..., Response]) -> Route:
+        """Return the route of a command, done in a thread; it needs the control. A PUT brings ids."""
+
+        async def asked(request: Request) -> Response:
+            endpoint = self._endpoint(request)
+            if not endpoint.config.commanded_by(_bearer(request)):
+                raise Refused("unauthorized", "this needs the task's control")
+            content = []
+            if method == "PUT":
+                content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
+            return await run_in_threadpool(handler, endpoint, *content)
+
+        return self.route(method, f"/tasks/{{task}}{path}", asked)
+
+    def _endpoint(self, request: Request) -> Any:
+        found = self.endpoints.get(request.path_params["task"])
         if found is None:
             raise Refused("unrecognizedTask", "there is no such task here")
         return found
 
-    async def _health(self, request: Request) -> Response:
-        del request
-        found = await run_in_threadpool(self._troubles)
+    async def _health(self, _: Request) -> Response:
+        def troubles() -> str:
+            """Return a line for each store that fails."""
+            found = ((name, one.store.check()) for name, one in self.endpoints.items())
+            return "".join(f"task {name}: {one.name}: {one}\n" for name, one in found if one)
+
+        found = await run_in_threadpool(troubles)
         return PlainTextResponse(found or "ok\n", status_code=503 if found else 200)
 
-    def _troubles(self) -> str:
-        """Return a line for each store that fails."""
-        found = ((name, desk.collection.store.check()) for name, desk in self.desks.items())
-        return "".join(f"task {name}: {error.name}: {error}\n" for name, error in found if error)
+    async def _metrics(self, _: Request) -> Response:
+        text = generate_latest(self._registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _metrics(self, request: Request) -> Response:
-        del request
-        text = self.meter.text()
-        for name, desk in self.desks.items():
-            text += f'ikos_reports{{task="{name}"}} {desk.reports()}\n'
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
-    async def _status(self, request: Request) -> Response:
-        return JSONResponse(public_status(self.desk(request)))
-
-    async def _report(self, request: Request) -> Response:
-        desk = self.desk(request)
+    async def _report(self, endpoint: Endpoint, request: Request) -> Response:
+        config = endpoint.config
         token = tokens.digest(_bearer(request))
-        if token not in desk.seat.tokens:
+        if token not in config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
-        if not self._rate.allows():  # which strangers do not use up: a token is looked up at once
+        if not self._rate.allows():  # only clients use it up: a token is looked up at once
             raise Refused("tooManyRequests", "too many reports at once; try again")
         try:
-            number = decoded("the report's id", request.path_params["report"], ID_BYTES)
+            number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
+            part = await _body(request, config.part_bytes)
+            wanted = base64.b64encode(hashlib.sha256(part).digest()).decode()
+            if request.headers.get("content-digest") != f"sha-256=:{wanted}:":
+                raise ValueError("the content is not that of its Content-Digest")
+            if config.party == 0:
+                read_clear(part, config.task)
         except ValueError as error:
             raise Refused("invalidMessage", str(error)) from None
-        part = await body_of(request, desk.seat.part_bytes)
-        wanted = f"sha-256=:{base64.b64encode(hashlib.sha256(part).digest()).decode()}:"
-        if request.headers.get("content-digest") != wanted:
-            raise Refused("invalidMessage", "the content is not that of its Content-Digest")
-        if desk.seat.party == 0:
-            try:
-                read_clear(part, desk.seat.task)
-            except ValueError as error:
-                raise Refused("invalidMessage", str(error)) from None
-        outcome = await asyncio.wrap_future(desk.collection.accept(number, token, part))
+        outcome = await asyncio.wrap_future(endpoint.accept(number, token, part))
         if outcome in _OUTCOMES:
             raise Refused(*_OUTCOMES[outcome])
         return Response(status_code=201 if outcome is Outcome.ACCEPTED else 200)
 
-    async def _close(self, request: Request) -> Response:
-        desk = self.desk(request)
-        command(request, desk.seat)
-        if await run_in_threadpool(desk.collection.close):
-            note(desk.seat, "closed by order")
-        return JSONResponse(public_status(desk))
+
+def answer(message: Any, status: int = 200) -> Response:
+    """Return a message as the answer to a request."""
+    return JSONResponse(message.model_dump(), status_code=status)
 
 
-def _problem(refused: Refused) -> Response:
-    """Return the answer for what is refused, as RFC 9457 says."""
-    headers = None
-    if refused.name in ("tooManyRequests", "storeFull"):
-        headers = {"Retry-After": "1"}
-    elif refused.name == "unauthorized":
-        headers = {"WWW-Authenticate": "Bearer"}
+def page(text: str) -> Response:
+    """Return a page as the answer to a request."""
+    return HTMLResponse(text)
+
+
+def _problem(name: str, detail: str) -> Response:
     return JSONResponse(
-        {"type": f"urn:ikos:parties:{refused.name}", "detail": refused.detail},
-        status_code=_STATUS[refused.name],
-        headers=headers,
+        Problem(type=PROBLEM + name, detail=detail).model_dump(),
+        status_code=_STATUS[name],
+        headers=_HEADERS.get(name),
         media_type="application/problem+json",
     )
-
-
-def public_status(desk: Endpoint) -> dict[str, Any]:
-    """Return what a party tells everybody of a task."""
-    task = desk.seat.task
-    return {
-        "task": task.name,
-        "party": desk.seat.party,
-        "state": desk.state,
-        "reports": desk.reports(),
-        "opens": task.opens.isoformat(),
-        "closes": task.closes.isoformat(),
-    }
-
-
-def command(request: Request, seat: PartyConfig) -> None:
-    """Refuse a request that does not show the secret that commands this party."""
-    if not seat.commanded_by(_bearer(request)):
-        raise Refused("unauthorized", "this needs the task's control")
 
 
 def _bearer(request: Request) -> bytes:
@@ -317,31 +265,20 @@ def _bearer(request: Request) -> bytes:
         raise Refused("unauthorized", "this needs a bearer token") from None
 
 
-async def body_of(request: Request, size: int, *, exactly: bool = True) -> bytes:
-    """Return a request's body, of which no more is read than it may be long.
-
-    Parameters
-    ----------
-    request : Request
-        Whose.
-    size : int
-        Its bytes.
-    exactly : bool
-        Whether it must have so many, or may have fewer.
-    """
+async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
+    """Return a request's body of this many bytes, or at most this many; no more is read."""
     wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
-    parts, length = [], 0
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS + size / SLOWEST):
             async for piece in request.stream():
-                parts.append(piece)
-                length += len(piece)
-                if length > size:
+                body += piece
+                if len(body) > size:
                     raise Refused("invalidMessage", wanted)
     except TimeoutError:
         raise Refused("tooSlow", "the content did not come in time") from None
     except ClientDisconnect:
         raise Refused("invalidMessage", "the content ended early") from None
-    if exactly and length != size:
+    if exactly and len(body) != size:
         raise Refused("invalidMessage", wanted)
-    return b"".join(parts)
+    return bytes(body)

@@ -1,39 +1,39 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. What it releases is in the order of the envelopes' bytes, which are
-random: a function of the set of envelopes, not of who sent them or when. It releases one set, and
-only after every other shuffler of the task has told it that it was asked for the same one: an
-analyzer that asked each for other reports could learn more than one sum.
+It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: a
+function of the set of envelopes, not of who sent them or when. It releases one set, and only after
+every other shuffler of the task has told it that it was asked for the same one: an analyzer that
+asked each for other reports could learn more than one sum.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 
-from ikos.deployment import collection
-from ikos.deployment.collection import Collection
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ikos.deployment.endpoint import Endpoint
 from ikos.deployment.errors import Refused
-from ikos.deployment.parallel import at_once
 from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.remote import RemoteShuffler
 from ikos.deployment.reports import ID_BYTES
-from ikos.deployment.store import Store, StoreError, Writing
+from ikos.deployment.retry import in_parallel
+from ikos.deployment.service import Service, answer, log_task
+from ikos.deployment.store import Writing, damaged
+from ikos.deployment.wire import Agreement, ShufflerStatus
 
 __all__ = ["Shuffler"]
 
-SCHEMA = (
-    collection.SCHEMA
-    + """
-CREATE TABLE IF NOT EXISTS complete (
-    id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
-) WITHOUT ROWID;
-"""
-)
 _AGREED = "agreed"
 _SENT = "sent"
 _CHUNK = 512  # envelopes that are sent together
+_BYTES = "application/octet-stream"
 
 
 def agreed_digest(task_id: bytes, ids: bytes) -> str:
@@ -51,43 +51,43 @@ def split_ids(data: bytes) -> list[bytes]:
     return ids
 
 
-class Shuffler:
+class Shuffler(Endpoint):
     """One shuffler of one task.
 
     Parameters
     ----------
-    seat : Seat
+    config : PartyConfig
         Which.
     ask : callable
         From the number of another shuffler to the digest that it agreed to, or None; raises
         OSError where it does not answer.
     """
 
-    def __init__(self, seat: PartyConfig, ask: Callable[[int], str | None]) -> None:
-        if seat.party < 1:
-            raise ValueError("seat must be a shuffler's, got the analyzer's")
-        self.seat = seat
-        self.store = Store(seat, SCHEMA)
-        self.collection = Collection(seat, self.store)
+    def __init__(self, config: PartyConfig, ask: Callable[[int], str | None]) -> None:
+        if config.party < 1:
+            raise ValueError("config must be a shuffler's, got the analyzer's")
+        super().__init__(config)
         self._ask = ask
         # a process that ended in the middle of forgetting goes on with it, if there is room
-        if self.collection.fact(_SENT) is not None:
+        if self.fact(_SENT) is not None:
             with suppress(OSError):
                 self.store.shrink()
 
     @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
-        if self.collection.fact(_SENT) is not None:
+        if self.fact(_SENT) is not None:
             return "deleted" if self.agreement() is None else "sent"
-        if self.collection.fact(_AGREED) is not None:
-            return "agreed"
-        return "closed" if self.collection.closed else "collecting"
+        return super().state if self.agreement() is None else "agreed"
 
     def reports(self) -> int:
         """Return how many reports were accepted."""
-        sent = self.collection.fact(_SENT)
-        return self.collection.count() if sent is None else int(sent)
+        sent = self.fact(_SENT)
+        return super().reports() if sent is None else int(sent)
+
+    def status(self) -> ShufflerStatus:
+        """Return what the shuffler tells anyone."""
+        return ShufflerStatus(**self._public())
 
     def ids(self) -> bytes:
         """Return the ids of all reports, in the order of their bytes.
@@ -97,11 +97,10 @@ class Shuffler:
         Refused
             Before the task is closed, and after the batch was sent.
         """
-        self._need_closed()
-        if self.collection.fact(_SENT) is not None:
+        self._close_for_good()
+        if self.fact(_SENT) is not None:
             raise Refused("batchGone", "the batch was sent and deleted")
-        self.collection.close()  # even if it was the clock: whatever waits is decided before
-        return b"".join(self.collection.ids())
+        return b"".join(self.all_ids())
 
     def agree(self, data: bytes) -> str:
         """Note which reports are complete, once and for all, and return the digest.
@@ -112,13 +111,12 @@ class Shuffler:
             Before the task is closed; if the ids are not in order or not all of them here, or too
             few, or others were noted before.
         """
-        self._need_closed()
-        self.collection.close()
+        self._close_for_good()
         try:
             ids = split_ids(data)
         except ValueError as error:
             raise Refused("batchRejected", str(error)) from None
-        task = self.seat.task
+        task = self.task
         if not task.min_reports <= len(ids) <= task.users:
             raise Refused(
                 "batchRejected",
@@ -138,17 +136,16 @@ class Shuffler:
                 raise Refused("batchRejected", "some reports of the batch are not here")
             return writing.note(_AGREED, digest)
 
-        noted = self.store.write(work).result()
-        if noted != digest:
+        if self.store.write(work).result() != digest:
             raise Refused("batchRejected", "another batch was agreed before")
         return digest
 
     def agreement(self) -> str | None:
         """Return the digest that was agreed, if any."""
-        return self.collection.fact(_AGREED)
+        return self.fact(_AGREED)
 
     def complete(self) -> int:
-        """Return of how many reports the agreed batch is."""
+        """Return how many reports the agreed batch has."""
         return self.store.count("complete")
 
     def batch(self) -> Iterator[bytes]:
@@ -162,13 +159,13 @@ class Shuffler:
         StoreError
             If a row was damaged or lost.
         """
-        if self.collection.fact(_SENT) is not None:
+        if self.fact(_SENT) is not None:
             raise Refused("batchGone", "the batch was sent and deleted")
         mine = self.agreement()
         if mine is None:
             raise Refused("notAgreed", "no batch was agreed")
-        others = [j for j in range(1, self.seat.task.columns + 1) if j != self.seat.party]
-        for other, theirs in sorted(at_once(self._ask, others)):
+        others = [j for j in range(1, self.task.columns + 1) if j != self.config.party]
+        for other, theirs in sorted(in_parallel(self._ask, others)):
             if isinstance(theirs, OSError):
                 raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
@@ -195,21 +192,20 @@ class Shuffler:
                 left -= len(some)
                 yield b"".join(part for (part,) in some)
             if left:
-                raise StoreError("storeDamaged", f"the store is damaged: {left} envelopes are gone")
+                raise damaged(f"{left} envelopes are gone")
 
     def forget(self) -> None:
-        """Delete all envelopes and ids, for good: the batch is stored, or nobody will ask for one.
+        """Delete all envelopes, ids and digests of tokens, for good.
 
-        Digests of tokens go too: nobody can report to a closed task.
+        The analyzer has stored the batch, or will never ask for one.
 
         Raises
         ------
         Refused
-            Before the task is closed. And while somebody reads the batch: traces of it are on disk
+            Before the task is closed. And while a reader holds the batch: traces of it are on disk
             until this was done again.
         """
-        self._need_closed()
-        self.collection.close()
+        self._close_for_good()
 
         def work(writing: Writing) -> None:
             writing.note(_SENT, str(writing.count("report")))
@@ -219,10 +215,58 @@ class Shuffler:
         if not self.store.shrink():
             raise Refused("storeBusy", "the batch is being read; ask again")
 
-    def _need_closed(self) -> None:
-        if not self.collection.closed:
+    def _close_for_good(self) -> None:
+        """Refuse if the task is open; if the clock closed it, let it stay closed."""
+        if not self.closed:
             raise Refused("taskOpen", "the task is open: close it first, or wait")
+        self.close()
 
-    def close(self) -> None:
-        """End: finish what waits."""
-        self.store.close()
+
+def shuffler(config: PartyConfig, client: httpx.Client) -> Shuffler:
+    """Return a shuffler that asks the others over a connection."""
+    return Shuffler(config, lambda other: RemoteShuffler(client, config.task, other).agreement())
+
+
+def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> Starlette:
+    """Return the ASGI application of shufflers, by their tasks' names."""
+    service = Service(shufflers, rate)
+    return service.application(
+        service.command("POST", "/close", _close),
+        service.command("GET", "/reports", lambda one: Response(one.ids(), media_type=_BYTES)),
+        service.task_route("GET", "/agreement", _agreement),
+        service.command("PUT", "/batch", _agree),
+        service.command("GET", "/batch", _batch),
+        service.command("DELETE", "/batch", _forget),
+    )
+
+
+def _close(one: Shuffler) -> Response:
+    if one.close():
+        log_task(one.config, "closed by order")
+    return answer(one.status())
+
+
+def _agreement(one: Shuffler, _: Request) -> Response:
+    digest = one.agreement()
+    if digest is None:
+        raise Refused("notFound", "no batch was agreed")
+    return answer(Agreement(digest=digest))
+
+
+def _agree(one: Shuffler, ids: bytes) -> Response:
+    digest = one.agree(ids)
+    log_task(one.config, "batch agreed")
+    return answer(Agreement(digest=digest))
+
+
+def _batch(one: Shuffler) -> Response:
+    pieces = one.batch()
+    length = one.complete() * one.config.part_bytes  # so that a batch that is cut is noticed
+    log_task(one.config, "batch released")
+    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=_BYTES)
+
+
+def _forget(one: Shuffler) -> Response:
+    one.forget()
+    log_task(one.config, "batch deleted")
+    return answer(one.status())

@@ -1,7 +1,7 @@
-"""The status page for operators: plain HTML, made anew for each look, without scripts.
+"""The status page for operators: plain HTML, made anew for each request, without scripts.
 
-It loads nothing, and its policy lets it load nothing. What a shuffler answers may be anything: of
-it only a count that can be true and the name of a state are shown.
+It loads nothing, and its policy forbids loading. A shuffler may answer anything: only a count that
+can be true and the name of a state are shown (`ikos.deployment.remote.RemoteShuffler.status`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
-from typing import Any
+from string import Template
 from urllib.parse import urlsplit
 
-from ikos.deployment import collection
+from ikos.deployment import endpoint
 from ikos.deployment.task import Task, on_loopback, values_in_words
+from ikos.deployment.wire import AnalyzerStatus, Release, Result, ShufflerStatus
 from ikos.modular import Zq
 from ikos.results import Interval, at_least
 
@@ -27,7 +28,7 @@ _ENDED = ("released", "stopped")
 _ANALYZER = {
     "collecting": "collecting reports",
     "closed": "closed: no more reports are accepted, and nothing is released yet",
-    "agreed": "releasing: which reports are complete is settled",
+    "agreed": "releasing: the complete reports are known",
     "stopped": "stopped for good: nothing will ever be released",
     "released": "released",
 }
@@ -68,296 +69,46 @@ th .quiet { font-weight: 400; font-size: 0.85rem; }
 """.strip()
 
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'"
-
-
-def tasks_page(tasks: Iterable[tuple[Task, str, int]], *, at: datetime | None = None) -> str:
-    """Return the page of all tasks, the one that closes first at the top.
-
-    Parameters
-    ----------
-    tasks : iterable of (Task, str, int)
-        Each with the analyzer's state of it, and the reports that it has.
-    at : datetime, optional
-        The time of the page, now by default.
-    """
-    now = collection.now() if at is None else at
-    found = sorted(tasks, key=lambda one: (one[0].closes, one[0].name))
-    rows = [
-        f'<th scope="row"><a href="/tasks/{task.name}/page"><code>{task.name}</code></a></th>'
-        f"<td>{escape(_values(task))}</td><td>{_time(task.closes)}</td>"
-        f'<td class="number">{reports:,} of {task.users:,}</td>'
-        f"<td>{_at(task, state, now)}</td>"
-        for task, state, reports in found
-    ]
-    refresh = None if {state for _, state, _ in found} <= set(_ENDED) else _IDLE_SECONDS
-    body = ["<h1>Tasks</h1>"]
-    if rows:
-        heads = ("Task", "Values", "Closes", "Reports", "State")
-        body.append(_table("Tasks of this analyzer.", heads, rows, numbers=(3,)))
-    else:
-        body.append("<p>There is no task here.</p>")
-    return _document("Tasks", body, refresh)
-
-
-def _at(task: Task, state: str, now: datetime) -> str:
-    """Return the state of a task in a few words."""
-    if _early(task, state, now):
-        return f"not open until {_time(task.opens)}"
-    return escape(_ANALYZER.get(state, state))
-
-
-def _early(task: Task, state: str, now: datetime) -> bool:
-    """Whether a task has not begun to accept reports."""
-    return state == "collecting" and now < task.opens
-
-
-def _values(task: Task) -> str:
-    kind = "integers" if task.integers else "numbers"
-    return f"{kind} from {task.lower:g} to {task.upper:g}"
-
-
-def task_page(
-    task: Task,
-    status: Mapping[str, Any],
-    columns: Sequence[object],
-    *,
-    at: datetime | None = None,
-) -> str:
-    """Return the page of one task.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    status : mapping
-        What the analyzer tells of it (`ikos.deployment.analyzer_service.Office.status`).
-    columns : sequence
-        What each shuffler tells, of any kind: it may be dishonest. None for one that does not
-        answer.
-    at : datetime, optional
-        The time of the page, now by default.
-    """
-    now = collection.now() if at is None else at
-    state = str(status["state"])
-    release: Mapping[str, Any] = status.get("release") or {}
-    running = bool(release.get("running"))
-    result = status.get("result")
-    body = [
-        "<h1>Private sum</h1>",
-        f'<p>Task <code>{escape(task.name)}</code> (<a href="/">all tasks</a>)</p>',
-        *_state(task, state, release, now),
-        *(() if result is None else _result(task, result)),
-        *_reports(task, status, columns, now),
-        *_description(task),
-        *_guarantee(task, result),
-        f'<p class="quiet">As of {_time(now)}.</p>',
-    ]
-    over = state in _ENDED and not running and release.get("again") is None
-    refresh = None if over else _BUSY_SECONDS if running else _IDLE_SECONDS
-    return _document(f"{_title(task, state, now)}: private sum", body, refresh)
-
-
-def _title(task: Task, state: str, now: datetime) -> str:
-    return "not open yet" if _early(task, state, now) else state
-
-
-def _state(task: Task, state: str, release: Mapping[str, Any], now: datetime) -> list[str]:
-    """Return the state in words, with the time that is left, and how far a release is."""
-    early = _early(task, state, now)
-    words = "not open yet" if early else _ANALYZER.get(state, state)
-    marked = state if state in _ENDED else "open"
-    lines = [f"<p>{escape(words[:1].upper() + words[1:])}.</p>"]
-    if early:
-        left = (task.opens - now).total_seconds()
-        lines.append(f"<p>Opens in {_span(left)}, at {_time(task.opens)}.</p>")
-    elif state == "collecting":
-        left = (task.closes - now).total_seconds()
-        lines.append(f"<p>Time left: {_span(left)}, until {_time(task.closes)}.</p>")
-    message, step = release.get("message"), release.get("step")
-    if release.get("running"):
-        lines.append(f"<p>Under way: {escape(str(step or 'beginning'))}.</p>")
-    elif message is not None and state == "stopped":
-        lines.append(f"<p>Why: {escape(str(message))}.</p>")
-    elif message is not None:
-        lines.append(f'<p class="missing">What hinders: {escape(str(message))}.</p>')
-    again = release.get("again")
-    if again is not None:
-        lines.append(f"<p>It is tried again in {_span(float(again))}.</p>")
-    return [f'<div class="state {marked}" role="status">', *lines, "</div>"]
-
-
-def _result(task: Task, result: Mapping[str, Any]) -> list[str]:
-    error = float(result["standard_error"])
-    users = int(result["users"])
-    estimate = _figure(float(result["estimate"]), error, whole=task.integers)
-    low, high = result["sum_low"], result["sum_high"]
-    pairs = [
-        (
-            "95 % interval of the sum",
-            "none at this probability" if low is None else str(Interval(low, high)),
-        ),
-        ("Standard error of the sum", f"{float(at_least(error, 4)):,.4g}, at most"),
-        ("Mean", _figure(float(result["mean"]), error / users)),
-        ("Clients in the sum", f"{users:,}"),
-    ]
-    bounds = f"{users:,} values from {task.lower:g} to {task.upper:g}"
-    return [
-        "<h2>Result</h2>",
-        f'<p class="estimate">{escape(estimate)}</p>',
-        f'<p class="quiet">Estimate of the sum of {escape(bounds)}.</p>',
-        _pairs("How far off it can be.", pairs),
-    ]
-
-
-def _reports(
-    task: Task, status: Mapping[str, Any], columns: Sequence[object], now: datetime
-) -> list[str]:
-    complete = status.get("complete")
-    rows = [
-        _row(
-            "Analyzer: clear shares",
-            task.analyzer,
-            f"{status['reports']:,}",
-            _short(_title(task, str(status["state"]), now)),
-        )
-    ]
-    for party, address in enumerate(task.shufflers, 1):
-        told = columns[party - 1] if party <= len(columns) else None
-        count, words, right = _told(task, party, told, now)
-        rows.append(_row(f"Shuffler {party}", address, count, words, right=right))
-    needed = (
-        f"At least {task.min_reports:,} reports must be complete, there at all parties, of at most "
-        f"{task.users:,}."
-    )
-    known = (
-        "How many are complete is known when a release begins."
-        if complete is None
-        else f"<strong>{complete:,} reports are complete.</strong>"
-    )
-    return [
-        "<h2>Reports</h2>",
-        f"<p>{known} {needed}</p>",
-        _table("Reports at each party.", ("Party", "Reports", "State"), rows, numbers=(1,)),
-    ]
-
-
-def _short(state: str) -> str:
-    return "releasing" if state == "agreed" else state
-
-
-def _row(party: str, address: str, count: str, words: str, *, right: bool = True) -> str:
-    marked = "" if right else ' class="missing"'
-    return (
-        f'<th scope="row">{escape(party)}<br><span class="quiet">{escape(address)}</span></th>'
-        f'<td class="number">{escape(count)}</td><td{marked}>{escape(words)}</td>'
-    )
-
-
-def _told(task: Task, party: int, told: object, now: datetime) -> tuple[str, str, bool]:
-    """Return count and state of what a shuffler tells, and whether it can be true."""
-    if told is None:
-        return "", "does not answer", False
-    odd = "", "answers something else", False
-    if not isinstance(told, Mapping):
-        return odd
-    count, state = told.get("reports"), told.get("state")
-    if told.get("task") != task.name or type(told.get("party")) is not int:
-        return odd
-    if told["party"] != party or type(count) is not int or not 0 <= count <= task.users:
-        return odd
-    if not isinstance(state, str) or state not in _SHUFFLER:
-        return odd
-    words = "not open yet" if _early(task, state, now) else _SHUFFLER[state]
-    return f"{count:,}", words, True
-
-
-def _description(task: Task) -> list[str]:
-    addresses = (task.analyzer, *task.shufflers)
-    pairs = [
-        ("Values", values_in_words(task)),
-        ("Clients", f"at most {task.users:,}"),
-        ("Complete reports (n_min)", f"at least {task.min_reports:,}, or nothing is released"),
-        ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),
-        ("Modulus", f"{task.modulus} ({Zq(task.modulus).bits} bits)"),
-        ("Error", f"{at_least(task.protocol.mse**0.5, 4)} (sum of all, root mean square, at most)"),
-    ]
-    times = [("Opens", _time(task.opens)), ("Closes", _time(task.closes))]
-    here = any(on_loopback(urlsplit(address).hostname or "") for address in addresses)
-    return [
-        "<h2>Task</h2>",
-        _pairs("What the parties agreed on.", pairs, times),
-        *(
-            ["<p>Some addresses are on one machine alone: whoever runs it sees what they see.</p>"]
-            if here
-            else ()
-        ),
-    ]
-
-
-def _guarantee(task: Task, result: Mapping[str, Any] | None) -> list[str]:
-    proved = task.protocol.guarantee
-    if result is None:
-        text, conditions = str(proved), proved.conditions
-    else:
-        conditions = tuple(map(str, result["conditions"]))
-        text = (
-            f"({at_least(float(result['epsilon']), 6)}, {at_least(float(result['delta']), 3)})-"
-            "differential privacy, "
-            f"{proved.adjacency} ({result['theorem']})"
-        )
-    listed = "".join(f"<li>{escape(one)}</li>" for one in conditions)
-    return [
-        "<h2>Guarantee to each client</h2>",
-        f"<p>{escape(text)}, under all of these conditions:</p>",
-        f"<ul>{listed}</ul>",
-    ]
-
-
-# Pieces
+_PAGE = Template(f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" \
+content="default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+$refresh<title>$title</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+$body
+</main>
+</body>
+</html>
+""")
 
 
 def _document(title: str, body: Iterable[str], refresh: int | None) -> str:
     again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh}">\n'
-    inner = "\n".join(body)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"{again}<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n{inner}\n</main>\n</body>\n</html>\n"
-    )
+    return _PAGE.substitute(title=escape(title), body="\n".join(body), refresh=again)
 
 
-def _table(
-    caption: str, heads: Sequence[str], rows: Iterable[str], *, numbers: Sequence[int] = ()
-) -> str:
-    """Return a table; the cells of each row are HTML."""
+def _table(caption: str, rows: Iterable[str], heads: Sequence[str] = ()) -> str:
+    """Return a table of rows in HTML; heads that begin with # are of numbers."""
     head = "".join(
-        f'<th scope="col"{_number if i in numbers else ""}>{escape(text)}</th>'
-        for i, text in enumerate(heads)
+        f'<th scope="col"{_NUMBER if one[0] == "#" else ""}>{one.lstrip("#")}</th>' for one in heads
     )
+    head = f"<thead><tr>{head}</tr></thead>\n" if head else ""
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
-    return (
-        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}</tbody>\n</table>"
-    )
+    return f"<table>\n<caption>{caption}</caption>\n{head}<tbody>\n{body}</tbody>\n</table>"
 
 
-_number = ' class="number"'
+_NUMBER = ' class="number"'
 
 
-def _pairs(
-    caption: str, pairs: Iterable[tuple[str, str]], more: Iterable[tuple[str, str]] = ()
-) -> str:
-    """Return a table of names and values; the values of ``more`` are HTML."""
-    cells = [*((name, escape(value)) for name, value in pairs), *more]
-    rows = (
-        f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in cells
-    )
-    inner = "\n".join(rows)
-    return f"<table>\n<caption>{escape(caption)}</caption>\n<tbody>\n{inner}\n</tbody>\n</table>"
+def _pair(name: str, value: str) -> str:
+    return f'<th scope="row">{escape(name)}</th><td>{escape(value)}</td>'
 
 
 def _time(moment: datetime) -> str:
@@ -382,3 +133,170 @@ def _figure(value: float, error: float, *, whole: bool = False) -> str:
     decimals = 0 if whole and value.is_integer() else 1 - math.floor(math.log10(error))
     text = f"{value:,.{min(max(decimals, 0), 17)}f}"
     return text if len(text) <= 30 else f"{value:.10g}"
+
+
+def _early(task: Task, state: str, now: datetime) -> bool:
+    """Whether a task has not begun to accept reports."""
+    return state == "collecting" and now < task.opens
+
+
+def tasks_page(tasks: Iterable[tuple[Task, str, int]], *, at: datetime | None = None) -> str:
+    """Return the page of all tasks, each with the analyzer's state and reports, soonest first."""
+    now = endpoint.now() if at is None else at
+    found = sorted(tasks, key=lambda one: (one[0].closes, one[0].name))
+    rows = []
+    for task, state, reports in found:
+        kind = "integers" if task.integers else "numbers"
+        words = escape(_ANALYZER.get(state, state))
+        if _early(task, state, now):
+            words = f"not open until {_time(task.opens)}"
+        rows.append(
+            f'<th scope="row"><a href="/tasks/{task.name}/page"><code>{task.name}</code></a></th>'
+            f"<td>{kind} from {task.lower:g} to {task.upper:g}</td><td>{_time(task.closes)}</td>"
+            f"<td{_NUMBER}>{reports:,} of {task.users:,}</td><td>{words}</td>"
+        )
+    heads = ("Task", "Values", "Closes", "#Reports", "State")
+    table = _table("Tasks of this analyzer.", rows, heads)
+    over = {state for _, state, _ in found} <= set(_ENDED)
+    body = ["<h1>Tasks</h1>", table if rows else "<p>There is no task here.</p>"]
+    return _document("Tasks", body, None if over else _IDLE_SECONDS)
+
+
+def task_page(
+    task: Task,
+    status: AnalyzerStatus,
+    columns: Sequence[ShufflerStatus | str],
+    *,
+    at: datetime | None = None,
+) -> str:
+    """Return the page of one task."""
+    now = endpoint.now() if at is None else at
+    title = "not open yet" if _early(task, status.state, now) else status.state
+    release = status.release
+    body = [
+        "<h1>Private sum</h1>",
+        f'<p>Task <code>{task.name}</code> (<a href="/">all tasks</a>)</p>',
+        *_state(task, status.state, release, now),
+        *(() if status.result is None else _result(task, status.result)),
+        *_reports(task, status, columns, title, now),
+        *_description(task),
+        *_guarantee(task, status.result),
+        f'<p class="quiet">As of {_time(now)}.</p>',
+    ]
+    over = status.state in _ENDED and not release.running and release.again is None
+    refresh = None if over else _BUSY_SECONDS if release.running else _IDLE_SECONDS
+    return _document(f"{title}: private sum", body, refresh)
+
+
+def _state(task: Task, state: str, release: Release, now: datetime) -> list[str]:
+    """Return the state in words, with the time that is left, and how far a release is."""
+    early = _early(task, state, now)
+    words = "not open yet" if early else _ANALYZER[state]
+    lines = [f"<p>{words[:1].upper() + words[1:]}.</p>"]
+    if early:
+        left = (task.opens - now).total_seconds()
+        lines.append(f"<p>Opens in {_span(left)}, at {_time(task.opens)}.</p>")
+    elif state == "collecting":
+        left = (task.closes - now).total_seconds()
+        lines.append(f"<p>Time left: {_span(left)}, until {_time(task.closes)}.</p>")
+    if release.running:
+        lines.append(f"<p>Under way: {escape(release.step or 'beginning')}.</p>")
+    elif release.message is not None:
+        stopped = state == "stopped"
+        begin = "<p>Why" if stopped else '<p class="missing">Waiting'
+        lines.append(f"{begin}: {escape(release.message)}.</p>")
+    if release.again is not None:
+        lines.append(f"<p>It is tried again in {_span(release.again)}.</p>")
+    marked = state if state in _ENDED else "open"
+    return [f'<div class="state {marked}" role="status">', *lines, "</div>"]
+
+
+def _result(task: Task, result: Result) -> list[str]:
+    error, low, high = result.standard_error, result.sum_low, result.sum_high
+    known = low is not None and high is not None
+    interval = str(Interval(low, high)) if known else "none at this confidence"  # type: ignore[arg-type]
+    pairs = [
+        ("95 % interval of the sum", interval),
+        ("Standard error of the sum", f"{float(at_least(error, 4)):,.4g}, at most"),
+        ("Mean", _figure(result.mean, error / result.users)),
+        ("Clients in the sum", f"{result.users:,}"),
+    ]
+    return [
+        "<h2>Result</h2>",
+        f'<p class="estimate">{_figure(result.estimate, error, whole=task.integers)}</p>',
+        f'<p class="quiet">Estimate of the sum of {result.users:,} values from {task.lower:g} to '
+        f"{task.upper:g}.</p>",
+        _table("Its error.", [_pair(*pair) for pair in pairs]),
+    ]
+
+
+def _reports(
+    task: Task,
+    status: AnalyzerStatus,
+    columns: Sequence[ShufflerStatus | str],
+    title: str,
+    now: datetime,
+) -> list[str]:
+    def row(party: str, address: str, count: str, words: str, mark: str = "") -> str:
+        return (
+            f'<th scope="row">{party}<br><span class="quiet">{escape(address)}</span></th>'
+            f"<td{_NUMBER}>{count}</td><td{mark}>{escape(words)}</td>"
+        )
+
+    words = "releasing" if title == "agreed" else title
+    rows = [row("Analyzer: clear shares", task.analyzer, f"{status.reports:,}", words)]
+    for party, (address, one) in enumerate(zip(task.shufflers, columns, strict=True), 1):
+        if isinstance(one, str):
+            cells = ("", one, ' class="missing"')
+        else:
+            early = _early(task, one.state, now)
+            cells = (f"{one.reports:,}", "not open yet" if early else _SHUFFLER[one.state], "")
+        rows.append(row(f"Shuffler {party}", address, *cells))
+    known = (
+        "How many are complete is known when a release begins."
+        if status.complete is None
+        else f"<strong>{status.complete:,} reports are complete.</strong>"
+    )
+    return [
+        "<h2>Reports</h2>",
+        f"<p>{known} At least {task.min_reports:,} reports must be complete, at all parties, of at "
+        f"most {task.users:,}.</p>",
+        _table("Reports at each party.", rows, ("Party", "#Reports", "State")),
+    ]
+
+
+def _description(task: Task) -> list[str]:
+    pairs = [
+        ("Values", values_in_words(task)),
+        ("Clients", f"at most {task.users:,}"),
+        ("Complete reports (n_min)", f"at least {task.min_reports:,}, or nothing is released"),
+        ("Shufflers", f"{task.columns}, and a share in the clear to the analyzer"),
+        ("Modulus", f"{task.modulus} ({Zq(task.modulus).bits} bits)"),
+        ("Error", f"{at_least(task.protocol.mse**0.5, 4)} (sum of all, root mean square, at most)"),
+    ]
+    times = (("Opens", task.opens), ("Closes", task.closes))
+    rows = [_pair(*pair) for pair in pairs]
+    rows += [f'<th scope="row">{name}</th><td>{_time(moment)}</td>' for name, moment in times]
+    lines = ["<h2>Task</h2>", _table("What the parties agreed on.", rows)]
+    if any(on_loopback(urlsplit(one).hostname or "") for one in (task.analyzer, *task.shufflers)):
+        lines.append(
+            "<p>Some addresses are on one machine alone: its operator sees what they see.</p>"
+        )
+    return lines
+
+
+def _guarantee(task: Task, result: Result | None) -> list[str]:
+    proved = task.protocol.guarantee
+    text, conditions = str(proved), list(proved.conditions)
+    if result is not None:
+        conditions = result.conditions
+        text = (
+            f"({at_least(result.epsilon, 6)}, {at_least(result.delta, 3)})-"
+            f"differential privacy, {proved.adjacency} ({result.theorem})"
+        )
+    listed = "".join(f"<li>{escape(one)}</li>" for one in conditions)
+    return [
+        "<h2>Guarantee to each client</h2>",
+        f"<p>{escape(text)}, under all of these conditions:</p>",
+        f"<ul>{listed}</ul>",
+    ]

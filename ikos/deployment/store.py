@@ -1,8 +1,8 @@
-"""What a party keeps on disk: SQLite, written by one thread, durable before anybody is answered.
+"""What a party keeps on disk: SQLite, written by one thread, durable before a request is answered.
 
-Each row has a digest. A tally of all rows is written with them, and a count of changes beside the
+Each row has a digest. A tally of all rows is written with them, and a count of changes next to the
 database: a row that was damaged or lost by accident is an error when it is read for a release.
-Nothing of this hinders somebody who can write to the disk, and so write other digests.
+None of this stops an attacker who can write to the disk, and so can write other digests.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
@@ -42,7 +43,15 @@ CREATE TABLE IF NOT EXISTS fact (
 CREATE TABLE IF NOT EXISTS tally (
     place INTEGER PRIMARY KEY, text TEXT NOT NULL, digest BLOB NOT NULL
 );
+CREATE TABLE IF NOT EXISTS report (
+    id BLOB PRIMARY KEY, token BLOB NOT NULL UNIQUE, part BLOB NOT NULL, digest BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS complete (
+    id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
+) WITHOUT ROWID;
 """
+"""The tables of all parties. The last column of each is the digest of the others."""
+
 PROBLEMS = {
     "FULL": "storeFull",
     "CORRUPT": "storeDamaged",
@@ -79,7 +88,8 @@ class StoreError(OSError):
         self.name = name
 
 
-def _damaged(words: str) -> StoreError:
+def damaged(words: str) -> StoreError:
+    """Return the error for a store that was damaged."""
     return StoreError("storeDamaged", f"the store is damaged: {words}")
 
 
@@ -99,7 +109,7 @@ def _named(what: str, error: sqlite3.Error) -> StoreError:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Contents:
     """What a store has: how often it changed, rows and sums of digests by table, and facts."""
 
     changes: int
@@ -110,25 +120,21 @@ class _Kept:
 class Writing:
     """One piece of work of a transaction.
 
-    Attributes
-    ----------
-    connection : sqlite3.Connection
-        To look something up; what is written goes through the methods.
-    facts : dict of str to str
-        What was noted, by name.
+    ``connection`` is for queries, and ``facts`` has what was noted; rows are written by the
+    methods, which keep the tally.
     """
 
-    def __init__(self, store: Store, connection: sqlite3.Connection, kept: _Kept) -> None:
+    def __init__(self, store: Store, connection: sqlite3.Connection, contents: _Contents) -> None:
         self._store = store
-        self._changes = kept.changes
-        self._tallies = dict(kept.tallies)
+        self._changes = contents.changes
+        self._tallies = dict(contents.tallies)
         self.connection = connection
-        self.facts = dict(kept.facts)
+        self.facts = dict(contents.facts)
 
     @property
-    def kept(self) -> _Kept:
+    def contents(self) -> _Contents:
         """What the store has after this."""
-        return _Kept(self._changes, self._tallies, self.facts)
+        return _Contents(self._changes, self._tallies, self.facts)
 
     def count(self, table: str) -> int:
         """Return how many rows a table has."""
@@ -165,26 +171,13 @@ _Write = Callable[[Writing], Any]
 
 
 class Store:
-    """A database file, with its writes in one order.
+    """A database file, with its writes in one order."""
 
-    Parameters
-    ----------
-    seat : Seat
-        Whose. The file is made where it is not there, readable by its owner alone.
-    schema : str
-        Statements that make its tables. The last column of each is the digest of the others.
-
-    Raises
-    ------
-    ValueError
-        If it is another kind of file, of another version, or damaged.
-    """
-
-    def __init__(self, seat: PartyConfig, schema: str) -> None:
-        self.path = path = seat.store
-        self._name = seat.task.name
+    def __init__(self, config: PartyConfig, schema: str = "") -> None:
+        self.path = path = config.store
+        self._name = config.task.name
         self._bound = hashlib.sha256(
-            b"ikos-parties 1 row" + seat.task.id + seat.party.to_bytes(4, "big")
+            b"ikos-parties 1 row" + config.task.id + config.party.to_bytes(4, "big")
         )
         self._trouble: dict[str, StoreError] = {}
         self._noting, self._checking = threading.Lock(), threading.Lock()
@@ -192,7 +185,7 @@ class Store:
         beside = path.with_name(f"{path.name}-count")
         try:
             path.touch(mode=0o600, exist_ok=True)
-            with closing(self._opened()) as connection:
+            with closing(self._connect()) as connection:
                 layout = connection.execute("PRAGMA user_version").fetchone()[0]
                 if layout not in (0, LAYOUT):
                     raise ValueError(f"{str(path)!r} was written by another version of ikos")
@@ -200,19 +193,19 @@ class Store:
                     beside.unlink(missing_ok=True)  # empty if writing it failed before
                     write_new(beside, self._line(0))
                 counted = self._counted(beside.read_bytes())
-                if layout == 0:  # else nothing is written: what is there can be read on a full disk
+                if layout == 0:  # else nothing is written: a full disk can be read
                     if counted:
-                        raise _damaged(f"of {counted} changes it has none")
+                        raise damaged(f"of {counted} changes it has none")
                     connection.execute("PRAGMA journal_mode=WAL")
                     connection.executescript(SCHEMA + schema)
-                    self._write_tally(connection, _Kept(0, {}, {}))
+                    self._write_tally(connection, _Contents(0, {}, {}))
                     connection.execute(f"PRAGMA user_version={LAYOUT}")
                     connection.commit()
-                self._kept = _Kept(counted, {}, {})  # of which no fewer must be there
+                self._contents = _Contents(counted, {}, {})  # at least these must be there
                 changes, tallies = self._tally(connection)
             facts = {str(name): str(value) for name, value in self.rows("fact")}
-            self._kept = _Kept(changes, tallies, facts)
-            self._writer = self._opened()
+            self._contents = _Contents(changes, tallies, facts)
+            self._writer = self._connect()
             self._count = beside.open("r+b", buffering=0)
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
@@ -222,14 +215,14 @@ class Store:
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         # a connection may be handed from thread to thread, but is used by one at a time
         connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
         # bytes that damage made text are read, and found by their digest: an error would quote them
         connection.text_factory = lambda data: data.decode(errors="replace")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA secure_delete=ON")
-        connection.execute("PRAGMA temp_store=MEMORY")  # what is sorted leaves no other trace
+        connection.execute("PRAGMA temp_store=MEMORY")  # sorting leaves no trace on disk
         return connection
 
     # What is known without the disk
@@ -237,11 +230,11 @@ class Store:
     @property
     def facts(self) -> Mapping[str, str]:
         """What was noted, by name."""
-        return self._kept.facts
+        return self._contents.facts
 
     def count(self, table: str) -> int:
         """Return how many rows a table has."""
-        return self._kept.tallies.get(table, _NONE)[0]
+        return self._contents.tallies.get(table, _NONE)[0]
 
     # Whether the disk has it
 
@@ -255,78 +248,75 @@ class Store:
             found.update(part)
         return found.digest()
 
-    def _write_tally(self, connection: sqlite3.Connection, kept: _Kept) -> None:
-        text = json.dumps([kept.changes, kept.tallies])
+    def _write_tally(self, connection: sqlite3.Connection, contents: _Contents) -> None:
+        text = json.dumps([contents.changes, contents.tallies])
         row = (1, text, self.digest("tally", (1, text)))
         connection.execute("INSERT OR REPLACE INTO tally VALUES (?, ?, ?)", row)
 
     def _tally(self, connection: sqlite3.Connection) -> tuple[int, dict[str, tuple[int, int]]]:
         """Return the count of changes and the tallies of tables that a connection sees."""
-        least = self._kept.changes  # read first: the writer may go on while this looks
+        least = self._contents.changes  # read first: the writer may go on meanwhile
         row: tuple[Any, ...] = connection.execute("SELECT * FROM tally").fetchone() or (b"",)
         if self.digest("tally", row[:-1]) != row[-1]:
-            raise _damaged("the tally of its rows is not what was written")
+            raise damaged("the tally of its rows is not what was written")
         changes, tallies = json.loads(row[1])
         if changes < least:
-            raise _damaged(f"of {least} changes it has {changes}")
+            raise damaged(f"of {least} changes it has {changes}")
         return changes, {table: (count, total) for table, (count, total) in tallies.items()}
 
     def _line(self, changes: int) -> bytes:
-        """Return a count of changes as it stands beside the database, always equally long."""
+        """Return a count of changes as it stands next to the database, always equally long."""
         text = f"{changes:020d}"
         return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
 
     def _counted(self, line: bytes) -> int:
-        """Return how many changes were counted beside the database.
+        """Return the count of changes next to the database, never more than are on disk.
 
-        That is never more than are on disk. SQLite ends its log at the first damage to it, without
-        a word, and what was written after that is gone: nothing in the database shows it.
+        SQLite drops, without an error, all that its log has after the first damage to it: nothing
+        in the database shows this.
         """
         known = line[:20].decode("ascii", "replace")
         if not known.isdecimal() or self._line(int(known)) != line:
-            raise _damaged("the count of changes is not what was written")
+            raise damaged("the count of changes is not what was written")
         return int(known)
 
     def rows(self, table: str) -> Generator[list[Any], None, None]:
         """Yield all rows of a table, without their digests, in the order of the first column.
 
-        Raises
-        ------
-        StoreError
-            At a row that is not what was written; after the last one, if any are missing.
+        StoreError at a row that is not what was written; after the last one, if any are missing.
         """
-        with self._watched(f"table {table!r} of {_READING}"), closing(self._opened()) as connection:
-            connection.execute("BEGIN")  # the tally and the rows, of one moment
-            written = self._tally(connection)[1].get(table, _NONE)
+        with self._watched(f"table {table!r} of {_READING}"), closing(self._connect()) as reader:
+            reader.execute("BEGIN")  # the tally and the rows, of one moment
+            written = self._tally(reader)[1].get(table, _NONE)
             found = _NONE
-            for *row, digest in connection.execute(f"SELECT * FROM {table} ORDER BY 1"):
-                if self.digest(table, row) != digest:  # by its place: an id is nobody's business
-                    raise _damaged(f"row {found[0] + 1} of table {table!r} is not what was written")
+            for *row, digest in reader.execute(f"SELECT * FROM {table} ORDER BY 1"):
+                if self.digest(table, row) != digest:  # named by its place: ids are private
+                    raise damaged(f"row {found[0] + 1} of table {table!r} is not what was written")
                 found = _added(found, digest)
                 yield row
             if found != written:
-                raise _damaged(
+                raise damaged(
                     f"the {found[0]} rows of table {table!r} are not the {written[0]} that were "
                     "written"
                 )
 
     def compare_indexes(self) -> None:
         """Let SQLite compare tables with their indexes; StoreError where they differ."""
-        with self._watched(f"an index of {_READING}"), closing(self._opened()) as connection:
-            said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if said != "ok":
-                raise _damaged(" ".join(str(said).split()))
+        with self._watched(f"an index of {_READING}"), closing(self._connect()) as connection:
+            answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if answer != "ok":
+                raise damaged(" ".join(str(answer).split()))
 
     def check(self) -> StoreError | None:
         """Write and read a little; return what fails, of this or of what was done before."""
-        if self._checking.acquire(blocking=False):  # one looks for all who ask at once
+        if self._checking.acquire(blocking=False):  # one check for all who ask at once
             try:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
                     with suppress(OSError):  # which is noted
                         self.write(Writing.touch).result()
                         with (
                             self._watched(f"the tally of {_READING}"),
-                            closing(self._opened()) as connection,
+                            closing(self._connect()) as connection,
                         ):
                             self._tally(connection)
                     self._checked = time.monotonic()
@@ -335,7 +325,7 @@ class Store:
         with self._noting:
             return next(iter(self._trouble.values()), None)
 
-    # What fails is said when it begins, and when it is over
+    # A failure is logged when it begins, and when it is over
 
     def _note(self, what: str, error: StoreError | None) -> None:
         with self._noting:
@@ -361,7 +351,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """Open a connection of one's own; StoreError where that, or what is done with it, fails."""
-        with self._watched(_READING), closing(self._opened()) as connection:
+        with self._watched(_READING), closing(self._connect()) as connection:
             yield connection
 
     def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
@@ -398,67 +388,63 @@ class Store:
                         break
                     first = self._queue.get()
                 going_on = first is not None
-                self._together(connection, waiting)
-
-    def _together(
-        self, connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
-    ) -> None:
-        """Do writes in one transaction, and answer each when it is on disk."""
-        # a write without a waiting client is not begun; one that is begun is finished
-        waiting = [pair for pair in waiting if pair[1].set_running_or_notify_cancel()]
-        done: list[tuple[Future[Any], Any]] = []
-        failed: list[tuple[Future[Any], BaseException]] = []
-        kept = self._kept
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            if self._tally(connection)[0] != kept.changes:
-                raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
-            for work, result in waiting:
-                connection.execute("SAVEPOINT one")
-                writing = Writing(self, connection, kept)
+                # a write whose client is gone is not begun; one that is begun is finished
+                waiting = [one for one in waiting if one[1].set_running_or_notify_cancel()]
                 try:
-                    done.append((result, work(writing)))
-                    kept = writing.kept
-                except sqlite3.Error:
-                    raise
-                except Exception as error:  # the caller's: its own write is undone, no other
-                    connection.execute("ROLLBACK TO one")
-                    failed.append((result, error))
-                connection.execute("RELEASE one")
-            if kept.changes != self._kept.changes:
-                self._write_tally(connection, kept)
-            connection.execute("COMMIT")
-        except (sqlite3.Error, StoreError) as error:
-            # Nothing of this transaction is stored, and no client was told that it is.
-            if connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-            reason = error if isinstance(error, StoreError) else _named(_WRITING, error)
-            self._note(_WRITING, reason)
-            for _, result in waiting:
-                result.set_exception(reason)
-            return
-        if kept.changes != self._kept.changes:
-            self._kept = kept
+                    answers = self._transact(connection, waiting)
+                except (sqlite3.Error, StoreError) as error:
+                    # nothing of this transaction is stored, and no client was told that it is
+                    if connection.in_transaction:
+                        with suppress(sqlite3.Error):
+                            connection.execute("ROLLBACK")
+                    failed = error if isinstance(error, StoreError) else _named(_WRITING, error)
+                    self._note(_WRITING, failed)
+                    for _, result in waiting:
+                        result.set_exception(failed)
+                    continue
+                for answer in answers:
+                    answer()
+
+    def _transact(
+        self, connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
+    ) -> list[Callable[[], None]]:
+        """Do writes in one transaction, and return how each is answered when it is on disk."""
+        answers: list[Callable[[], None]] = []
+        contents = self._contents
+        connection.execute("BEGIN IMMEDIATE")
+        if self._tally(connection)[0] != contents.changes:
+            raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
+        for work, result in waiting:
+            connection.execute("SAVEPOINT one")
+            writing = Writing(self, connection, contents)
+            try:
+                answers.append(partial(result.set_result, work(writing)))
+                contents = writing.contents
+            except sqlite3.Error:
+                raise
+            except Exception as error:  # the caller's: its own write is undone, no other
+                connection.execute("ROLLBACK TO one")
+                answers.append(partial(result.set_exception, error))
+            connection.execute("RELEASE one")
+        changed = contents.changes != self._contents.changes
+        if changed:
+            self._write_tally(connection, contents)
+        connection.execute("COMMIT")
+        if changed:
+            self._contents = contents
             self._note(_WRITING, None)
-            try:  # what it counts is on disk: a smaller count is true as well
+            try:  # after the commit: a smaller count is true as well
                 self._count.seek(0)
-                self._count.write(self._line(kept.changes))
+                self._count.write(self._line(contents.changes))
                 self._note(_COUNTING, None)
             except OSError as error:
                 self._note(_COUNTING, StoreError("storeFailed", f"{_COUNTING}: {error.strerror}"))
-        for result, value in done:
-            result.set_result(value)
-        for result, reason_ in failed:
-            result.set_exception(reason_)
+        return answers
 
     def shrink(self) -> bool:
-        """Leave nothing in the file of what was deleted, nor in the log beside it.
+        """Leave nothing of what was deleted in the file or its log; False while a reader holds it.
 
-        Returns
-        -------
-        bool
-            Whether it is so: somebody who reads for long holds the log.
+        A reader that lasts holds the log.
         """
         self.write(lambda _: None).result()
         with self.read() as connection:

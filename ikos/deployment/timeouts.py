@@ -1,7 +1,7 @@
 """Connections to other parties that end when a whole exchange should, however little comes.
 
-The timeouts of httpx are for one read each: who sends a byte now and then, of the head of an answer
-as well, would hold its reader for ever.
+The timeouts of httpx are for one read each: a party that sends a byte now and then, also of the
+head of an answer, would hold its reader for ever.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ import httpcore
 import httpx
 
 SLOWEST = 1 << 14
-"""Bytes a second of what is long, and takes its time in proportion."""
+"""Bytes a second of a long content, which may take its time in proportion."""
 
 _limit = threading.local()
 
 
 @contextmanager
 def within(seconds: float) -> Generator[None, None, None]:
-    """Let no exchange of this thread read or write beyond so many seconds from now.
-
-    What reads by then raises `httpx.TimeoutException`.
-    """
+    """Let no exchange of this thread last beyond this: `httpx.TimeoutException` where one would."""
     before = getattr(_limit, "until", None)
     _limit.until = time.monotonic() + seconds
     try:
@@ -50,15 +47,14 @@ def _left(timeout: float | None, late: type[Exception]) -> float | None:
 class _Stream(httpcore.NetworkStream):
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
+        self.close = stream.close  # type: ignore[method-assign]
+        self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._stream.write(buffer, _left(timeout, httpcore.WriteTimeout))
-
-    def close(self) -> None:
-        self._stream.close()
 
     def start_tls(
         self,
@@ -69,14 +65,8 @@ class _Stream(httpcore.NetworkStream):
         left = _left(timeout, httpcore.ConnectTimeout)
         return _Stream(self._stream.start_tls(ssl_context, server_hostname, left))
 
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
 
-
-class _Backend(httpcore.NetworkBackend):
-    def __init__(self) -> None:
-        self._backend = httpcore.SyncBackend()
-
+class _Backend(httpcore.SyncBackend):
     def connect_tcp(
         self,
         host: str,
@@ -86,20 +76,11 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         left = _left(timeout, httpcore.ConnectTimeout)
-        return _Stream(self._backend.connect_tcp(host, port, left, local_address, socket_options))
-
-    def sleep(self, seconds: float) -> None:
-        self._backend.sleep(seconds)
+        return _Stream(super().connect_tcp(host, port, left, local_address, socket_options))
 
 
-class Punctual(httpx.HTTPTransport):
-    """The transport of httpx, which keeps to `within`.
-
-    Parameters
-    ----------
-    context : ssl.SSLContext
-        Whom to trust.
-    """
+class Transport(httpx.HTTPTransport):
+    """The transport of httpx, which keeps to `within` and trusts what a context trusts."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)

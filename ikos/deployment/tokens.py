@@ -1,7 +1,7 @@
-"""Who may report: one secret for each client, and from it a token for each party, spent once.
+"""Who may report: a secret per client, and from it a token per party, spent once.
 
-A party knows the digests of its own tokens alone. The token that a client shows to one party is
-of no use at another: none can report, or spend the token, in a client's place elsewhere.
+A party knows only the digests of its own tokens. The token that a client shows to one party is of
+no use at another: no party can report, or spend a token, in a client's place.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from ikos.deployment.task import Task, decoded, encoded
+from ikos.deployment.task import Task
+from ikos.deployment.wire import decoded, encoded
 
 __all__ = ["for_party", "fresh"]
 
@@ -35,7 +37,7 @@ def to_text(secret: bytes) -> str:
 
 def from_text(text: str) -> bytes:
     """Return the secret or token of a text; ValueError, without the text, if it is none."""
-    return decoded("a token", text, SECRET_BYTES)
+    return decoded(text, SECRET_BYTES, "a token")
 
 
 def for_party(secret: bytes, task: Task, party: int) -> bytes:
@@ -49,18 +51,9 @@ def digest(token: bytes) -> bytes:
 
 
 class TokenList:
-    """The digests of the tokens that a party accepts, in a file that is not read as a whole.
+    """The digests of the tokens that a party accepts, sorted, in a file that is mapped, not read.
 
-    Parameters
-    ----------
-    path : Path
-        Where they are: 32 bytes each, in the order of their bytes, which says nothing about the
-        order at any other party.
-
-    Raises
-    ------
-    ValueError
-        If it is no such file.
+    Their order says nothing about the order at any other party.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,13 +71,10 @@ class TokenList:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __getitem__(self, place: int) -> bytes:
+        return bytes(self._rows[place])
+
     def __contains__(self, wanted: bytes) -> bool:
-        low, high = 0, len(self._rows)
-        while low < high:
-            middle = (low + high) // 2
-            if self._rows[middle].tobytes() < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        # what is compared are digests: their order tells nothing of the tokens
-        return low < len(self._rows) and self._rows[low].tobytes() == wanted
+        # digests are compared: their order tells nothing about the tokens
+        place = bisect_left(self, wanted)
+        return place < len(self) and self[place] == wanted

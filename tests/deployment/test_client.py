@@ -14,7 +14,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import permutations
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,18 +21,15 @@ import pytest
 pytest.importorskip("starlette")
 
 import httpx
-import numpy as np
 from deployment_tasks import KEY, small_task
 
-from ikos import PrivateSum
 from ikos.deployment import client as module
 from ikos.deployment import report_store, tokens
-from ikos.deployment.client import Client, Rejected, Unsent, send_part, submit_many
+from ikos.deployment.client import Client, Rejected, Unsent, submit_many
 from ikos.deployment.hpke import read_clear, unseal
-from ikos.deployment.remote import RemoteError
-from ikos.deployment.report_store import KeptReports
+from ikos.deployment.report_store import ReportStore
 from ikos.deployment.reports import Report
-from ikos.deployment.task import encoded
+from ikos.deployment.wire import encoded
 
 TASK = small_task(40, 20, 4)
 SECRET = bytes(range(32))
@@ -184,24 +180,6 @@ def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, 
     assert is_one_report(parties, int(kept))
 
 
-def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monkeypatch, quiet):
-    def half(path, data, **_):
-        path.write_bytes(data[: len(data) // 2])
-        raise OSError(28, "No space left on device")
-
-    store = tmp_path / "reports"
-    with monkeypatch.context() as patch:
-        patch.setattr(report_store, "write_new", half)
-        with pytest.raises(
-            ValueError, match=r"store must be a folder that can be written, got '.*': no sp"
-        ):
-            Client(TASK, SECRET, store=store).submit(1)
-    assert not parties.asked
-    assert not list(store.iterdir())
-    assert not Client(TASK, SECRET, store=store).submit(0).again
-    assert is_one_report(parties, 0)
-
-
 def at_once(works):
     with ThreadPoolExecutor(len(works)) as executor:
         return [future.result() for future in [executor.submit(work) for work in works]]
@@ -224,21 +202,6 @@ def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypa
     assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
     assert is_one_report(parties, 1)
     assert len(parties.asked) == 4 * TASK.messages
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch, quiet, kept):
-    usual = Report.make
-
-    def make(task, value):
-        time.sleep(0.02)
-        return usual(task, value)
-
-    monkeypatch.setattr(Report, "make", staticmethod(make))
-    client = Client(TASK, SECRET, store=tmp_path / "reports" if kept else None)
-    receipts = at_once([lambda: client.submit(1)] * 4)
-    assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
-    assert is_one_report(parties, 1)
 
 
 # A store that is none
@@ -265,7 +228,7 @@ def damages():
 @pytest.mark.parametrize("name", damages())
 def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
     store = tmp_path / "reports"
-    KeptReports(store, TASK).add(SECRET, Report.make(TASK, 1))
+    ReportStore(store, TASK).add(SECRET, Report.make(TASK, 1))
     place = place_of(store)
     data = damages()[name].encode("latin-1")
     place.write_bytes(data)
@@ -279,32 +242,6 @@ def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
     assert list(store.iterdir()) == [place]
 
 
-def test_a_store_that_cannot_be(tmp_path, parties):
-    (tmp_path / "file").write_text("here")
-    send = (
-        lambda **store: Client(TASK, SECRET, **store).submit(1),
-        lambda **store: submit_many(TASK, [SECRET], [1], **store),
-    )
-    for submit in send:
-        for store in (tmp_path / "file", tmp_path / "file" / "in it", tmp_path / "no" / "where"):
-            with pytest.raises(ValueError, match=f"store must be a folder.*, got '{store}.*': "):
-                submit(store=store)
-    assert not parties.asked
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_report_that_is_gone_again_is_not_made_twice(tmp_path, parties, quiet):
-    """Its place is taken by a link to nowhere."""
-    store = tmp_path / "reports"
-    KeptReports(store, TASK).add(SECRET, Report.make(TASK, 1))
-    place = place_of(store)
-    place.unlink()
-    place.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="store must have files that stay, got"):
-        Client(TASK, SECRET, store=store).submit(1)
-    assert not parties.asked
-
-
 def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties, quiet):
     store = tmp_path / "reports"
     Client(TASK, SECRET, store=store).submit(1)
@@ -313,7 +250,7 @@ def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties,
     with pytest.raises(ValueError, match=r"store must keep what was sent, and .* is gone"):
         Client(TASK, SECRET, store=store).submit(1)
     with pytest.raises(ValueError, match="is gone"):
-        KeptReports(store, TASK).add(SECRET, Report.make(TASK, 1))
+        ReportStore(store, TASK).add(SECRET, Report.make(TASK, 1))
     assert Client(TASK, SECRET, store=store).begun
     assert submit_many(TASK, [SECRET], [0], store=store) == 1
     assert len(parties.asked) == asked
@@ -371,26 +308,6 @@ def test_a_disk_that_fails(tmp_path, parties, quiet, monkeypatch, call):
     assert not parties.asked
 
 
-def test_a_file_system_without_links_or_syncs(tmp_path, parties, quiet, monkeypatch):
-    def cannot(*_):
-        raise OSError(errno.ENOTSUP, "Operation not supported")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("ikos.deployment.report_store.os.link", cannot)
-        with pytest.raises(ValueError, match=r"its file system has no hard links$"):
-            Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
-    assert not parties.asked
-    usual = os.fsync
-
-    def of_files(number):
-        if stat.S_ISDIR(os.fstat(number).st_mode):
-            cannot()
-        usual(number)
-
-    monkeypatch.setattr("ikos.deployment.report_store.os.fsync", of_files)
-    assert not Client(TASK, SECRET, store=tmp_path / "reports").submit(1).again
-
-
 def test_a_client_without_a_store_is_for_one_process(parties, quiet, monkeypatch):
     client = Client(TASK, SECRET)
     monkeypatch.setattr("ikos.deployment.client.os.getpid", lambda: -1)
@@ -432,19 +349,6 @@ def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
         Client(TASK, SECRET, store=store).submit(value)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("value", [0.25, Fraction(1), np.float32(0.5), np.int64(1), 1])
-def test_a_value_that_is_allowed(value):
-    """In the type that the protocol reads."""
-    found = module._allowed(SimpleNamespace(protocol=PrivateSum(30, 1, 0.1)), value)
-    assert found == float(value)
-    assert type(found) is float
-
-
-def test_a_value_is_not_rounded():
-    with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module._allowed(SimpleNamespace(protocol=PrivateSum(30, 1, 0.1)), Fraction(1, 3))
 
 
 def test_arguments(tmp_path, parties):
@@ -511,29 +415,6 @@ def test_rejected(tmp_path, parties, status, party):
     told = str(caught.value) + repr(caught.value)
     for secret in (SECRET, report.id, *report.parts[1:], tokens.for_party(SECRET, TASK, party)):
         assert encoded(secret) not in told
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        httpx.Response(200 + 4), httpx.Response(307, headers={"Location": "http://127.0.0.1:9003"}),
-        httpx.Response(400, content=b"[" * 50_000), httpx.Response(404, content=b"\xff\xfe"),
-        httpx.Response(418, json=[1]), httpx.Response(418, json={"type": 1}),
-    ],
-)  # fmt: skip
-def test_odd_answers_are_no_receipts(parties, answer):
-    parties.before = lambda *_: answer
-    with pytest.raises(Rejected, match=rf"HTTP status {answer.status_code} \(unknown\)"):
-        Client(TASK, SECRET).submit(1)
-    assert len(parties.asked) == 1  # a redirection is not followed
-
-
-def test_words_of_a_party_are_cut(parties):
-    parties.before = lambda *_: problem(400, "n" * 500, "line\n" * 500)
-    with pytest.raises(Rejected) as caught:
-        Client(TASK, SECRET).submit(1)
-    assert len(str(caught.value)) < 450
-    assert "\n" not in str(caught.value)
 
 
 def test_words_of_a_party_command_no_terminal(parties):
@@ -625,21 +506,6 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
     assert parties.asked.count(2) == 1
 
 
-def test_patience_bounds_how_long_an_answer_is_waited_for(parties, monkeypatch):
-    """Of a party that listens and says nothing as well."""
-    waits = []
-    usual = parties.handle_request
-
-    def watched(request):
-        waits.append(request.extensions["timeout"])
-        return usual(request)
-
-    monkeypatch.setattr(parties, "handle_request", watched)
-    Client(TASK, SECRET).submit(1, patience=10)
-    assert len(waits) == TASK.messages
-    assert all(0 < wait["read"] <= 10 and 0 < wait["connect"] <= 10 for wait in waits)
-
-
 def test_parties_are_asked_in_a_random_order(parties):
     """Each of 120 orders comes in 5,000 but with a probability of 120 * (119/120)^5000 < 1e-15."""
     report = Report.make(TASK, 1)
@@ -675,27 +541,6 @@ def test_many(parties, quiet):
     assert steps == [(k, 20) for k in range(1, 21)]
     assert [len(parties.parts[party]) for party in range(TASK.messages)] == [20] * TASK.messages
     assert len({name for received in parties.parts.values() for name, _ in received}) == 20
-
-
-def test_many_end_at_the_first_refusal(parties):
-    parties.before = lambda number, _: problem(410, "taskClosed") if number >= 10 else None
-    with pytest.raises(Rejected, match="taskClosed"):
-        submit_many(TASK, [tokens.fresh() for _ in range(40)], [1] * 40, connections=2)
-    assert len(parties.asked) < 40
-
-
-def test_arguments_of_many(parties):
-    with pytest.raises(ValueError, match="secrets must be one for each of 3, got 2"):
-        submit_many(TASK, [SECRET] * 2, [1, 0, 1])
-    with pytest.raises(ValueError, match="x"):
-        submit_many(TASK, [SECRET] * 2, [1, 2])
-    with pytest.raises(ValueError, match="secrets must be different"):
-        submit_many(TASK, [SECRET] * 2, [1, 1])
-    with pytest.raises(ValueError, match=r"secrets\[1\] must be 32 bytes, got 31"):
-        submit_many(TASK, [SECRET, SECRET[:-1]], [1, 1])
-    with pytest.raises(TypeError, match=r"secrets\[0\] must be bytes, got str"):
-        submit_many(TASK, ["secret"], [1])
-    assert not parties.asked
 
 
 def total_of(parties):
@@ -746,27 +591,6 @@ def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received)
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_many_that_are_done_are_not_sent_again(tmp_path, parties, quiet):
-    secrets, steps = [tokens.fresh() for _ in range(5)], []
-    submit_many(TASK, secrets, [1] * 5, store=tmp_path / "reports")
-    asked = len(parties.asked)
-    told = {"progress": lambda *now: steps.append(now)}
-    assert submit_many(TASK, secrets, [0] * 5, store=str(tmp_path / "reports"), **told) == 5
-    assert (len(parties.asked), steps) == (asked, [(5, 5)])
-    assert stat.S_IMODE((tmp_path / "reports").stat().st_mode) == 0o700
-    # another task's reports are others
-    other = small_task(40, 20, 4, nonce=bytes(16))
-    submit_many(other, secrets, [1] * 5, store=tmp_path / "reports")
-    assert len(parties.asked) == 2 * asked
-
-
-def test_two_programs_send_the_same_reports_of_many(tmp_path, parties, quiet):
-    secrets, store = [tokens.fresh() for _ in range(8)], tmp_path / "reports"
-    work = [lambda: submit_many(TASK, secrets, [1] * 8, store=store, connections=2)] * 3
-    assert at_once(work) == [8] * 3
-    assert total_of(parties) == 8
-
-
 def test_a_damaged_report_of_many_is_refused(tmp_path, parties):
     """Before anything is sent of the others."""
     secrets, store = [tokens.fresh() for _ in range(3)], tmp_path / "reports"
@@ -781,16 +605,34 @@ def test_a_damaged_report_of_many_is_refused(tmp_path, parties):
     assert len(parties.asked) == asked
 
 
-def test_a_page_is_no_receipt():
-    """A server between answers so while it is mended."""
-    page = b"<p>We are back soon.</p>"
+def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monkeypatch, quiet):
+    def half(path, data, **_):
+        path.write_bytes(data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
 
-    def answer(request):
-        return httpx.Response(200, stream=httpx.ByteStream(page))
+    store = tmp_path / "reports"
+    with monkeypatch.context() as patch:
+        patch.setattr(report_store, "write_new", half)
+        with pytest.raises(
+            ValueError, match=r"store must be a folder that can be written, got '.*': no sp"
+        ):
+            Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+    assert not list(store.iterdir())
+    assert not Client(TASK, SECRET, store=store).submit(0).again
+    assert is_one_report(parties, 0)
 
-    report = Report.make(TASK, 1)
-    with (
-        httpx.Client(transport=httpx.MockTransport(answer)) as http,
-        pytest.raises(RemoteError, match="shuffler 2 answers something else"),
-    ):
-        send_part(http, TASK, bytes(32), report, 2)
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch, quiet, kept):
+    usual = Report.make
+
+    def make(task, value):
+        time.sleep(0.02)
+        return usual(task, value)
+
+    monkeypatch.setattr(Report, "make", staticmethod(make))
+    client = Client(TASK, SECRET, store=tmp_path / "reports" if kept else None)
+    receipts = at_once([lambda: client.submit(1)] * 4)
+    assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
+    assert is_one_report(parties, 1)

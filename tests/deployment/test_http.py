@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,26 +28,19 @@ import httpx
 from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
-from ikos.deployment import (
-    analyzer_service,
-    collection,
-    retry,
-    service,
-    shuffler_service,
-    store,
-    tokens,
-)
+from ikos.deployment import analyzer, endpoint, retry, service, shuffler, store, tokens
 from ikos.deployment.hpke import size, unseal
 from ikos.deployment.party_files import (
-    AnalyzerSeat,
+    AnalyzerConfig,
     Operator,
     PartyConfig,
     read_secrets,
-    write_seats,
+    write_party_files,
 )
 from ikos.deployment.reports import Report
 from ikos.deployment.shuffler import agreed_digest
-from ikos.deployment.task import Task, encoded
+from ikos.deployment.task import Task
+from ikos.deployment.wire import encoded
 
 USERS, MIN_HONEST, COLUMNS = 40, 20, 4
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
@@ -92,9 +84,9 @@ class Net(httpx.BaseTransport):
         self.answers: list[httpx.Response] = []
         self.secrets = read_secrets(folder / "clients")
         self.operator = Operator.read(folder / "operator").control
-        self.controls = AnalyzerSeat.read(folder / "analyzer").controls
+        self.controls = AnalyzerConfig.read(folder / "analyzer").controls
         self.wire = httpx.Client(transport=self)
-        self.desks = {}
+        self.endpoints = {}
         self.clients = {}
         self.requests = []
         self.folder, self.rate = folder, rate
@@ -103,23 +95,20 @@ class Net(httpx.BaseTransport):
     def start(self):
         name = self.task.name
         for party in range(1, COLUMNS + 1):
-            seat = PartyConfig.read(self.folder / f"shuffler-{party}")
-            desk = shuffler_service.shuffler(seat, self.wire)
-            self.desks[party] = desk
-            application = shuffler_service.application({name: desk}, rate=self.rate)
-            self.clients[party] = Front(application)
+            config = PartyConfig.read(self.folder / f"shuffler-{party}")
+            self.endpoints[party] = one = shuffler.shuffler(config, self.wire)
+            self.clients[party] = Front(shuffler.application({name: one}, rate=self.rate))
         self.start_analyzer()
 
     def start_again(self):
-        for party, desk in self.desks.items():
-            desk.close() if party else desk.end()
+        for one in self.endpoints.values():
+            one.end()
         self.start()
 
     def start_analyzer(self):
-        office = analyzer_service.Office(AnalyzerSeat.read(self.folder / "analyzer"), self.wire)
-        self.desks[0] = office
-        application = analyzer_service.application({self.task.name: office}, rate=self.rate)
-        self.clients[0] = Front(application)
+        config = AnalyzerConfig.read(self.folder / "analyzer")
+        self.endpoints[0] = one = analyzer.analyzer(config, self.wire)
+        self.clients[0] = Front(analyzer.application({self.task.name: one}, rate=self.rate))
 
     def handle_request(self, request):
         party = (urlsplit(str(request.url)).port or 0) - 9000
@@ -177,10 +166,10 @@ class Net(httpx.BaseTransport):
         waiting = []
         for client, value in enumerate(values):
             report = Report.make(self.task, value)
-            for party, desk in self.desks.items():
+            for party, desk in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
-                waiting.append(desk.collection.accept(report.id, token, report.parts[party]))
-        assert {future.result() for future in waiting} == {collection.Outcome.ACCEPTED}
+                waiting.append(desk.accept(report.id, token, report.parts[party]))
+        assert {future.result() for future in waiting} == {endpoint.Outcome.ACCEPTED}
         return sum(values)
 
     def release(self):
@@ -195,11 +184,11 @@ class Net(httpx.BaseTransport):
         raise AssertionError(f"not released: {found}")
 
     def counts(self):
-        return {desk.reports() for desk in self.desks.values()}
+        return {desk.reports() for desk in self.endpoints.values()}
 
     def end(self):
-        for party, desk in self.desks.items():
-            desk.close() if party else desk.end()
+        for one in self.endpoints.values():
+            one.end()
         self.wire.close()
 
 
@@ -207,7 +196,7 @@ class Net(httpx.BaseTransport):
 def folders(tmp_path_factory):
     """Return the folders of all parties, who were here once, to be copied: that is faster."""
     made = tmp_path_factory.mktemp("parties") / "task"
-    write_seats(small_task(USERS, MIN_HONEST, COLUMNS), KEY, made)
+    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), KEY, made)
     Net(made).end()
     return made
 
@@ -237,7 +226,7 @@ def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
     answers = [net.put(party, 3, report) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 200, 200]
     assert not any("connection" in answer.headers for answer in answers)  # it is kept
-    assert net.desks[party].reports() == 1
+    assert net.endpoints[party].reports() == 1
     assert net.ask(party, "GET", "").json()["reports"] == 1
 
 
@@ -265,7 +254,7 @@ def test_what_is_no_token(net, party):
     ):  # fmt: skip
         value = authorization and authorization.encode("latin-1")
         refused(net.put(party, 0, report, authorization=value), 401, "unauthorized")
-    assert net.desks[party].reports() == 0
+    assert net.endpoints[party].reports() == 0
     # the scheme's name is not case-sensitive (RFC 9110)
     assert net.put(party, 0, report, authorization=f"bEARER {good}").status_code == 201
 
@@ -280,17 +269,6 @@ def test_another_task(net):
     assert net.counts() == {0}
 
 
-def test_what_is_no_id(net):
-    report = Report.make(net.task, 1)
-    good = encoded(report.id)
-    for number in (good[:-1], good + "A", good + "==", "A" * 21 + "B", "." * 22, "%C3%A9" * 22):
-        detail = refused(net.put(1, 0, report, number=number), 400, "invalidMessage")
-        assert number not in detail
-    for number in ("", f"{good}/", f"{good}/x"):
-        assert not net.put(1, 0, report, number=number).is_success
-    assert net.counts() == {0}
-
-
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_part_of_another_size(net, party):
     report = Report.make(net.task, 1)
@@ -298,7 +276,7 @@ def test_a_part_of_another_size(net, party):
     assert right == (size(net.task) if party else net.task.share_bytes)
     for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
         refused(net.put(party, 0, report, part=part), 400, "invalidMessage")
-    assert net.desks[party].reports() == 0
+    assert net.endpoints[party].reports() == 0
     net.send(0, report)
 
 
@@ -324,23 +302,9 @@ def test_conflicts_and_replays(net, party):
         net.put(party, 1, Report(report.id, other.parts)),
     ):
         refused(answer, 409, "reportRejected")
-    assert net.desks[party].reports() == 1
+    assert net.endpoints[party].reports() == 1
     assert net.put(party, 1, other).status_code == 201
     refused(net.put(party, 1, report), 409, "reportRejected")  # both are there, not together
-
-
-def test_times(net, monkeypatch):
-    task = net.task
-    report = Report.make(task, 1)
-    times = {"now": task.opens - timedelta(seconds=1)}
-    monkeypatch.setattr(collection, "now", lambda: times["now"])
-    refused(net.put(1, 0, report), 403, "reportTooEarly")
-    times["now"] = task.opens
-    assert net.put(1, 0, report).status_code == 201
-    times["now"] = task.closes
-    assert net.put(1, 0, report).status_code == 200  # it was accepted in time
-    refused(net.put(1, 1, Report.make(task, 1)), 410, "taskClosed")
-    assert net.ask(1, "GET", "").json()["state"] == "closed"
 
 
 @pytest.fixture
@@ -351,40 +315,17 @@ def clock(monkeypatch):
     return clock
 
 
-def test_too_many_at_once(tmp_path, folders, quiet, clock):
-    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
-    try:
-        reports = [Report.make(net.task, 1) for _ in range(3)]
-        for _ in range(5):  # strangers use nothing up
-            refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
-            refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
-        answers = [net.put(1, client, report) for client, report in enumerate(reports)]
-        assert [answer.status_code for answer in answers] == [201, 201, 429]
-        refused(answers[2], 429, "tooManyRequests")
-        assert answers[2].headers["retry-after"] == "1"
-        assert net.ask(1, "GET", "").status_code == 200  # other requests are answered
-        assert net.put(2, 2, reports[2]).status_code == 201  # and other parties have not so many
-        clock.now += 0.5
-        assert net.put(1, 2, reports[2]).status_code == 201
-        refused(net.put(1, 2, reports[2]), 429, "tooManyRequests")
-        clock.now += 1e9
-        again = [net.put(1, 2, reports[2]).status_code for _ in range(3)]
-        assert again == [200, 200, 429]  # a burst is of a second, however long nobody asked
-    finally:
-        net.end()
-
-
 # Stores that fail
 
 
 def order(net, party, statement):
     """Let a party's connection that writes do something, outside of any transaction."""
-    net.desks[party].collection.store._writer.execute(statement).fetchall()
+    net.endpoints[party].store._writer.execute(statement).fetchall()
 
 
 def health(net, party):
     """Return what a party says of its store now, whatever it said before."""
-    net.desks[party].collection.store._checked = -math.inf
+    net.endpoints[party].store._checked = -math.inf
     answer = net.clients[party].get("/health")
     assert answer.status_code == (200 if answer.text == "ok\n" else 503)
     return answer.text
@@ -407,47 +348,18 @@ def test_a_full_disk(net, caplog):
             assert "SQLITE_FULL" in refused(answer, 507, "storeFull")
             assert answer.headers["retry-after"] == "1"
     assert set(statuses) == {201, 507}
-    assert net.desks[1].reports() == statuses.count(201)
+    assert net.endpoints[1].reports() == statuses.count(201)
     assert len(lines(caplog, "the store")) == 1
     order(net, 1, "PRAGMA max_page_count=1000000")
     client = statuses.index(507)
     assert net.put(1, client, Report.make(net.task, 1)).status_code == 201
 
 
-def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
-    caplog.set_level(logging.INFO)
-    reports = [Report.make(net.task, 1) for _ in range(3)]
-    assert net.put(1, 0, reports[0]).status_code == 201
-    order(net, 1, "PRAGMA query_only=1")
-    for _ in range(100):
-        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
-    (line,) = lines(caplog, "the store")
-    assert line.startswith(f"task {net.task.name}: ")
-    assert "SQLITE_READONLY" in line
-    assert "storeReadOnly" in health(net, 1)
-    order(net, 1, "PRAGMA query_only=0")
-    assert health(net, 1) == "ok\n"  # though nobody reports
-    assert net.put(1, 1, reports[1]).status_code == 201
-    assert len(lines(caplog, "the store")) == 2
-    assert "over" in lines(caplog, "the store")[1]
-
-
-def test_a_store_that_is_locked(net):
-    report = Report.make(net.task, 1)
-    order(net, 1, "PRAGMA busy_timeout=0")
-    with closing(sqlite3.connect(net.desks[1].store.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        assert "SQLITE_BUSY" in refused(net.put(1, 0, report), 503, "storeBusy")
-        assert "storeBusy" in health(net, 1)
-    assert health(net, 1) == "ok\n"
-    assert net.put(1, 0, report).status_code == 201
-
-
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_corrupt_store(net, caplog, party):
     """It is not called a full disk, and the server's health is not good."""
     net.fill()
-    store = net.desks[party].collection.store
+    store = net.endpoints[party].store
     store.shrink()
     path = store.path
     whole = path.read_bytes()
@@ -466,8 +378,8 @@ def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
     """At a shuffler: the analyzer says which, and goes on when it is mended."""
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     total = net.fill()
-    net.desks[2].store.shrink()
-    path = net.desks[2].store.path
+    net.endpoints[2].store.shrink()
+    path = net.endpoints[2].store.path
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT id, token FROM report ORDER BY id").fetchall()
     place = path.read_bytes().index(b"".join(rows[4]))
@@ -498,7 +410,7 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
                 found = net.ask(party, "GET", "").json()
                 assert (found["reports"], found["state"]) == (reports, state(party))
                 text = net.clients[party].get("/metrics").text
-                assert f'ikos_reports{{task="{net.task.name}"}} {reports}\n' in text
+                assert f'ikos_reports{{task="{net.task.name}"}} {reports}.0\n' in text
             assert net.clients[0].get("/").status_code == 200
             assert net.clients[0].get(f"/tasks/{net.task.name}/page").status_code == 200
         assert sqlite3.connect is connect
@@ -513,42 +425,16 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
     look(20, lambda party: "sent" if party else "released")
 
 
-def test_a_disk_that_is_full_during_a_release(net, monkeypatch, caplog):
-    """It is said, and the release goes on when there is room."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
-    total = net.fill()
-    kept, usual = net.desks[0].analyzer.store, net.desks[0].analyzer.store.write
-    room = threading.Event()
-
-    def full(connection):
-        error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorname = "SQLITE_FULL"
-        raise error
-
-    def write(work):
-        return usual(work if room.is_set() or "insert" not in work.__qualname__ else full)
-
-    monkeypatch.setattr(kept, "write", write)
-    net.ask(0, "POST", "/release", control=net.operator)
-    found = told_when(net, lambda found: found["release"]["message"])
-    assert found["release"]["message"] == (
-        "the store cannot be written to: database or disk is full (SQLITE_FULL)"
-    )
-    assert "error of the program" not in caplog.text
-    room.set()
-    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
-
-
 def test_a_request_that_is_given_up_stops_nobody_else(net):
     """As those are that a server which stops no longer waits for."""
     begun, held = threading.Event(), threading.Event()
-    net.desks[1].store.write(lambda _: begun.set() or held.wait(60))
+    net.endpoints[1].store.write(lambda _: begun.set() or held.wait(60))
     assert begun.wait(60)  # what comes now is not of the same transaction
     given_up, report = Report.make(net.task, 1), Report.make(net.task, 0)
 
     async def give_up():
         part = given_up.parts[1]
-        waiting = net.desks[1].collection.accept(given_up.id, bytes(32), part)
+        waiting = net.endpoints[1].accept(given_up.id, bytes(32), part)
         task = asyncio.ensure_future(asyncio.wrap_future(waiting))
         await asyncio.sleep(0.01)
         task.cancel()
@@ -558,31 +444,7 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
     assert asyncio.run(give_up())
     held.set()
     assert net.put(1, 1, report).status_code == 201
-    assert net.desks[1].reports() == 1  # nobody was told of the other
-
-
-def test_other_methods_and_paths(net):
-    name = net.task.name
-    for method, path in (
-        ("POST", f"/tasks/{name}/reports/x"), ("GET", f"/tasks/{name}/reports/x"),
-        ("DELETE", f"/tasks/{name}/reports/x"), ("DELETE", f"/tasks/{name}/reports"),
-        ("PUT", f"/tasks/{name}"), ("GET", f"/tasks/{name}/close"),
-        ("POST", f"/tasks/{name}/batch"), ("PUT", f"/tasks/{name}/agreement"), ("POST", "/health"),
-    ):  # fmt: skip
-        assert net.clients[1].request(method, path).status_code == 405
-    for path in ("/", "/tasks", f"/tasks/{name}/release", f"/tasks/{name}/page", "/../etc/passwd"):
-        assert net.clients[1].get(path).status_code == 404  # these are the analyzer's, or none's
-    assert net.clients[0].get(f"/tasks/{name}/release").status_code == 405
-    for path in (f"/tasks/{name}/reports", f"/tasks/{name}/batch", f"/tasks/{name}/agreement"):
-        assert net.clients[0].get(path).status_code == 404  # and these the shufflers'
-
-
-def test_nothing_is_at_two_addresses(net):
-    for party in range(COLUMNS + 1):
-        for path in ("/health/", f"/tasks/{net.task.name}/", f"/tasks/{net.task.name}/close/"):
-            answer = net.clients[party].get(path)
-            assert answer.status_code == 404
-            assert "location" not in answer.headers
+    assert net.endpoints[1].reports() == 1  # nobody was told of the other
 
 
 # How much is read
@@ -634,21 +496,6 @@ def test_an_endless_body_is_read_to_its_size(net):
     assert not read  # of strangers nothing is read at all
 
 
-def test_an_endless_batch_is_read_to_its_size(net):
-    read = []
-
-    async def endless():
-        read.append(1000)
-        return {"type": "http.request", "body": bytes(1000), "more_body": True}
-
-    name = f"/tasks/{net.task.name}/batch"
-    for control, status, most in ((net.controls[0], 400, 16 * USERS + 1000), (bytes(32), 401, 0)):
-        headers = headed(net, 1, control)[1]
-        read.clear()
-        assert called(net, 1, name, headers, endless) == (status, True)
-        assert sum(read) <= most
-
-
 def test_a_body_that_does_not_come(net, monkeypatch):
     monkeypatch.setattr(service, "BODY_SECONDS", 0.05)
 
@@ -685,15 +532,6 @@ def test_who_may_command(net, party):
     assert net.ask(party, "GET", "").json()["state"] == "collecting"
     for method, path in commands(party):
         assert net.ask(party, method, path, control=mine).status_code != 401
-
-
-def test_a_task_is_closed_for_good(net):
-    net.fill()
-    for _ in range(2):
-        answer = net.ask(1, "POST", "/close", control=net.controls[0])
-        assert (answer.status_code, answer.json()["state"]) == (200, "closed")
-    refused(net.put(1, 28, Report.make(net.task, 1)), 410, "taskClosed")
-    assert net.put(2, 28, Report.make(net.task, 1)).status_code == 201  # the others are not
 
 
 def everybody(net, method, path, **options):
@@ -762,27 +600,8 @@ def test_a_release(net):
     assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
     assert net.release() == found
-    assert {desk.state for party, desk in net.desks.items() if party} == {"sent"}
+    assert {desk.state for party, desk in net.endpoints.items() if party} == {"sent"}
     refused(net.put(0, 29, Report.make(net.task, 1)), 410, "taskClosed")
-
-
-def test_a_release_of_too_few(net):
-    net.fill((1, 1, 1))
-    for _ in range(2):
-        found = net.release()
-        assert found["state"] == "stopped"
-        assert "3 reports are complete" in found["release"]["message"]
-        assert found["result"] is None
-
-
-def test_a_release_waits_for_a_silent_shuffler(net):
-    total = net.fill()
-    net.silent = {2}
-    found = net.release()
-    assert found["state"] == "closed"
-    assert found["release"]["message"] == "shuffler 2 does not answer: connection refused"
-    net.silent = set()
-    assert net.release()["result"]["estimate"] == total
 
 
 def told_when(net, check):
@@ -821,7 +640,7 @@ def test_an_order_outlives_the_analyzer(net, monkeypatch):
     total = net.fill()
     net.silent = {1, 2, 3}
     net.release()
-    net.desks[0].end()
+    net.endpoints[0].end()
     net.silent = set()
     net.start_analyzer()
     assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
@@ -867,14 +686,14 @@ def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
             "shuffler 2 does not answer: connection refused"
         )
         assert found["release"]["again"] is not None
-    assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted", "closed", "deleted"]
+    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "closed", "deleted"]
     found = net.release()
-    assert [net.desks[party].state for party in (1, 2, 3)] == ["deleted"] * 3
+    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted"] * 3
     assert "shuffler" not in found["release"]["message"]
     assert found["release"]["again"] is None
     requests = len(net.requests)
     assert net.release() == found
-    net.desks[0].end()
+    net.endpoints[0].end()
     net.start_analyzer()
     assert net.release() == found
     assert len(net.requests) == requests  # nobody is told once more
@@ -901,24 +720,13 @@ def test_a_slow_shuffler_holds_up_no_other(net, monkeypatch):
     assert met == {**dict.fromkeys(kinds, COLUMNS), kinds[-1]: COLUMNS * (COLUMNS - 1)}
 
 
-def test_closing_where_a_shuffler_is_silent(net):
-    net.silent = {2}
-    found = net.ask(0, "POST", "/close", control=net.operator).json()
-    assert found["state"] == "closed"
-    assert found["missing"] == "shuffler 2 does not answer: connection refused"
-    assert [net.desks[party].state for party in (1, 2, 3)] == ["closed", "collecting", "closed"]
-    net.silent = set()
-    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None
-    assert net.desks[2].state == "closed"
-
-
 def test_closing_goes_on_by_itself(net, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     net.silent = {2}
     assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"]
     net.silent = set()
     told_when(net, lambda found: found["release"]["again"] is None)
-    told_when(net, lambda _: net.desks[2].state == "closed")
+    told_when(net, lambda _: net.endpoints[2].state == "closed")
     assert net.ask(0, "GET", "").json()["state"] == "closed"  # and nothing is released
 
 
@@ -944,20 +752,6 @@ def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
     assert "release hindered: shuffler 2 does not answer: connection refused" in said
 
 
-def test_pages(net):
-    total = net.fill()
-    net.silent = {2}
-    for path in ("/", f"/tasks/{net.task.name}/page"):
-        answer = net.clients[0].get(path)
-        assert answer.status_code == 200
-        assert answer.headers["content-type"].startswith("text/html")
-        assert "<script" not in answer.text
-        assert net.task.name in answer.text
-    net.silent = set()
-    assert net.release()["result"]["estimate"] == total
-    assert "released" in net.clients[0].get(f"/tasks/{net.task.name}/page").text
-
-
 @pytest.mark.parametrize(
     "answer", [b"", b"[]", b"[1]", b"{}", b'"x"', b"\xff", b"[" * 50_000, b'{"reports":[]}']
 )
@@ -973,9 +767,9 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
     monkeypatch.setattr(net, "handle_request", odd)
     page = net.clients[0].get(f"/tasks/{net.task.name}/page")
     assert page.status_code == 200
-    assert net.desks[1]._ask(3) is None
+    assert net.endpoints[1]._ask(3) is None
     with pytest.raises(OSError, match="shuffler 2 answers something else"):
-        net.desks[1]._ask(2)
+        net.endpoints[1]._ask(2)
 
 
 # What is told
@@ -993,9 +787,9 @@ def test_health_status_and_metrics(net):
     net.put(1, 27, Report.make(net.task, 1))
     net.put(1, 27, Report.make(net.task, 1))
     text = net.clients[1].get("/metrics").text
-    assert f'ikos_reports{{task="{net.task.name}"}} 21\n' in text
-    assert 'ikos_answers_total{answer="reportRejected"} 1\n' in text
-    assert "# TYPE ikos_answer_seconds_total counter" in text
+    assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in text
+    assert 'ikos_answers_total{answer="reportRejected"} 1.0\n' in text
+    assert "# TYPE ikos_answer_seconds histogram" in text
 
 
 def forms(secret: bytes) -> list[bytes]:
@@ -1041,6 +835,37 @@ def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
         assert not any(form in told for form in forms(secret))
 
 
+def test_whatever_is_refused_has_a_status():
+    """A name without one would be an error of the program, in the middle of an answer."""
+    text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
+    named = set(re.findall(r'(?:Refused\(\s*|Outcome\.\w+: \()"(\w+)"', text))
+    named |= {"storeFailed", *store.PROBLEMS.values()}
+    assert named == set(service._STATUS)
+
+
+def test_too_many_at_once(tmp_path, folders, quiet, clock):
+    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
+    try:
+        reports = [Report.make(net.task, 1) for _ in range(3)]
+        for _ in range(5):  # strangers use nothing up
+            refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
+            refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
+        answers = [net.put(1, client, report) for client, report in enumerate(reports)]
+        assert [answer.status_code for answer in answers] == [201, 201, 429]
+        refused(answers[2], 429, "tooManyRequests")
+        assert answers[2].headers["retry-after"] == "1"
+        assert net.ask(1, "GET", "").status_code == 200  # other requests are answered
+        assert net.put(2, 2, reports[2]).status_code == 201  # and other parties have not so many
+        clock.now += 0.5
+        assert net.put(1, 2, reports[2]).status_code == 201
+        refused(net.put(1, 2, reports[2]), 429, "tooManyRequests")
+        clock.now += 1e9
+        again = [net.put(1, 2, reports[2]).status_code for _ in range(3)]
+        assert again == [200, 200, 429]  # a burst is of a second, however long nobody asked
+    finally:
+        net.end()
+
+
 def test_a_clear_share_that_is_none_is_refused_at_once(net):
     """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
     report = Report.make(net.task, 1)
@@ -1051,9 +876,19 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
     assert net.put(0, 0, report).status_code == 201
 
 
-def test_whatever_is_refused_has_a_status():
-    """A name without one would be an error of the program, in the middle of an answer."""
-    text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
-    named = set(re.findall(r'(?:Refused\(\s*|Outcome\.\w+: \()"(\w+)"', text))
-    named |= {"storeFailed", *store.PROBLEMS.values()}
-    assert named == set(service._STATUS)
+def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
+    caplog.set_level(logging.INFO)
+    reports = [Report.make(net.task, 1) for _ in range(3)]
+    assert net.put(1, 0, reports[0]).status_code == 201
+    order(net, 1, "PRAGMA query_only=1")
+    for _ in range(100):
+        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
+    (line,) = lines(caplog, "the store")
+    assert line.startswith(f"task {net.task.name}: ")
+    assert "SQLITE_READONLY" in line
+    assert "storeReadOnly" in health(net, 1)
+    order(net, 1, "PRAGMA query_only=0")
+    assert health(net, 1) == "ok\n"  # though nobody reports
+    assert net.put(1, 1, reports[1]).status_code == 201
+    assert len(lines(caplog, "the store")) == 2
+    assert "over" in lines(caplog, "the store")[1]

@@ -44,15 +44,9 @@ def test_others_are_heard_once_a_while(logged, monkeypatch):
         )
         logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
     assert len(logged()) == 2
-    now[0] += serve.SELDOM_SECONDS
+    now[0] += serve.REPEAT_SECONDS
     logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
     assert len(logged()) == 3
-
-
-def test_one_s_own_words_are_all_heard(logged):
-    for _ in range(3):
-        logging.getLogger("ikos.deployment").info("batch released")
-    assert logged() == ["INFO ikos.deployment batch released"] * 3
 
 
 def test_no_traceback(logged):
@@ -62,14 +56,6 @@ def test_no_traceback(logged):
         logging.getLogger("asyncio").exception("Exception in callback\nhandle: <Handle>")
     (line,) = logged()
     assert line == "ERROR asyncio Exception in callback handle: <Handle>"
-
-
-def test_many_kinds_of_words_are_not_all_remembered(logged):
-    for step in range(5000):
-        logging.getLogger("asyncio").error("kind %s of words" % step)  # noqa: UP031
-    assert len(logged()) == 5000
-    handler = logging.getLogger("asyncio").handlers[0]
-    assert len(handler.filters[0]._passed) <= 1001
 
 
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="limits are read from /proc")

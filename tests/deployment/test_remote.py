@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import socket
 import ssl
 
@@ -14,13 +13,12 @@ pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 import httpx
 from deployment_tasks import small_task
 
-from ikos.deployment import remote, tokens
+from ikos.deployment import remote
 from ikos.deployment.remote import (
     RemoteAnalyzer,
     RemoteError,
     RemoteShuffler,
     Untrusted,
-    agreement_of,
 )
 from ikos.deployment.timeouts import SLOWEST, within
 
@@ -53,11 +51,11 @@ def ways(http):
     shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
     analyzer = RemoteAnalyzer(http, TASK, CONTROL)
     return {
-        "status": lambda: shuffler.status(2.0),
+        "status": shuffler.status,
         "close": shuffler.close,
         "agree": lambda: shuffler.agree(b""),
         "forget": shuffler.forget,
-        "agreement": lambda: agreement_of(http, TASK, 2),
+        "agreement": shuffler.agreement,
         "analyzer": analyzer.status,
         "analyzer closes": analyzer.close,
         "analyzer releases": analyzer.release,
@@ -102,13 +100,12 @@ def untrusted():
         (httpx.WriteError, OSError(), "the connection broke"),
     ],
 )
-@pytest.mark.parametrize("way", ["status", "analyzer", "agreement"])
-def test_why_nobody_answers(way, kind, cause, words):
+def test_why_nobody_answers(kind, cause, words):
     def answer(_):
         raise kind("of no use to people") from httpcore(cause)
 
     with client(answer) as http, pytest.raises(RemoteError) as caught:
-        ways(http)[way]()
+        ways(http)["status"]()
     assert f" does not answer: {words}" in str(caught.value)
     assert type(caught.value) is RemoteError
 
@@ -160,38 +157,6 @@ def test_a_page_is_no_batch():
         for ask in (shuffler.ids, lambda: shuffler.batch(1000)):
             with pytest.raises(RemoteError, match="shuffler 2 answers something else"):
                 ask()
-
-
-def test_what_is_packed_is_not_unpacked():
-    """A megabyte could be made of a kilobyte."""
-    packed = gzip.compress(bytes(1 << 20))
-    assert len(packed) < 1 << 11
-
-    def answer(request):
-        headers = {"Content-Encoding": "gzip", **BYTES}
-        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(packed))
-
-    with client(answer) as http:
-        assert RemoteShuffler(http, TASK, 2, CONTROL).batch(1 << 21) == packed
-
-
-def test_what_the_analyzer_is_asked():
-    asked = []
-
-    def answer(request):
-        asked.append((request.method, str(request.url), request.headers.get("authorization")))
-        return httpx.Response(200, json={"task": TASK.name, "state": "closed"})
-
-    place = f"{TASK.analyzer}/tasks/{TASK.name}"
-    with client(answer) as http:
-        assert RemoteAnalyzer(http, TASK).status()["state"] == "closed"
-        RemoteAnalyzer(http, TASK, CONTROL).close()
-        RemoteAnalyzer(http, TASK, CONTROL).release()
-    secret = f"Bearer {tokens.to_text(CONTROL)}"
-    assert asked == [
-        ("GET", place, None), ("POST", f"{place}/close", secret),
-        ("POST", f"{place}/release", secret),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

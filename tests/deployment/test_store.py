@@ -6,7 +6,6 @@ import errno
 import random
 import shutil
 import sqlite3
-import threading
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +20,7 @@ from deployment_tasks import small_task
 from deployment_world import World, flip
 
 from ikos.deployment import tokens
-from ikos.deployment.collection import Outcome
+from ikos.deployment.endpoint import Outcome
 from ikos.deployment.store import Store, StoreError, Writing
 from ikos.deployment.task import Task
 
@@ -83,7 +82,7 @@ def test_a_damaged_clear_share_stops_the_release(world, place):
             world.analyzer.release()
         assert caught.value.name == "storeDamaged"
     flip(path, begin + place)
-    assert world.analyzer.release()["estimate"] == sum(VALUES)
+    assert world.analyzer.release().estimate == sum(VALUES)
 
 
 @pytest.mark.parametrize("table", ["report", "complete", "batch"])
@@ -102,15 +101,6 @@ def test_a_row_is_checked_whenever_it_is_read(world, monkeypatch, table):
         first = f"SELECT min({key}) FROM {table}"
         connection.execute(f"UPDATE {table} SET {name} = ? WHERE {key} = ({first})", (value,))
     with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
-        world.analyzer.release()
-
-
-@pytest.mark.parametrize("party", [0, 3])
-def test_a_row_that_is_gone_stops_the_release(world, party):
-    filled(world)
-    with closing(sqlite3.connect(world.party(party).store.path)) as connection, connection:
-        connection.execute("DELETE FROM report WHERE id = (SELECT max(id) FROM report)")
-    with pytest.raises(OSError, match="rows of table 'report'"):
         world.analyzer.release()
 
 
@@ -147,14 +137,14 @@ def test_a_result_that_was_damaged_is_not_told(world):
     world.analyzer.release()
     world.analyzer.end()
     path = world.analyzer.store.path
-    flip(path, path.read_bytes().index(b'"estimate": ') + len(b'"estimate": '))
+    flip(path, path.read_bytes().index(b'"estimate":') + len(b'"estimate":'))
     with pytest.raises(ValueError, match="of table 'fact'"):
         world.start(0)
 
 
 def test_what_a_digest_binds(world, tmp_path):
     """The task, the party, the table, each column and its kind."""
-    seat = replace(world.analyzer.seat, task=small_task(users=7), folder=tmp_path)
+    seat = replace(world.analyzer.config, task=small_task(users=7), folder=tmp_path)
     others = [Store(seat, ""), world.shufflers[1].store, world.shufflers[2].store]
     digest = world.analyzer.store.digest
     rows = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), ("ab", b"c"), (b"ab", "c"), (1,), ("1",)]
@@ -178,36 +168,9 @@ def test_damage_that_makes_bytes_a_text_tells_nothing_of_them(world):
     assert "SECRET" not in f"{caught.value} {world.analyzer.store.check()}"
 
 
-def test_an_error_of_the_driver_is_not_quoted(world):
-    store = world.analyzer.store
-
-    def read():
-        with store.read() as connection:
-            connection.text_factory = str
-            connection.execute("SELECT CAST(X'534543524554FF' AS TEXT)").fetchone()
-
-    with pytest.raises(StoreError, match="cannot be read: OperationalError") as caught:
-        read()
-    assert "SECRET" not in str(caught.value)
-
-
-def test_a_store_that_is_read_while_it_is_written_is_whole(world, monkeypatch):
-    store, usual = world.analyzer.store, world.analyzer.store.digest
-
-    def late(table, row):
-        """Write what the reader does not see any more, before it compares what it has seen."""
-        if table == "tally" and threading.current_thread() is threading.main_thread():
-            store.write(Writing.touch).result()
-        return usual(table, row)
-
-    monkeypatch.setattr(store, "digest", late)
-    assert list(store.rows("report")) == []
-    assert store.check() is None
-
-
 def test_a_first_start_that_was_ended_does_no_harm(world, tmp_path):
     """By a full disk, say, when the count was there and empty."""
-    seat = replace(world.analyzer.seat, folder=tmp_path)
+    seat = replace(world.analyzer.config, folder=tmp_path)
     (tmp_path / "store.sqlite3-count").touch()
     for _ in range(2):
         store = Store(seat, "")
@@ -237,7 +200,7 @@ def test_a_count_that_cannot_be_written_is_said(world, monkeypatch, caplog):
 
 def test_two_stores_of_one_folder(world, tmp_path):
     """The second to write is refused, before it writes a tally without the other's rows."""
-    seat = replace(world.analyzer.seat, folder=tmp_path)
+    seat = replace(world.analyzer.config, folder=tmp_path)
     one, other = Store(seat, ""), Store(seat, "")
     one.write(lambda writing: writing.note("a", "1")).result()
     with pytest.raises(StoreError, match="another program"):
@@ -285,18 +248,9 @@ def agreed(world):
     """Return a shuffler from which the batch can be fetched."""
     ids = b"".join(sorted(report.id for report in filled(world)))
     for shuffler in world.shufflers.values():
-        shuffler.collection.close()
+        shuffler.close()
         shuffler.agree(ids)
     return world.shufflers[2]
-
-
-@pytest.mark.parametrize("table", ["report", "complete"])
-def test_a_damaged_row_is_found_before_anything_is_sent(world, table):
-    shuffler = agreed(world)
-    with closing(sqlite3.connect(shuffler.store.path)) as connection, connection:
-        connection.execute(f"UPDATE {table} SET digest = X'00'")
-    with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
-        shuffler.batch()
 
 
 def test_damage_after_rows_were_checked_is_not_sent(world):
@@ -360,7 +314,7 @@ class Stages:
             if world is not None:
                 world.stop()
             shutil.rmtree(folder)
-        assert (result["estimate"], result["users"]) == (sum(VALUES), len(VALUES))
+        assert (result.estimate, result.users) == (sum(VALUES), len(VALUES))
         return True
 
     def _damage(self, folder, party, draw):
@@ -385,3 +339,12 @@ def test_a_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
 def test_any_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
     found = damaged(tmp_path, 500)
     assert found[False] > 150
+
+
+@pytest.mark.parametrize("table", ["report", "complete"])
+def test_a_damaged_row_is_found_before_anything_is_sent(world, table):
+    shuffler = agreed(world)
+    with closing(sqlite3.connect(shuffler.store.path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET digest = X'00'")
+    with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
+        shuffler.batch()

@@ -1,4 +1,4 @@
-"""Reports as a party collects them: one for each token and id, acknowledged when on disk."""
+"""What all parties that accept reports have in common: a store, and one report per token and id."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import enum
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from typing import Any
 
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.store import Store, Writing
+from ikos.deployment.wire import Message
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS report (
-    id BLOB PRIMARY KEY, token BLOB NOT NULL UNIQUE, part BLOB NOT NULL, digest BLOB NOT NULL
-) WITHOUT ROWID;
-"""
 _CLOSED = "closed"
 
 
@@ -33,20 +30,37 @@ class Outcome(enum.Enum):
     CLOSED = "closed"
 
 
-class Collection:
-    """The reports of one task at one party.
+class Endpoint:
+    """A party at work on one task."""
 
-    Parameters
-    ----------
-    seat : Seat
-        Whose.
-    store : Store
-        Where, with the tables of `SCHEMA`.
-    """
+    def __init__(self, config: PartyConfig, schema: str = "") -> None:
+        self.config = config
+        self.task = config.task
+        self.store = Store(config, schema)
 
-    def __init__(self, seat: PartyConfig, store: Store) -> None:
-        self.seat = seat
-        self.store = store
+    @property
+    def state(self) -> str:
+        """How far it is."""
+        return "closed" if self.closed else "collecting"
+
+    def reports(self) -> int:
+        """Return how many reports were accepted."""
+        return self.store.count("report")
+
+    def status(self) -> Message:
+        """Return what it tells anyone."""
+        raise NotImplementedError
+
+    def _public(self) -> dict[str, Any]:
+        """Return the part of the status that all parties have."""
+        return {
+            "task": self.task.name,
+            "party": self.config.party,
+            "state": self.state,
+            "reports": self.reports(),
+            "opens": self.task.opens.isoformat(),
+            "closes": self.task.closes.isoformat(),
+        }
 
     # Facts: single values that are on disk once they are set
 
@@ -63,7 +77,7 @@ class Collection:
     @property
     def closed(self) -> bool:
         """Whether no more reports are accepted: by order, which is for good, or by the clock."""
-        return self.closed_by_order or now() >= self.seat.task.closes
+        return self.closed_by_order or now() >= self.task.closes
 
     @property
     def closed_by_order(self) -> bool:
@@ -77,27 +91,11 @@ class Collection:
         return first
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[Outcome]:
-        """Keep a client's part, once.
+        """Keep a client's part, once: answered when it is on disk.
 
-        Parameters
-        ----------
-        number : bytes
-            The report's id.
-        token : bytes
-            Digest of a token that this party accepts.
-        part : bytes
-            An envelope, or a clear share.
-
-        Returns
-        -------
-        Future of Outcome
-            When it is on disk. The same part of the same report again is ``AGAIN``, even when the
-            task is closed; anything else under the same id or token is a ``CONFLICT``.
-
-        Raises
-        ------
-        StoreError
-            As the future's exception: nothing of it was kept.
+        The same part of the same report and token again is ``AGAIN``, even when the task is closed;
+        anything else under the same id or token is a ``CONFLICT``. A StoreError as the future's
+        exception means that nothing of it was kept.
         """
 
         def work(writing: Writing) -> Outcome:
@@ -107,25 +105,25 @@ class Collection:
             if rows:
                 same = rows == [(number, token, part)]
                 return Outcome.AGAIN if same else Outcome.CONFLICT
-            # looked at here, in the order of writes: nothing is accepted after `close` returned
+            # checked here, in the order of writes: nothing is accepted after `close` returned
             if self.closed or _CLOSED in writing.facts:
                 return Outcome.CLOSED
-            if now() < self.seat.task.opens:
+            if now() < self.task.opens:
                 return Outcome.EARLY
             writing.insert("report", number, token, part)
             return Outcome.ACCEPTED
 
         return self.store.write(work)
 
-    def count(self) -> int:
-        """Return how many reports there are."""
-        return self.store.count("report")
-
-    def ids(self) -> Iterator[bytes]:
+    def all_ids(self) -> Iterator[bytes]:
         """Yield all ids, in the order of their bytes; StoreError where one was damaged or lost.
 
-        What a token was looked up in is compared with the reports, too.
+        The index in which tokens are looked up is compared with the reports, too.
         """
         self.store.compare_indexes()
         for number, *_ in self.store.rows("report"):
             yield number
+
+    def end(self) -> None:
+        """End: finish what waits."""
+        self.store.close()
