@@ -34,8 +34,11 @@ class Domain(ABC):
         """Greatest Euclidean distance of two of its values."""
 
     @abstractmethod
-    def values(self, x: ArrayLike) -> NDArray[Any]:
-        """Return all users' values, checked: (k,) numbers, or (k, dimension)."""
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
+        """Return users' values, checked: (k,) numbers, or (k, dimension), from user ``first`` on.
+
+        Arrays of a suitable type are not copied.
+        """
 
     @abstractmethod
     def value(self, x: ArrayLike) -> NDArray[Any]:
@@ -127,7 +130,7 @@ class Bounds(Domain):
             )
         return steps
 
-    def values(self, x: ArrayLike, first: int = 0, *, copy: bool = True) -> NDArray[np.float64]:
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
         """Return values as doubles, each checked, still in the data's units.
 
         Parameters
@@ -137,8 +140,6 @@ class Bounds(Domain):
             one column.
         first : int
             Index of the first of them, for error messages.
-        copy : bool
-            Whether to copy what is an array of doubles already.
 
         Raises
         ------
@@ -148,7 +149,7 @@ class Bounds(Domain):
             If one is outside the bounds (NaN is), masked, or the shape is another.
         """
         given = vector("x", x, real("x", x, first))
-        values = given.astype(np.float64, copy=copy)
+        values = given.astype(np.float64, copy=False)
         if values.size and not (  # NaN if there is one, which is not in order with anything
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):

@@ -44,13 +44,15 @@ class Vectors(Domain):
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
 
-    def values(self, x: ArrayLike) -> NDArray[Any]:
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return vectors that were checked, still in the data's type and units.
 
         Parameters
         ----------
         x : (k, dimension) array_like of float
             One row for each user.
+        first : int
+            Index of the first of them, for error messages.
 
         Raises
         ------
@@ -60,7 +62,7 @@ class Vectors(Domain):
             If one is outside the domain (NaN is), masked, or the shape is another.
         """
         try:
-            given = real("x", x)
+            given = real("x", x, first)
         except TypeError as error:
             raise TypeError(f"{error}{self._made_by}") from None
         if given.ndim != 2 or given.shape[1] != self.dimension:
@@ -69,7 +71,7 @@ class Vectors(Domain):
                 f"{given.shape}{self._made_by}"
             )
         for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
-            self._check(given[part].astype(np.float64), part.start)
+            self._check(given[part].astype(np.float64, copy=False), first + part.start)
         return given
 
     def value(self, x: ArrayLike) -> NDArray[Any]:

@@ -120,7 +120,14 @@ class Sharing:
         self.group.finish(self.last[self.blocks[block]])
 
 
-def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
+def split(
+    x: NDArray[Any],
+    group: Zq,
+    messages: int,
+    rng: RandomSource,
+    *,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
     """Split group elements into additive shares.
 
     Parameters
@@ -133,14 +140,16 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
         Shares of each user, at least 1. A single share is the value itself.
     rng : RandomSource
         Where the shares come from.
+    out : (messages, n) ndarray, optional
+        Where to write.
 
     Returns
     -------
     (messages, n) ndarray
-        Row j holds everybody's share j. Each column sums to its user's value modulo q, and any
-        ``messages - 1`` rows are uniform and independent of ``x``.
+        Row j holds all users' share j; ``out`` where it is given. Each column sums to its user's
+        value modulo q, and any ``messages - 1`` rows are uniform and independent of ``x``.
     """
-    shares = np.empty((messages, x.size), dtype=group.dtype)
+    shares = np.empty((messages, x.size), dtype=group.dtype) if out is None else out
     shares[-1] = x
     sharing = Sharing(shares[-1], group, messages, rng)
     for row in range(messages - 1):

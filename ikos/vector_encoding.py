@@ -1,14 +1,15 @@
-"""Vectors as integer vectors, and how far the replacement of one moves a sum of those."""
+"""Values as integers, and how far the replacement of one user's moves a sum of those."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ikos._validation import flag, integer
 from ikos.accounting.vector_noise import Sensitivity, Shift
@@ -31,7 +32,7 @@ _TIGHT = Fraction(99, 100)
 
 @dataclass(frozen=True)
 class Encoding:
-    """How vectors become vectors over {0..precision}.
+    """How numbers and vectors become integers in {0..precision} and vectors of them.
 
     Attributes
     ----------
@@ -69,48 +70,54 @@ class Encoding:
             dimension, scale=Fraction(p) / width, rounding_error=error, most=p
         )
 
-    def encode(self, columns: NDArray[Any], rng: RandomSource) -> NDArray[np.int64]:
-        """Return checked values as steps, (coordinates, users), rounded at random if need be."""
-        values = columns.astype(np.float64)
+    def encode(
+        self, values: NDArray[Any], rng: RandomSource, dtype: DTypeLike = np.int64
+    ) -> NDArray[Any]:
+        """Return checked values of any shape as steps, rounded at random if need be."""
+        flat = values.reshape(-1).astype(np.float64, copy=False)
+        steps = np.empty(flat.size, dtype=dtype)
         if self.exact:
-            return (values - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
-        rounded = encode(self.bounds.unit(values).reshape(-1), self.precision, rng)
-        return rounded.reshape(values.shape)
+            steps[:] = (flat - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
+        else:
+            encode(flat, self.precision, rng, bounds=self.bounds, out=steps)
+        return steps.reshape(values.shape)
 
-    def check(self, values: NDArray[Any]) -> None:
-        """Refuse vectors that break a promise, as far as it shows; the domain was checked before.
+    def check(self, values: NDArray[Any], first: int = 0) -> None:
+        """Refuse values that break a promise, as far as it shows; the domain was checked before.
 
         That values are integers shows for each user. A promised sensitivity is about all vectors
         that a user might have: that two of the users' own differ by more refutes it. In linf norm
         all pairs are compared; in others with the first alone, so that some may be twice as far
-        apart.
+        apart. ``first`` is the number of the first user.
         """
-        for part in blocks(values.shape[0], max(1, _BLOCK // values.shape[1])):
-            rows = values[part].astype(np.float64)
+        if not (self.exact or self.promised):
+            return
+        for part in blocks(values.shape[0], max(1, _BLOCK // math.prod(values.shape[1:]))):
+            rows = values[part].astype(np.float64, copy=False)
             if self.exact and (broken := rows != np.floor(rows)).any():
-                row, column = np.unravel_index(int(np.argmax(broken)), broken.shape)
-                raise ValueError(
-                    f"x[{part.start + row}, {column}] must be an integer with integers=True"
-                )
+                row, *column = np.unravel_index(int(np.argmax(broken)), broken.shape)
+                place = ", ".join(map(str, (first + part.start + row, *column)))
+                raise ValueError(f"x[{place}] must be an integer with integers=True")
             if self.promised:
-                self._close(np.abs(rows - values[0].astype(np.float64)), part.start)
+                self._close(np.abs(rows - values[0].astype(np.float64)), first, part.start)
         if self.promised and self.promise is not None and self.promise.linf is not None:
-            self._within(values)
+            self._within(values, first)
 
-    def _within(self, values: NDArray[Any]) -> None:
+    def _within(self, values: NDArray[Any], first: int) -> None:
         """Refuse any two vectors that have a coordinate further apart than was promised."""
         assert self.promise is not None
         assert self.promise.linf is not None
         low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
         if (high - low > float(self.promise.linf) * (1 + 4 * TOLERANCE)).any():
             j = int(np.argmax(high - low))
-            first, second = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
+            one, other = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
             raise ValueError(
-                f"x[{first}] must differ from x[{second}] by at most {float(self.promise.linf):g} "
-                "in linf, as promised"
+                f"x[{first + one}] must differ from x[{first + other}] by at most "
+                f"{float(self.promise.linf):g} in linf, as promised"
             )
 
-    def _close(self, apart: NDArray[np.float64], first: int) -> None:
+    def _close(self, apart: NDArray[np.float64], first: int, start: int) -> None:
+        """Refuse vectors that are further from the first than was promised."""
         assert self.promise is not None
         norms = {
             "l1": apart.sum(axis=1),
@@ -121,9 +128,9 @@ class Encoding:
             bound = getattr(self.promise, name)
             # computed norms are within this part of the true ones
             if bound is not None and (found > float(bound) * (1 + 4 * TOLERANCE)).any():
-                worst = int(np.argmax(found))
+                worst = first + start + int(np.argmax(found))
                 raise ValueError(
-                    f"x[{first + worst}] must differ from x[0] by at most {float(bound):g} in "
+                    f"x[{worst}] must differ from x[{first}] by at most {float(bound):g} in "
                     f"{name}, as promised"
                 )
 

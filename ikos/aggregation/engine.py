@@ -28,6 +28,7 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource
 from ikos.sharing import Sharing
 from ikos.shuffling import release
+from ikos.trust import Trust
 
 LONGEST = 1 << 27
 """Messages of a piece at most, up to chance: 1 GiB of uint64. Those of one value stay together."""
@@ -56,16 +57,23 @@ class SharingScheme:
         Where messages are from.
     messages : int
         Of each user, the clear share included.
-    clear : bool
-        Whether the last one is a clear share.
-    single : bool
-        Whether one shuffler gets all others, or each a shuffler of its own.
+    trust : Trust
+        Whether the last one is a clear share, and one shuffler gets all others.
     """
 
     group: Zq
     messages: int
-    clear: bool
-    single: bool
+    trust: Trust
+
+    @property
+    def clear(self) -> bool:
+        """Whether the last message of each user is a clear share."""
+        return self.trust.clear_share
+
+    @property
+    def single(self) -> bool:
+        """Whether one shuffler gets all other messages, or each a shuffler of its own."""
+        return self.trust.single
 
     @property
     def shuffled(self) -> int:

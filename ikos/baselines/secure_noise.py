@@ -16,7 +16,7 @@ from ikos._validation import floating, integer, quote, validate_users
 from ikos.accuracy import Noise
 from ikos.aggregation import SecureSum
 from ikos.aggregation.protocol import BaseProtocol
-from ikos.aggregation.secure_sum import alone, unproved_conditions
+from ikos.aggregation.shuffled_sum import alone, unproved_conditions
 from ikos.bounds import Bounds
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2

@@ -20,7 +20,7 @@ from statistical import FALSE_ALARM, discrete_laplace_law
 from ikos import PrivateSum
 from ikos.accounting.vector_noise import Sensitivity, laplace_delta, laplace_rate
 from ikos.aggregation.calibration import NoiseCalibration
-from ikos.aggregation.secure_vector_sum import LAYOUTS
+from ikos.aggregation.shuffled_sum import LAYOUTS
 from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
@@ -28,6 +28,7 @@ from ikos.counts import private_vector_layouts, proved
 from ikos.counts.hockey_stick import Noise, divergences
 from ikos.counts.share_graph import ShareGraph
 from ikos.testing import DeterministicRandom
+from ikos.trust import Trust
 from ikos.vector_encoding import Encoding
 from ikos.vectors import (
     Ball,
@@ -230,8 +231,9 @@ def test_what_is_given_is_labelled() -> None:
     bare = PrivateVectorSum(100, Ball(8), 1, 1e-8, messages=1)
     assert not bare.guarantee.proved
     assert bare.guarantee.conditions == ()
-    hiding = NoiseCalibration(10, 10, Fraction(1), Fraction(1, 10**6), Fraction(0), ONES.steps(100),
-        "separate sums", "second_moment", "parallel", True)  # fmt: skip
+    hiding = NoiseCalibration(10, Trust("parallel", True, 10),
+        Fraction(1), Fraction(1, 10**6), Fraction(0),
+        ONES.steps(100), "separate sums", "second_moment")  # fmt: skip
     assert hiding.proved(2**10, 0).layout.delta == 1
     assert not hiding.pure
 
@@ -269,8 +271,9 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     layout: str, dimension: int, times: int, messages: int, clear: bool
 ) -> None:
     """The divergences of one sum, put together here: d sums, T releases."""
-    hiding = NoiseCalibration(500, 500, Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), layout, "second_moment", "parallel", clear, times)  # fmt: skip
+    hiding = NoiseCalibration(500, Trust("parallel", clear, 500),
+        Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
+        ONES.steps(dimension), layout, "second_moment", times)  # fmt: skip
     sums = 1 if layout == "one group" else dimension
     order = 2 ** (10 * dimension // sums)
     graph = ShareGraph(messages, "parallel", clear)
@@ -312,8 +315,9 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     layout: str, dimension: int, times: int, messages: int
 ) -> None:
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
-    hiding = NoiseCalibration(500, 500, Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), layout, "balle2020", "parallel", True, times)  # fmt: skip
+    hiding = NoiseCalibration(500, Trust("parallel", True, 500),
+        Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
+        ONES.steps(dimension), layout, "balle2020", times)  # fmt: skip
     found = hiding.proved(2**10, messages)
     level, delta = found.layout.count.noise_epsilon, found.layout.delta
     assert level == 1

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import SecureSum, View, security_level
-from ikos.aggregation.secure_vector_sum import LAYOUTS, SecureVectorSum, pack, unpack
+from ikos.aggregation.secure_sum import SecureVectorSum
+from ikos.aggregation.shuffled_sum import LAYOUTS, pack, unpack
 from ikos.counts import vector_layouts
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
 from ikos.testing import DeterministicRandom
@@ -385,7 +386,7 @@ def test_bad_shares_and_views() -> None:
             protocol.analyze(broken)
     with pytest.raises(TypeError, match="view must be a View"):
         protocol.analyze(shares)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="vector of 2"):
+    with pytest.raises(ValueError, match=r"shape \(users, 2\)"):
         protocol.report([1, 2, 3])
 
 
