@@ -1,4 +1,4 @@
-"""The public bounds of everybody's values, and values within them.
+"""The public bounds of all users' values, and values within them.
 
 Every protocol works on [0, 1]; bounds map data to it and results back.
 """

@@ -1,4 +1,4 @@
-"""Where everybody's vectors lie: public, and not taken from the data.
+"""Where users' vectors lie: public, and not taken from the data.
 
 Every protocol says which domain it is for, and its guarantee is for vectors of that domain alone.
 """

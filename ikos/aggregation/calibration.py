@@ -66,15 +66,7 @@ def reports(releases: int) -> str:
 
 @dataclass(frozen=True)
 class HiddenNoise:
-    """A layout with noise, and what is proved.
-
-    Attributes
-    ----------
-    layout : Layout
-        Its ``delta`` is that of the whole, 1.0 where nothing is proved.
-    noise : NoiseRate
-        The noise, private by itself with ``noise_epsilon`` of the layout's count.
-    """
+    """A layout, whose ``delta`` is that of the whole, and noise that spends ``noise_epsilon``."""
 
     layout: Layout
     noise: NoiseRate
@@ -84,22 +76,7 @@ class HiddenNoise:
 class NoiseCalibration:
     """A private sum of integer vectors, but for the number of messages and the order of the group.
 
-    Parameters
-    ----------
-    users : int
-        All of them.
-    trust : Trust
-        Whom the proof counts on.
-    epsilon, delta, reserve : Fraction
-        As for `ikos.PrivateSum`.
-    shift : Shift
-        What one user's replacement can change.
-    layout : {"separate sums", "one group"}
-        What is shuffled together.
-    analysis : str
-        As for `ikos.SecureSum`.
-    releases : int
-        How many sums about the same users the budget is for.
+    ``shift`` is what one user's replacement can change; the budget is for all ``releases``.
     """
 
     users: int

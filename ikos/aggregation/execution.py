@@ -81,7 +81,7 @@ def checked_blocks(
 ) -> Iterator[NDArray[Any]]:
     """Yield checked values, `USERS` at a time, however they come.
 
-    What is looked at is a copy, that is what is used: somebody else may write to the memory, or to
+    What is looked at is a copy, that is what is used: others may write to the memory, or to
     the file that is mapped there, in the meantime.
     """
     if not isinstance(x, Iterator):
@@ -165,7 +165,7 @@ def coordinates(
 ) -> Iterator[Coordinate]:
     """Yield the group elements of each coordinate of all users' values.
 
-    Of numbers, blocks of users, as somebody reads them: the k-th draws from source k of the
+    Of numbers, blocks of users, as they are read: the k-th draws from source k of the
     `RandomSource.streams`. Of checked vectors arrays, `COLUMNS` of which are encoded together.
     """
     if clients.scalar:
@@ -183,19 +183,7 @@ def coordinates(
 def collect(clients: Encoder, x: Values, rng: RandomSource) -> tuple[int, Iterator[Coordinate]]:
     """Return how many users there are, and the elements of each coordinate of their values.
 
-    Parameters
-    ----------
-    clients : Encoder
-        What they do.
-    x : Values
-        An iterator is read here, once: how many users there are is not known before.
-    rng : RandomSource
-        For rounding and noise.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a value is not one that the clients may have, or there are too few or too many.
+    An iterator is read here, once: how many users there are is not known before.
     """
     given = iterator_or_array(clients, x)
     if not isinstance(given, Iterator):
@@ -226,7 +214,7 @@ def shares_of(
     entries = scheme.messages * users * d
     if entries > MAX_ENTRIES and not clients.scalar:
         raise ValueError(
-            f"x has so many users that their shares have {entries:,} entries, more than "
+            f"x has users whose shares have {entries:,} entries, more than "
             f"{MAX_ENTRIES:,}; use run, or fewer users"
         )
     shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
@@ -245,32 +233,7 @@ def add_up(
     cluster: Engine | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[int], int]:
-    """Run a secure summation on all users' values.
-
-    Parameters
-    ----------
-    clients, x, rng
-        As for `collect`.
-    threads : int, optional
-        As for `ikos.aggregation.engine.mixed_sum`.
-    cluster : Engine, optional
-        Where to run it, a sum of numbers; here by default.
-    progress : callable, optional
-        Called with the pieces of the shufflers' output that are done, and their number; for
-        vectors, with coordinates.
-
-    Returns
-    -------
-    totals : list of int
-        The sum modulo q of each coordinate's elements.
-    users : int
-        How many users there were.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; nothing was released.
-    """
+    """Return the sum modulo q of each coordinate of all users' elements, and how many users."""
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be callable, got {quote(progress)}")
     if cluster is not None:

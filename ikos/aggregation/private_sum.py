@@ -36,13 +36,12 @@ from ikos.counts.ghazi2020 import covered
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
-from ikos.encoding import MAX_PRECISION, decode
+from ikos.encoding import MAX_PRECISION, Encoding, decode
 from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
-from ikos.vector_encoding import Encoding
 
 MAX_USERS = 1 << 53
 
@@ -97,6 +96,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     noise: NoiseRate
     releases: int = 1
 
+    def __post_init__(self) -> None:
+        _ = self._proved, self._error, self.setting  # found once, and not in each run
+
     @property
     def precision(self) -> int:
         """Steps of the encoding between the bounds of a coordinate."""
@@ -141,6 +143,13 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         squared steps.
         """
         users = validate_users(users, self.n)
+        return self._error if users == self.n else self._error_of(users)
+
+    @cached_property
+    def _error(self) -> SumError:
+        return self._error_of(self.n)
+
+    def _error_of(self, users: int) -> SumError:
         return NoisySum(
             NoiseLaw(self.noise.rate, Fraction(users, self.trust.min_honest)),
             self.encoding.precision,
@@ -156,12 +165,12 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
         Of vectors, on the mean of the squared Euclidean norm of the error.
         """
-        return self.error(self.n).mean_square
+        return self._error.mean_square
 
     @property
     def wrap_probability(self) -> float:
         """Bound on the probability that any coordinate of a sum of all n wraps around."""
-        return self.error(self.n).wrap_probability
+        return self._error.wrap_probability
 
     @property
     def influence(self) -> float:

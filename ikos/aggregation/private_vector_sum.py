@@ -18,8 +18,8 @@ from ikos.bounds import Domain
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import SEPARATE
+from ikos.encoding import Encoding, converge, encoding_of
 from ikos.trust import Trust
-from ikos.vector_encoding import Encoding, converge, encoding_of
 
 MAX_USERS = 10**9
 """Most users."""

@@ -239,8 +239,8 @@ class ShuffledSum(ABC, Generic[_T]):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        each = self.layout
-        return Cost(validate_users(users, self.n), each.messages_per_user, each.bits_per_message)
+        messages = self.layout.sums * self.setting.messages
+        return Cost(validate_users(users, self.n), messages, self.layout.bits_per_message)
 
     def check_users(self, users: int, name: str) -> None:
         """Refuse fewer users than the guarantee counts on, and more than there are."""

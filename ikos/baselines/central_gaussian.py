@@ -15,13 +15,13 @@ from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.aggregation.calibration import MAX_RELEASES, reports
 from ikos.aggregation.protocol import BaseProtocol, budget
 from ikos.domains import Domain
+from ikos.encoding import Encoding, converge, encoding_of
 from ikos.errors import SumError
 from ikos.modular import blocks
 from ikos.noise import discrete_gaussian
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee
 from ikos.shuffling import View
-from ikos.vector_encoding import Encoding, converge, encoding_of
 
 _BLOCK = 1 << 21
 

@@ -27,9 +27,9 @@ from ikos.confidence import clopper_pearson
 from ikos.counts import private_vector_layouts, proved
 from ikos.counts.hockey_stick import Noise, divergences
 from ikos.counts.share_graph import ShareGraph
+from ikos.encoding import Encoding
 from ikos.testing import DeterministicRandom
 from ikos.trust import Trust
-from ikos.vector_encoding import Encoding
 from ikos.vectors import (
     Ball,
     Box,
