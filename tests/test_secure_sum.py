@@ -19,7 +19,7 @@ from ikos.counts import remaining
 from ikos.testing import DeterministicRandom
 
 MODULI = [
-    2, 3, 2**8, 2**32, 2**61 - 1, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1, 2**521 - 1,
+    2, 3, 2**32, 2**61 - 1, 2**64 - 59, 2**64, 2**521 - 1,
 ]  # fmt: skip
 SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
 

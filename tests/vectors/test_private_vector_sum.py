@@ -523,6 +523,35 @@ def test_blocks_of_coordinates_do_not_show() -> None:
     assert seen[-1] == (70, 70)
 
 
+@pytest.mark.parametrize("domain", [Ball(70), Box(3, 0, 9)], ids=str)
+def test_blocks_and_threads_do_not_show(domain: Domain) -> None:
+    """Blocks of users of any lengths, and columns that are worked on at once: the same result."""
+    protocol = PrivateVectorSum(50, domain, 3, 1e-2)
+    x = vectors(domain, 50)
+    whole = protocol.run(x, DeterministicRandom(15))
+    for given in (iter(np.split(x, [7, 7, 30])), iter([x.tolist()])):
+        assert protocol.run(given, DeterministicRandom(15), threads=2) == whole
+    shares = protocol.randomize(iter([x[:20], x[20:]]), DeterministicRandom(15))
+    assert (shares == protocol.randomize(x, DeterministicRandom(15))).all()
+
+
+def test_what_blocks_of_vectors_hold_is_refused_where_it_is() -> None:
+    protocol = PrivateVectorSum(4, Box(2, -1, 1), 1, 1e-3, sensitivity=Sensitivity(linf=1))
+    with pytest.raises(ValueError, match=r"^x\[3, 1\] must be in"):
+        protocol.run(iter([np.zeros((2, 2)), [[0, 0], [0, 3]]]))
+    with pytest.raises(ValueError, match=r"^x\[2\] must differ from x\[0\]"):
+        protocol.run(iter([np.full((2, 2), 0.9), np.full((2, 2), -0.9)]))
+    with pytest.raises(ValueError, match=r"^x must hold n = 4 users' values, got 6"):
+        protocol.run(iter([np.zeros((3, 2))] * 5))
+    with pytest.raises(ValueError, match=r"^cluster "):
+        protocol.run(np.zeros((4, 2)), cluster=_Elsewhere())  # type: ignore[arg-type]
+
+
+class _Elsewhere:
+    def add_up(self) -> None:
+        """Not called."""
+
+
 def test_other_dtypes_and_orders_of_memory() -> None:
     protocol = PrivateVectorSum(6, Box(3, 0, 9), 1e4, 1e-2, integers=True, messages=3)
     x = np.random.default_rng(1).integers(0, 10, (6, 3))
@@ -645,26 +674,21 @@ def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"n": 0}, ValueError, "n must be at least 1"),
-        ({"domain": 3}, TypeError, "domain must be a Box"),
-        ({"epsilon": 0}, ValueError, "epsilon must be"),
-        ({"delta": 0}, ValueError, "delta must be"),
-        ({"delta": 1}, ValueError, "delta must be"),
-        ({"precision": 0}, ValueError, "precision must be at least 1"),
-        ({"precision": 10, "modulus": 100}, ValueError, "modulus must be above n"),
-        ({"layout": "x"}, ValueError, "layout must be one of"),
-        ({"messages": 0}, ValueError, "messages must be at least 1"),
-        ({"sensitivity": 3}, TypeError, "sensitivity must be a Sensitivity"),
-        ({"domain": Ball(3), "integers": True}, ValueError, "left out for a Ball"),
-        ({"domain": Ball(3), "sensitivity": ONES}, ValueError, "left out for a Ball"),
-        ({"domain": Categories([2]), "sensitivity": ONES}, ValueError, "follows from the domain"),
-        ({"domain": SparseTernary(3, 1), "precision": 5}, ValueError, "precision must be upper"),
-        ({"domain": Box(2, 0, 1.5), "integers": True}, ValueError, "upper must be an integer"),
+        ({"n": 0}, ValueError, "^n "),
+        ({"domain": 3}, TypeError, "^domain "),
+        ({"epsilon": 0}, ValueError, "^epsilon "),
+        ({"delta": 1}, ValueError, "^delta "),
+        ({"precision": 10, "modulus": 100}, ValueError, "^modulus "),
+        ({"layout": "x"}, ValueError, "^layout "),
+        ({"messages": 0}, ValueError, "^messages "),
+        ({"sensitivity": 3}, TypeError, "^sensitivity "),
+        ({"domain": Ball(3), "integers": True}, ValueError, "^integers and sensitivity"),
+        ({"domain": Categories([2]), "sensitivity": ONES}, ValueError, "^sensitivity "),
+        ({"domain": SparseTernary(3, 1), "precision": 5}, ValueError, "^precision "),
+        ({"domain": Box(2, 0, 1.5), "integers": True}, ValueError, "^upper "),
         ({"sensitivity": Sensitivity(l1=0.5), "integers": True}, ValueError, "at least one step"),
-        ({"shuffler": "none"}, ValueError, "shuffler must be one of"),
-        ({"analysis": "balle2020"}, ValueError, "n >= 19"),
-        ({"min_honest": 0}, ValueError, "min_honest must be at least 1"),
-        ({"reserve": 0.7}, ValueError, "reserve must be at most"),
+        ({"shuffler": "none"}, ValueError, "^shuffler "),
+        ({"reserve": 0.7}, ValueError, "^reserve "),
     ],
     ids=str,
 )
@@ -678,12 +702,9 @@ def test_bad_parameters(change: dict[str, Any], error: type[Exception], message:
     ("domain", "row", "message"),
     [
         (Box(2), [0.5, math.nan], "must be in"),
-        (Box(2), [0.5, 1.1], "must be in"),
         (Ball(2), [1.0, 1.0], "norm of at most 1"),
         (SparseTernary(2, 1), [1, 1], "at most 1 entries"),
         (Categories([2]), [1, 1], "exactly one 1"),
-        (Categories([2]), [2, -1], "must be 0 or 1"),
-        (Categories([2]), [math.nan, 1], "must be 0 or 1"),
     ],
 )
 def test_bad_vectors(domain: Domain, row: list[float], message: str) -> None:
