@@ -29,6 +29,12 @@ from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos.accounting.optimal_composition import optimal_local_epsilon
+<<<<<<< HEAD
+=======
+from ikos.baselines import SumProtocol
+from ikos.cli import execute
+from ikos.cli.errors import Command
+>>>>>>> r-aggregation
 from ikos.plots.figures import Figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least
@@ -45,7 +51,6 @@ from ikos.vectors import (
     SingleMessageGrid,
     SparseTernary,
     Ternarizer,
-    VectorProtocol,
 )
 
 if TYPE_CHECKING:
@@ -125,7 +130,7 @@ class Learner:
     """Bound on the root mean square of the error of the sum, Euclidean norm."""
 
 
-def _of(protocol: VectorProtocol) -> Learner:
+def _of(protocol: SumProtocol) -> Learner:
     return Learner(
         lambda x, rng: protocol.run(x, rng).estimate, protocol.cost(), math.sqrt(protocol.mse)
     )
@@ -135,7 +140,7 @@ def _in_box(protocol: SampledCoordinates) -> Learner:
     """Coordinates that exceed their bound are moved to it: a bias, like that of clipping."""
 
     def aggregate(x: Array, rng: RandomSource) -> Array:
-        return protocol.run(np.clip(x, -COORDINATE, COORDINATE), rng).estimate
+        return np.asarray(protocol.run(np.clip(x, -COORDINATE, COORDINATE), rng).estimate)
 
     return Learner(aggregate, protocol.cost(), math.sqrt(protocol.mse))
 

@@ -15,7 +15,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+<<<<<<< HEAD
 from analysis.output import Files, main, markdown, plain_number, program, steps
+=======
+import click
+
+from analysis.output import filled, markdown, output_option, plain_number, steps, write_text
+from ikos.baselines import SumProtocol
+from ikos.cli import execute
+from ikos.cli.errors import Command
+>>>>>>> r-aggregation
 from ikos.counts import vector_layouts
 from ikos.results import at_least
 from ikos.vectors import (
@@ -32,7 +41,6 @@ from ikos.vectors import (
     PrivKV,
     SampledCoordinates,
     SparseTernary,
-    VectorProtocol,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +55,7 @@ BUDGET = 1, 1e-6
 STRICT = 1, 1e-8
 SPARSE = SparseTernary(1024, 16)
 
-Maker = Callable[[int], VectorProtocol]
+Maker = Callable[[int], SumProtocol]
 
 
 def rounded(value: float) -> str:
@@ -60,7 +68,7 @@ def whole_bytes(bits: float) -> str:
     return f"{math.ceil(bits / 8):,}"
 
 
-def deviation(protocol: VectorProtocol, dimension: int) -> float:
+def deviation(protocol: SumProtocol, dimension: int) -> float:
     """Return the root of the mean, over coordinates, of the bound on the mean squared error."""
     return math.sqrt(protocol.mse / dimension)
 

@@ -26,7 +26,7 @@ WRAP_SHARE = 1e-3
 TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
-_LARGEST_QUANTILE = 1e15  # above it the distribution is not computed in doubles
+_LARGEST_QUANTILE = 1e15  # above it nothing is computed in doubles
 _FAR = 1 << 1000  # a distance that doubles hold, and as much as any
 
 
@@ -85,13 +85,8 @@ def log_chernoff(
 class NoiseLaw(Noise):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
-    Parameters
-    ----------
-    rate : Fraction
-        Inverse scale, epsilon / p.
-    shape : Fraction
-        Users present over users whose noise makes one discrete Laplace variable, at least 1. With
-        shape 1 the distribution is discrete Laplace.
+    ``rate`` is the inverse scale, epsilon / p, and ``shape``, at least 1, users present over users
+    whose noise makes one discrete Laplace variable; with shape 1 it is discrete Laplace.
     """
 
     rate: Fraction
@@ -138,7 +133,7 @@ class NoiseLaw(Noise):
 
     @cached_property
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
-        """Return a cell width w and the distribution and survival of floor(Polya / w), 0.. ."""
+        """Return a cell width w and the probabilities and survival of floor(Polya / w), 0.. ."""
         from scipy import stats
 
         law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
@@ -157,21 +152,13 @@ class NoiseLaw(Noise):
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error) > t] <= miss.
 
-        Parameters
-        ----------
-        miss : float
-            Probability in (0, 1).
-        users : int
-            How many users rounded at random; their rounding errors are independent, centred and
-            each within an interval of length 1. 0 where nothing was rounded.
-
-        Notes
-        -----
-        By Hoeffding's lemma the rounding error R has E exp(h R) <= exp(h^2 users / 8). Two bounds,
-        of which the smaller is returned. Where noise dominates: its survival function S is
-        log-concave (shape >= 1), so S(t - R) is at most S(t) exp(h R) with h the slope of -log S at
-        t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8), up to one step of the lattice. Where
-        rounding dominates: Chernoff's bound for the sum of both.
+        Rounding errors of ``users`` are independent, centred and each within an interval of length
+        1; 0 users where nothing was rounded. By Hoeffding's lemma the rounding error R has E exp(h
+        R) <= exp(h^2 users / 8). Two bounds, of which the smaller is returned. Where noise
+        dominates: its survival function S is log-concave (shape >= 1), so S(t - R) is at most S(t)
+        exp(h R) with h the slope of -log S at t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8),
+        up to one step of the lattice. Where rounding dominates: Chernoff's bound for the sum of
+        both.
         """
         both = self._smallest(
             lambda h: (math.log(2 / miss) + h * h * users / 8 + float(self._log_mgf(h))) / h

@@ -5,15 +5,17 @@ Every protocol works on [0, 1]; bounds map data to it and results back.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, real, vector
 
-__all__ = ["Bounds"]
+__all__ = ["Bounds", "Domain"]
 
 MAX_BOUND = 1e100
 
@@ -21,8 +23,30 @@ MAX_INTEGER = 1 << 52
 """Largest bound of integers: differences of two are exact in doubles."""
 
 
+class Domain(ABC):
+    """Where users' values lie: numbers between bounds, or vectors; frozen dataclasses."""
+
+    dimension: int
+
+    @property
+    @abstractmethod
+    def diameter(self) -> float:
+        """Greatest Euclidean distance of two of its values."""
+
+    @abstractmethod
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
+        """Return users' values, checked: (k,) numbers, or (k, dimension), from user ``first`` on.
+
+        Arrays of a suitable type are not copied.
+        """
+
+    @abstractmethod
+    def value(self, x: ArrayLike) -> NDArray[Any]:
+        """Return one user's value, checked, as an array of one."""
+
+
 @dataclass(frozen=True)
-class Bounds:
+class Bounds(Domain):
     """An interval that contains every value; public, and not taken from the data.
 
     Parameters
@@ -53,9 +77,23 @@ class Bounds:
         object.__setattr__(self, "upper", high)
 
     @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """One."""
+        return 1
+
+    @property
     def width(self) -> float:
         """``upper - lower``."""
         return self.upper - self.lower
+
+    @property
+    def diameter(self) -> float:
+        """``upper - lower``."""
+        return self.width
+
+    def value(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return one user's value, checked, as an array of one."""
+        return self.values([x])  # type: ignore[arg-type]
 
     def whole_steps(self, precision: object = None) -> int:
         """Return the precision at which integers between the bounds are encoded as they are.
@@ -92,7 +130,7 @@ class Bounds:
             )
         return steps
 
-    def values(self, x: ArrayLike, first: int = 0, *, copy: bool = True) -> NDArray[np.float64]:
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
         """Return values as doubles, each checked, still in the data's units.
 
         Parameters
@@ -102,8 +140,6 @@ class Bounds:
             one column.
         first : int
             Index of the first of them, for error messages.
-        copy : bool
-            Whether to copy what is an array of doubles already.
 
         Raises
         ------
@@ -113,7 +149,7 @@ class Bounds:
             If one is outside the bounds (NaN is), masked, or the shape is another.
         """
         given = vector("x", x, real("x", x, first))
-        values = given.astype(np.float64, copy=copy)
+        values = given.astype(np.float64, copy=False)
         if values.size and not (  # NaN if there is one, which is not in order with anything
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):

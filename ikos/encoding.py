@@ -1,4 +1,4 @@
-"""Reals in [0, 1] to integers in {0..p} and back: randomized rounding and recentring.
+"""Values as integers in {0..p} and back: randomized rounding and recentring, of what domains hold.
 
 BBGN20, Section 5.3 and Appendix F. The precision p is an integer: with any other scale the
 sensitivity would be its ceiling, and the privacy budget would be exceeded.
@@ -6,12 +6,20 @@ sensitivity would be its ceiling, and the privacy budget would be exceeded.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from ikos._validation import flag, integer
+from ikos.accounting.vector_noise import Sensitivity, Shift
 from ikos.bounds import Bounds
+from ikos.categories import Categories
+from ikos.domains import TOLERANCE, Ball, Box, Domain, SparseTernary
 from ikos.modular import BLOCK, blocks
 from ikos.randomness import RandomSource
 
@@ -19,6 +27,15 @@ MAX_PRECISION = 1 << 52
 _ALL = 53  # random bits that decide a rounding, in all
 _FIRST = 16  # of them, that are drawn at once: all that it takes, but for one value in 2^16
 _NARROW = 18  # bits of a precision up to which there is room for 13 of them next to it in int32
+
+_BLOCK = 1 << 21
+
+_SLACK = Fraction(1, 1 << 50)
+"""A coordinate is scaled to {0..p} in four roundings to doubles, of a part 2^-53 each: within half
+of this times p, which is added to the error of randomized rounding."""
+
+_TIGHT = Fraction(99, 100)
+"""How much of the best signal rounding may cost: steps are made so fine."""
 
 
 def encode(
@@ -31,24 +48,9 @@ def encode(
 ) -> NDArray[Any]:
     """Round x p to one of its two neighbouring integers at random, without bias.
 
-    Parameters
-    ----------
-    x : (n,) ndarray of float64
-        Values in [0, 1], or within ``bounds``.
-    p : int
-        Precision, from 1 to 2^52.
-    rng : RandomSource
-        Decides the rounding.
-    bounds : Bounds, optional
-        Between which the values are; they are encoded as parts of the way.
-    out : (n,) ndarray, optional
-        Where to write; any type that holds p.
-
-    Returns
-    -------
-    (n,) ndarray of int64
-        Values in {0..p}, whatever the rounding: the sensitivity is exactly p. The expectation is
-        the double nearest to x p, up to 2^-53. ``out`` where it is given.
+    Of (n,) doubles in [0, 1], or parts of the way between ``bounds``, and p up to 2^52. The results
+    are in {0..p}, whatever the rounding: the sensitivity is exactly p. The expectation is the
+    double nearest to x p, up to 2^-53. In ``out``, of any type that holds p, where it is given.
 
     Notes
     -----
@@ -100,18 +102,164 @@ def encode(
 
 
 def decode(z: int, users: int, p: int, q: int) -> int:
-    """Return the noisy sum of encodings that an element of Z_q stands for.
+    """Return the noisy sum of encodings that a sum modulo q stands for, q > users p.
 
     The true sum lies in {0..users p}; the window of q integers centred on that range is the
     likeliest place for sum plus noise: z > (users p + q) / 2 becomes z - q.
-
-    Parameters
-    ----------
-    z : int
-        Sum modulo q.
-    users : int
-        How many users' reports were added.
-    p, q : int
-        Precision and modulus, q > users p.
     """
     return z - q if 2 * z > users * p + q else z
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How numbers and vectors become integers in {0..precision} and vectors of them.
+
+    ``exact`` says that all values are steps: nothing is rounded. ``promise`` is what two vectors of
+    a user may be apart, in the data's units, or None if the bounds say all; it is ``promised`` if
+    it does not follow from the domain.
+    """
+
+    bounds: Bounds
+    precision: int
+    exact: bool
+    promise: Sensitivity | None
+    promised: bool = False
+
+    @property
+    def step(self) -> float:
+        """Data units of one step."""
+        return self.bounds.width / self.precision
+
+    def shift(self, dimension: int) -> Shift:
+        """Return what one user's replacement moves a sum of encodings by, at most."""
+        p = self.precision
+        if self.promise is None:
+            return Shift.within(dimension, None, None, Fraction(p))
+        width = Fraction(self.bounds.upper) - Fraction(self.bounds.lower)
+        error = Fraction(0) if self.exact else 2 + p * _SLACK
+        return self.promise.steps(
+            dimension, scale=Fraction(p) / width, rounding_error=error, most=p
+        )
+
+    def encode(
+        self, values: NDArray[Any], rng: RandomSource, dtype: DTypeLike = np.int64
+    ) -> NDArray[Any]:
+        """Return checked values of any shape as steps, rounded at random if need be."""
+        flat = values.reshape(-1).astype(np.float64, copy=False)
+        steps = np.empty(flat.size, dtype=dtype)
+        if self.exact:
+            steps[:] = (flat - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
+        else:
+            encode(flat, self.precision, rng, bounds=self.bounds, out=steps)
+        return steps.reshape(values.shape)
+
+    def check(self, values: NDArray[Any], first: int = 0) -> None:
+        """Refuse values that break a promise, as far as it shows; the domain was checked before.
+
+        That values are integers shows for each user. A promised sensitivity is about all vectors
+        that a user might have: that two of the users' own differ by more refutes it. In linf norm
+        all pairs are compared; in others with the first alone, so that some may be twice as far
+        apart. ``first`` is the number of the first user.
+        """
+        if not (self.exact or self.promised):
+            return
+        for part in blocks(values.shape[0], max(1, _BLOCK // math.prod(values.shape[1:]))):
+            rows = values[part].astype(np.float64, copy=False)
+            if self.exact and (broken := rows != np.floor(rows)).any():
+                row, *column = np.unravel_index(int(np.argmax(broken)), broken.shape)
+                place = ", ".join(map(str, (first + part.start + row, *column)))
+                raise ValueError(f"x[{place}] must be an integer with integers=True")
+            if self.promised:
+                self._close(np.abs(rows - values[0].astype(np.float64)), first, part.start)
+        if self.promised and self.promise is not None and self.promise.linf is not None:
+            self._within(values, first)
+
+    def _within(self, values: NDArray[Any], first: int) -> None:
+        """Refuse any two vectors that have a coordinate further apart than was promised."""
+        assert self.promise is not None
+        assert self.promise.linf is not None
+        low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
+        if (high - low > float(self.promise.linf) * (1 + 4 * TOLERANCE)).any():
+            j = int(np.argmax(high - low))
+            one, other = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
+            raise ValueError(
+                f"x[{first + one}] must differ from x[{first + other}] by at most "
+                f"{float(self.promise.linf):g} in linf, as promised"
+            )
+
+    def _close(self, apart: NDArray[np.float64], first: int, start: int) -> None:
+        """Refuse vectors that are further from the first than was promised."""
+        assert self.promise is not None
+        norms = {
+            "l1": apart.sum(axis=1),
+            "l2": np.sqrt((apart**2).sum(axis=1)),
+            "linf": apart.max(axis=1),
+        }
+        for name, found in norms.items():
+            bound = getattr(self.promise, name)
+            # computed norms are within this part of the true ones
+            if bound is not None and (found > float(bound) * (1 + 4 * TOLERANCE)).any():
+                worst = first + start + int(np.argmax(found))
+                raise ValueError(
+                    f"x[{worst}] must differ from x[{first}] by at most {float(bound):g} in "
+                    f"{name}, as promised"
+                )
+
+
+def encoding_of(
+    domain: Domain, precision: object, integers: object, sensitivity: object
+) -> Callable[[int], Encoding] | Encoding:
+    """Return the encoding of a domain, or what makes one for a precision still to be found."""
+    whole = flag("integers", integers)
+    if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
+        raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
+    if isinstance(domain, (SparseTernary, Categories)):
+        if sensitivity is not None:
+            raise ValueError("sensitivity must be None: it follows from the domain")
+        if isinstance(domain, Categories):
+            bounds = Bounds(0, 1)
+            known = Sensitivity(l1=2 * len(domain.sizes), linf=1)
+        else:
+            bounds = Bounds(-1, 1)
+            known = Sensitivity(l1=2 * domain.sparsity, linf=2)
+        return Encoding(bounds, bounds.whole_steps(precision), True, known)
+    if isinstance(domain, Box):
+        if whole:
+            steps = domain.bounds.whole_steps(precision)
+            return Encoding(domain.bounds, steps, True, sensitivity, sensitivity is not None)
+        bounds, known_or_not = domain.bounds, sensitivity
+    elif isinstance(domain, Ball):
+        if whole or sensitivity is not None:
+            raise ValueError(
+                "integers and sensitivity must be left out for a Ball: its radius says it all; "
+                "use a Box for others"
+            )
+        bounds = Bounds(-domain.reach, domain.reach)
+        known_or_not = Sensitivity(l2=domain.diameter)
+    else:
+        raise TypeError(
+            f"domain must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}"
+        )
+    if precision is not None:
+        p = integer("precision", precision, low=1, high=MAX_PRECISION)
+        return Encoding(bounds, p, False, known_or_not, sensitivity is not None)
+    return lambda p: Encoding(bounds, p, False, known_or_not, sensitivity is not None)
+
+
+def converge(
+    make: Callable[[int], Encoding], signal: Callable[[Encoding], float], spread: float
+) -> Encoding:
+    """Return the coarsest encoding, to a factor of two, at which rounding costs about 1 % or less.
+
+    ``signal``, the range of a coordinate over the deviation of the noise, grows with the precision,
+    as rounding moves sums too; it must be within 1 % of its limit. And the variance of rounding in
+    the sum, ``spread^2`` in steps, must be at most 1 % of that of the noise.
+    """
+    limit = signal(make(1 << 45))
+    p = 1
+    while p < 1 << 45:
+        found = signal(make(p))
+        if found >= float(_TIGHT) * limit and spread * found <= p / 10:
+            break
+        p *= 2
+    return make(p)

@@ -29,24 +29,11 @@ _STEP = 1 << 17  # shares that are drawn and taken off at a time, in cache
 class Sharing:
     """All users' shares, any block of any row at any time, in the memory of one row.
 
-    Parameters
-    ----------
-    x : (n,) ndarray
-        Reduced elements in the group's dtype; overwritten, in time, by the last row.
-    group : Zq
-        The group.
-    messages : int
-        Shares of each user, at least 1.
-    rng : RandomSource
-        Where the secret comes from that all rows but the last are drawn from.
-    blank : bool
-        Whether ``x`` is memory alone, and all elements are still to be `put` there.
-
-    Notes
-    -----
-    `put` and `draw` may be called by several threads at once. The last row is complete once
-    all users' elements were put there, each block of each other row was drawn with ``peel``
-    exactly once, and then `finish` was called for each block.
+    ``x`` holds reduced elements, and is overwritten, in time, by the last row; or it is memory
+    alone (``blank``), where elements are still to be `put`. `put` and `draw` may be called by
+    several threads at once. The last row is complete once all users' elements are there, each block
+    of each other row was drawn with ``peel`` exactly once, and then `finish` was called for each
+    block.
     """
 
     def __init__(
@@ -90,22 +77,13 @@ class Sharing:
             self._blank[block] = False
 
     def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
-        """Overwrite ``out`` with one block of a row other than the last.
+        """Overwrite ``out``, contiguous, with one block of a row other than the last.
 
-        Parameters
-        ----------
-        row : int
-            From 0 to ``messages - 2``.
-        block : int
-            Number of a block of `blocks`.
-        out : ndarray
-            As long as the block; contiguous.
-        peel : bool
-            Whether to take the shares off the last row. Without, they are those that were drawn
-            before, or will be.
+        ``peel`` takes the shares off the last row. Without, they are those that were drawn before,
+        or will be.
         """
         # One source for each block of each row, and no two of them alike: no two messages share
-        # randomness, no matter who draws them and in what order.
+        # randomness, whatever draws them and in whatever order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
         for part in blocks(out.size, _STEP):
@@ -120,27 +98,20 @@ class Sharing:
         self.group.finish(self.last[self.blocks[block]])
 
 
-def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
-    """Split group elements into additive shares.
+def split(
+    x: NDArray[Any],
+    group: Zq,
+    messages: int,
+    rng: RandomSource,
+    *,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return additive shares, (messages, n), of n reduced group elements.
 
-    Parameters
-    ----------
-    x : (n,) ndarray
-        Reduced elements in the group's dtype.
-    group : Zq
-        The group.
-    messages : int
-        Shares of each user, at least 1. A single share is the value itself.
-    rng : RandomSource
-        Where the shares come from.
-
-    Returns
-    -------
-    (messages, n) ndarray
-        Row j holds share j of all users. Each column sums to its user's value modulo q, and any
-        ``messages - 1`` rows are uniform and independent of ``x``.
+    Row j holds all users' share j; ``out`` where it is given. Each column sums to its user's value
+    modulo q, and any ``messages - 1`` rows are uniform and independent of ``x``.
     """
-    shares = np.empty((messages, x.size), dtype=group.dtype)
+    shares = np.empty((messages, x.size), dtype=group.dtype) if out is None else out
     shares[-1] = x
     sharing = Sharing(shares[-1], group, messages, rng)
     for row in range(messages - 1):

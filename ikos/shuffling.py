@@ -1,4 +1,4 @@
-"""The shufflers' part: mix the messages of all users, so that what comes out is a multiset.
+"""The shufflers' part: mix all users' messages, so that what comes out is a multiset.
 
 A uniformly random order and the sorted order carry the same information, the multiset of the
 messages (BBGN20, Section 2.2), and each can be computed from the other without the senders.
@@ -54,17 +54,7 @@ class View:
 
 
 def release(column: NDArray[Any], order: str, rng: RandomSource) -> NDArray[Any]:
-    """Return one shuffler's output for its input; the input may be changed.
-
-    Parameters
-    ----------
-    column : (k,) ndarray
-        The messages in the order in which they came.
-    order : {"sorted", "permuted"}
-        Sorted, which needs no randomness, or in a uniformly random order.
-    rng : RandomSource
-        Used for the random order alone.
-    """
+    """Return one shuffler's output, sorted or "permuted" by ``rng``; its input may be changed."""
     if order == "permuted":
         return column[rng.permutation(column.size)]
     column.sort()
@@ -85,18 +75,9 @@ def _fresh(column: NDArray[Any]) -> NDArray[Any]:
 def shuffle(
     shares: NDArray[Any], *, shuffler: str, clear_share: bool, order: str, rng: RandomSource
 ) -> View:
-    """Pass shares through the shufflers and return the analyzer's view.
+    """Pass shares, (messages, n), through the shufflers and return the analyzer's view.
 
-    Parameters
-    ----------
-    shares : (messages, n) ndarray
-        Row j goes to shuffler j; with a clear share, the last row goes to no shuffler.
-    shuffler : {"parallel", "single"}
-        A shuffler for each row, each with an independent permutation, or one for all rows.
-    clear_share : bool
-        Whether the last row bypasses the shufflers.
-    order, rng
-        As in `release`.
+    Row j goes to shuffler j, or all rows to a "single" one; a clear share, the last row, to none.
     """
     rows = shares[:-1] if clear_share else shares
     inputs = [rows.reshape(-1)] if shuffler == "single" else list(rows)

@@ -1,17 +1,10 @@
-"""Sums of vectors: private protocols behind one interface, `VectorProtocol`."""
+"""Sums of vectors: private protocols behind one interface, `ikos.baselines.SumProtocol`."""
 
 from __future__ import annotations
 
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.secure_vector_sum import SecureVectorSum
-from ikos.aggregation.vector_protocol import (
-    Band,
-    VectorBaseline,
-    VectorError,
-    VectorProtocol,
-    VectorResult,
-)
+from ikos.aggregation.secure_sum import SecureVectorSum
 from ikos.baselines.central_gaussian import CentralGaussian
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.kashin import KashinFrame
@@ -47,7 +40,6 @@ __all__ = [
     "PCKVUE",
     "VECTOR_PROTOCOLS",
     "Ball",
-    "Band",
     "Box",
     "Categories",
     "CentralGaussian",
@@ -69,11 +61,7 @@ __all__ = [
     "SparseTernary",
     "Ternarizer",
     "Variances",
-    "VectorBaseline",
-    "VectorError",
-    "VectorProtocol",
     "VectorProtocolSpec",
-    "VectorResult",
     "VectorRow",
     "histograms",
     "linear_statistics",

@@ -51,8 +51,8 @@ def test_variance_of_a_negligible_noise_does_not_overflow() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-@pytest.mark.parametrize("miss", [0.5, 0.05, 1e-3, 1e-6])
-@pytest.mark.parametrize("users", [0, 1, 50, 400])
+@pytest.mark.parametrize("miss", [0.5, 1e-6])
+@pytest.mark.parametrize("users", [0, 1, 400])
 def test_half_width_covers_noise_and_rounding(law: NoiseLaw, miss: float, users: int) -> None:
     """Rounding is worst, in variance, at fractions of one half: Bin(users, 1/2) - users/2."""
     support, pmf = noise_pmf(law)
@@ -206,7 +206,7 @@ def test_reach_of_discrete_laplace_noise_is_rounded_up(rate: Fraction) -> None:
             assert exact <= law.tail_bound(Fraction(halves, 2)) <= exact * (1 + 1e-14)
 
 
-@pytest.mark.parametrize("parties", [1, 2, 100, 32561, 10**6, 10**12])
+@pytest.mark.parametrize("parties", [1, 32561, 10**12])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(10)])
 def test_default_precision_is_the_smallest_for_its_share(parties: int, epsilon: Fraction) -> None:
     p = default_precision(epsilon, parties)

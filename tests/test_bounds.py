@@ -79,13 +79,6 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
     assert values.tolist() == expected
 
 
-def test_values_are_a_copy() -> None:
-    x = np.array([0.5, 0.25])
-    values = Bounds(0, 1).values(x)
-    values[0] = 0.75
-    assert x[0] == 0.5
-
-
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [

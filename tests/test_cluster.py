@@ -34,6 +34,7 @@ from ikos.modular import Zq
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
+from ikos.trust import Trust
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -424,7 +425,9 @@ def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, singl
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)
     monkeypatch.setattr(driver, "WORTHWHILE", 64)
-    groups = driver.columns(SharingScheme(Zq(q), 9, True, single), users, threads)
+    groups = driver.columns(
+        SharingScheme(Zq(q), 9, Trust("single" if single else "parallel", True, 1)), users, threads
+    )
     held = [[len(piece.rows) * users / piece.parts for piece in group] for group in groups]
     if q == 2**64:  # few values cannot be cut as small
         assert max(max(group) for group in held) <= longest

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,6 +112,12 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
     assert PRIVATE.run(blocks(), DeterministicRandom(5), threads=threads) == expected
 
 
+def gathered(clients: Any, x: Any, rng: RandomSource) -> NDArray[Any]:
+    """Return the elements that users share of their numbers."""
+    _, (blocks,) = collect(clients, x, rng)
+    return blocks if isinstance(blocks, np.ndarray) else np.concatenate(list(blocks))
+
+
 class Changing:
     """Clients whose values are made bad in the caller's memory as soon as they were looked at."""
 
@@ -140,8 +142,8 @@ def test_what_was_looked_at_is_what_is_used(bad: float, by_blocks: bool) -> None
     protocol = PrivateSum(64, 1, 1e-6, lower=-2, upper=3)
     x = iter([memory]) if by_blocks else memory
     changing: Any = Changing(protocol, memory, bad)
-    expected = collect(protocol, VALUES[:64], DeterministicRandom(1))
-    assert (collect(changing, x, DeterministicRandom(1)) == expected).all()
+    expected = gathered(protocol, VALUES[:64], DeterministicRandom(1))
+    assert (gathered(changing, x, DeterministicRandom(1)) == expected).all()
 
 
 def test_values_are_left_as_they_were() -> None:
@@ -169,12 +171,12 @@ def with_one_stream(clients: Encoder, x: Any, rng: RandomSource) -> NDArray[Any]
             right = super().streams()
             return lambda number: right(0)
 
-    return collect(clients, x, Same(3))
+    return gathered(clients, x, Same(3))
 
 
 @pytest.mark.usefixtures("small")
 def test_blocks_of_users_draw_apart() -> None:
-    check_blocks_draw_apart(collect)
+    check_blocks_draw_apart(gathered)
 
 
 @pytest.mark.usefixtures("small")
@@ -187,7 +189,7 @@ def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("place", [0, 63, 64, 500, 999])
+@pytest.mark.parametrize("place", [0, 64, 999])
 @pytest.mark.parametrize(
     "form", [lambda x: x, list, lambda x: cut(x, [300, 1, 64]), lambda x: iter([list(x)])]
 )
@@ -212,7 +214,7 @@ def test_a_bad_value_is_named_wherever_it_is(
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("size", [0, 1, 63, 999, 1001, 1064])
+@pytest.mark.parametrize("size", [0, 999, 1001])
 def test_too_few_and_too_many_users_are_refused(size: int) -> None:
     x = np.zeros(size)
     for form in (x, x.tolist(), cut(x, [10, 30]), iter([x])):
@@ -315,37 +317,12 @@ def test_an_iterator_without_end_is_refused() -> None:
             read.append(1)
             yield np.zeros(400, dtype=np.int64)
 
-    with pytest.raises(ValueError, match="x must hold 1000 users' values, got 1200"):
+    with pytest.raises(ValueError, match="x must hold n = 1000 users' values, got 1200"):
         SecureSum(1000, 2**64, messages=3).run(endless())
     assert len(read) == 3
 
 
-# Ctrl-C
-
-
-def interrupted_and_swallowed() -> Iterator[NDArray[np.float64]]:
-    """Yield values, with a Ctrl-C that code of others takes no notice of."""
-    with contextlib.suppress(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.2)
-    yield np.zeros(1000)
-
-
-@pytest.fixture
-def plain_interrupts() -> Iterator[None]:
-    """As a program has them in a terminal: a shell lets background processes ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.usefixtures("plain_interrupts")
-def test_a_handler_of_the_program_stays() -> None:
-    heard: list[int] = []
-    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    PrivateSum(1000, 1, 1e-6).run(interrupted_and_swallowed())
-    assert heard == [1]
+# Other arguments
 
 
 def test_arguments_that_are_none() -> None:
@@ -376,7 +353,7 @@ def test_a_bad_row_of_a_table_is_named_with_its_file(
     (tmp_path / "b.csv").write_text(f"age\n1\n{bad}\n3\n")
     protocol = PrivateSum(6, 1, 0.5, lower=0, upper=4, integers=integers)
     column = open_column(tmp_path, "age")
-    where = f"{str(tmp_path / 'b.csv')!r}: row 2 has a value in column 'age', "
+    where = f"{str(tmp_path / 'b.csv')!r}: row 2 (line 3) has a value in column 'age', "
     for steps in (protocol.run, protocol.randomize):
         with pytest.raises(
             ValueError,

@@ -19,13 +19,13 @@ from ikos.counts import remaining
 from ikos.testing import DeterministicRandom
 
 MODULI = [
-    2, 3, 2**8, 2**32, 2**61 - 1, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1, 2**521 - 1,
+    2, 3, 2**32, 2**61 - 1, 2**64 - 59, 2**64, 2**521 - 1,
 ]  # fmt: skip
 SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
 
 
 @pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
-@pytest.mark.parametrize("n", [1, 2, 3, 1000])
+@pytest.mark.parametrize("n", [1, 100])
 @pytest.mark.parametrize("q", MODULI, ids=lambda q: f"{q.bit_length()}bits")
 def test_the_sum_is_exact(q: int, n: int, shuffler: str, clear_share: bool) -> None:
     protocol = SecureSum(n, q, messages=4, shuffler=shuffler, clear_share=clear_share)
@@ -214,8 +214,8 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        ([1, 2], ValueError, "x must hold 3 users' values, got 2"),
-        ([1, 2, 3, 4], ValueError, "x must hold 3 users' values, got 4"),
+        ([1, 2], ValueError, "x must hold n = 3 users' values, got 2"),
+        ([1, 2, 3, 4], ValueError, "x must hold n = 3 users' values, got 4"),
         ([], ValueError, "got 0"),
         ([1, 2, 10], ValueError, r"x\[2\] must be in \[0, q\) for q = 10$"),
         ([1, -1, 2], ValueError, r"x\[1\] must be in"),
@@ -296,7 +296,7 @@ def test_a_release_below_min_honest_is_refused() -> None:
     assert protocol.run([1, 2, 3]) == 6
     assert protocol.run([1] * 5) == 5
     for x in ([1, 2], [1] * 6):
-        with pytest.raises(ValueError, match=r"3 \(min_honest\) to 5 users' values"):
+        with pytest.raises(ValueError, match="min_honest = 3 to n = 5 users' values"):
             protocol.run(x)
     shares = np.stack([protocol.report(1) for _ in range(2)], axis=1)
     with pytest.raises(ValueError, match="shares must hold"):

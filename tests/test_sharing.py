@@ -91,8 +91,7 @@ def test_shares_are_exactly_uniform_from_the_words_up(q: int) -> None:
 
 
 @each_order
-@pytest.mark.parametrize("n", [1, 2, 3, 1000])
-@pytest.mark.parametrize("messages", [1, 2, 5])
+@pytest.mark.parametrize(("n", "messages"), [(1, 1), (1, 5), (1000, 2)])
 def test_shares_add_up_to_the_values(q: int, n: int, messages: int) -> None:
     group, x = Zq(q), users(q, n)
     shares = split(group.elements(x), group, messages, DeterministicRandom(90))
@@ -102,7 +101,7 @@ def test_shares_add_up_to_the_values(q: int, n: int, messages: int) -> None:
 
 
 @pytest.mark.parametrize("q", [2, 2**32 - 5, 2**61 - 1, 2**64])
-@pytest.mark.parametrize("n", [0, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5])
+@pytest.mark.parametrize("n", [0, BLOCK, 2 * BLOCK + 5])
 def test_shares_add_up_across_blocks(q: int, n: int) -> None:
     group = Zq(q)
     x = group.elements(users(q, n))

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any
 
 import gmpy2
 
@@ -41,6 +42,7 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import ONE_GROUP, level_of_sums
 from ikos.results import ONE_REPORT
+from ikos.trust import Trust
 
 MAX_RELEASES = 10**6
 """Most sums about the same users."""
@@ -53,7 +55,7 @@ WORTH = Fraction(101, 100)
 
 
 def reports(releases: int) -> str:
-    """Return the condition of a guarantee for so many releases."""
+    """Return the condition of a guarantee for this many releases."""
     if releases == 1:
         return ONE_REPORT
     return (
@@ -64,15 +66,7 @@ def reports(releases: int) -> str:
 
 @dataclass(frozen=True)
 class HiddenNoise:
-    """A layout with noise, and what is proved.
-
-    Attributes
-    ----------
-    layout : Layout
-        Its ``delta`` is that of the whole, 1.0 where nothing is proved.
-    noise : NoiseRate
-        The noise, private by itself with ``noise_epsilon`` of the layout's count.
-    """
+    """A layout, whose ``delta`` is that of the whole, and noise that spends ``noise_epsilon``."""
 
     layout: Layout
     noise: NoiseRate
@@ -82,33 +76,28 @@ class HiddenNoise:
 class NoiseCalibration:
     """A private sum of integer vectors, but for the number of messages and the order of the group.
 
-    Parameters
-    ----------
-    honest, most : int
-        Honest users, at least and at most.
-    epsilon, delta, reserve : Fraction
-        As for `ikos.PrivateSum`.
-    shift : Shift
-        What one user's replacement can change.
-    layout : {"separate sums", "one group"}
-        What is shuffled together.
-    analysis, shuffler, clear_share
-        As for `ikos.SecureSum`.
-    releases : int
-        How many sums about the same users the budget is for.
+    ``shift`` is what one user's replacement can change; the budget is for all ``releases``.
     """
 
-    honest: int
-    most: int
+    users: int
+    trust: Trust
     epsilon: Fraction
     delta: Fraction
     reserve: Fraction
     shift: Shift
     layout: str
     analysis: str
-    shuffler: str
-    clear_share: bool
     releases: int = 1
+
+    @property
+    def honest(self) -> int:
+        """Honest users, at least."""
+        return self.trust.min_honest
+
+    @property
+    def _graph(self) -> dict[str, Any]:
+        """What messages are shuffled by whom."""
+        return {"shuffler": self.trust.shuffler, "clear_share": self.trust.clear_share}
 
     @cached_property
     def moved(self) -> Shift:
@@ -168,29 +157,24 @@ class NoiseCalibration:
             return left / self.moved.l1
         return best_rate(left, self._noise_delta, self.moved).rate
 
-    def chosen(self, q: int, corrupt: int) -> HiddenNoise:
-        """Return the fewest messages that prove the budget, for groups of order q."""
-        found: dict[int, HiddenNoise] = {}
+    def chosen(self, q: int, messages: int | None = None) -> HiddenNoise:
+        """Return the fewest messages of each sum that prove the budget, for groups of order q.
 
-        def enough(m: int) -> bool:
-            found[m] = self.proved(q, m)
-            proof = found[m].layout.delta
-            assert proof is not None
-            return proof <= self.delta
+        Or what is proved, if only nothing, for a number of messages that is given.
+        """
+        corrupt = self.trust.corrupt_shufflers
+        if messages is None:
+            proof = cache(lambda m: self.proved(q, m))
 
-        each = self._hiding_delta / self.releases
-        m = smallest(enough, self._guess(self._order(q), each))
-        best = found.get(m) or self.proved(q, m)
-        return self._sent(best, corrupt, None)
+            def enough(m: int) -> bool:
+                delta = proof(m).layout.delta
+                return delta is not None and delta <= self.delta
 
-    def given(self, q: int, total: int, corrupt: int) -> HiddenNoise:
-        """Return what is proved for so many messages of each sum, if only nothing."""
-        found = self.proved(q, max(0, total - int(self.clear_share) - corrupt))
-        return self._sent(found, corrupt, total)
-
-    @staticmethod
-    def _sent(found: HiddenNoise, corrupt: int, total: int | None) -> HiddenNoise:
-        count = found.layout.count.with_corruption(corrupt, total)
+            guess = self._guess(self._order(q), self._hiding_delta / self.releases)
+            found = proof(smallest(enough, guess))
+        else:
+            found = self.proved(q, max(0, messages - int(self.trust.clear_share) - corrupt))
+        count = found.layout.count.with_corruption(corrupt, messages)
         return replace(found, layout=replace(found.layout, count=count))
 
     def _order(self, q: int) -> int:
@@ -199,17 +183,11 @@ class NoiseCalibration:
 
     def _guess(self, order: int, allowed: Fraction) -> int:
         if self.analysis == "second_moment":
-            return near(self.honest, order, allowed, self.shuffler, self.clear_share)
+            return near(self.honest, order, allowed, **self._graph)
         with rounding(UP):
-            level = float_up(1 - gmpy2.log2(exact(allowed, DOWN)))
-        return least(
-            (self.honest, self.honest),
-            order,
-            Fraction(level),
-            analysis=self.analysis,
-            shuffler=self.shuffler,
-            clear_share=self.clear_share,
-        ).shuffled
+            level = Fraction(float_up(1 - gmpy2.log2(exact(allowed, DOWN))))
+        users = (self.honest, self.honest)
+        return least(users, order, level, analysis=self.analysis, **self._graph).shuffled
 
     def proved(self, q: int, m: int) -> HiddenNoise:
         """Return what is proved for m shuffled messages of each sum."""
@@ -229,14 +207,8 @@ class NoiseCalibration:
 
     def _present(self, order: int, m: int) -> MessageCount:
         """Return the count with the level for every number of honest users."""
-        return proved(
-            (self.honest, self.most),
-            order,
-            m,
-            analysis=self.analysis,
-            shuffler=self.shuffler,
-            clear_share=self.clear_share,
-        )
+        users = (self.honest, self.users)
+        return proved(users, order, m, analysis=self.analysis, **self._graph)
 
     def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
         """Purely private noise, by the hockey-stick theorem as it is."""
@@ -248,13 +220,12 @@ class NoiseCalibration:
             self.epsilon,
             self.delta,
             self.shift.linf,
-            shuffler=self.shuffler,
-            clear_share=self.clear_share,
             reserve=self.reserve,
             dimension=d // self.sums,
             sensitivity=self.shift.l1,
             sums=self.sums,
-            most=self.most,
+            most=self.users,
+            **self._graph,
         )
         assert count.noise_epsilon is not None
         rate = Fraction(count.noise_epsilon) / self.shift.l1
@@ -262,14 +233,8 @@ class NoiseCalibration:
 
     def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
         """Any noise, by Lemma 5.2 and the level of the sums together."""
-        count = proved(
-            (self.honest, self.honest),
-            order,
-            m,
-            analysis=self.analysis,
-            shuffler=self.shuffler,
-            clear_share=self.clear_share,
-        )
+        users = (self.honest, self.honest)
+        count = proved(users, order, m, analysis=self.analysis, **self._graph)
         level = level_of_sums(count.sigma, self.sums, analysis=self.analysis)
         together = replace(count, sigma=level, analysis=self.analysis if level > 0 else None)
         hidden = lemma_5_2(together, self.epsilon)
@@ -289,7 +254,7 @@ class NoiseCalibration:
         tried = sorted(
             (
                 way
-                for graph in share_graphs(m, self.shuffler, self.clear_share)
+                for graph in share_graphs(m, **self._graph)
                 for way in self._ways(order, graph, allowed)
             ),
             key=self._preference,

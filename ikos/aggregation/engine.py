@@ -1,4 +1,4 @@
-"""Shares to shufflers to sums: a whole secure summation in the memory of a few columns.
+"""From shares through shufflers to a sum, in the memory of a few columns.
 
 What each shuffler releases is all of its messages, sorted. Here it is made one range of values at
 a time, where it would be too long for one piece, and each piece is added up and forgotten. The
@@ -28,6 +28,7 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource
 from ikos.sharing import Sharing
 from ikos.shuffling import release
+from ikos.trust import Trust
 
 LONGEST = 1 << 27
 """Messages of a piece at most, up to chance: 1 GiB of uint64. Those of one value stay together."""
@@ -48,24 +49,21 @@ Receiver = Callable[["Partition", NDArray[Any]], int]
 
 @dataclass(frozen=True)
 class SharingScheme:
-    """What is sent to whom.
-
-    Attributes
-    ----------
-    group : Zq
-        Where messages are from.
-    messages : int
-        Of each user, the clear share included.
-    clear : bool
-        Whether the last one is a clear share.
-    single : bool
-        Whether one shuffler gets all others, or each a shuffler of its own.
-    """
+    """What is sent to whom: ``messages`` of each user in all, from the group."""
 
     group: Zq
     messages: int
-    clear: bool
-    single: bool
+    trust: Trust
+
+    @property
+    def clear(self) -> bool:
+        """Whether the last message of each user is a clear share."""
+        return self.trust.clear_share
+
+    @property
+    def single(self) -> bool:
+        """Whether one shuffler gets all other messages, or each a shuffler of its own."""
+        return self.trust.single
 
     @property
     def shuffled(self) -> int:
@@ -75,18 +73,10 @@ class SharingScheme:
 
 @dataclass(frozen=True)
 class Partition:
-    """A range of the values in the output of one shuffler.
+    """A range of the values in the output of one shuffler, which gets ``rows`` of the shares.
 
-    Attributes
-    ----------
-    shuffler : int
-        Whose output.
-    rows : range
-        The rows of shares that it gets.
-    part, parts : int
-        The range: that of values v with ``v * parts // q == part``.
-    peel : bool
-        Whether drawing it takes its shares off the last row.
+    Of values v with ``v * parts // q == part``. Drawing it takes its shares off the last row if
+    ``peel``.
     """
 
     shuffler: int
@@ -104,14 +94,8 @@ class Partition:
 class Plan:
     """What is to be done, in order: the first two together, then the third.
 
-    Attributes
-    ----------
-    whole : tuple of Piece
-        Pieces that need no other's work.
-    peeled : tuple of (int, int)
-        Rows and blocks to be taken off the last row beside them.
-    later : tuple of Piece
-        Pieces that are made, after that, from shares drawn again or from the last row.
+    ``whole`` are pieces that need no other's work, ``peeled`` rows and blocks that are to be taken
+    off the last row, ``later`` pieces made from shares drawn again or from the last row.
     """
 
     whole: tuple[Partition, ...]
@@ -120,21 +104,7 @@ class Plan:
 
 
 def planned(setting: SharingScheme, users: int, *, cuts: int, threads: int, longest: int) -> Plan:
-    """Return the pieces that a sum is made of.
-
-    Parameters
-    ----------
-    setting : Setting
-        What is sent to whom.
-    users : int
-        How many.
-    cuts : int
-        Blocks of users.
-    threads : int
-        How many pieces are made at once.
-    longest : int
-        Messages of a piece at most.
-    """
+    """Return the pieces, of ``longest`` messages at most, of a sum over blocks of users."""
     shuffled = setting.shuffled
     if setting.single:
         groups = [range(shuffled)] if shuffled else []
@@ -190,7 +160,7 @@ class _Shufflers:
         self._local = threading.local()
 
     def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
-        """Return a thread's memory for messages, at least so many; the first of them stay."""
+        """Return a thread's memory for messages, at least ``size``; the first ``kept`` stay."""
         held: NDArray[Any] | None = getattr(self._local, "buffer", None)
         if held is None or held.size < size:
             more = 2 * held.size if held is not None and kept else 0  # seldom twice
@@ -208,7 +178,7 @@ class _Shufflers:
         pieces = ((self.make, piece) for piece in plan.whole)
         rests = ((self.peel, *where) for where in plan.peeled)
         if any(self.sharing.messages - 1 in piece.rows for piece in plan.whole):
-            # the last row is released with the others: everybody's elements must be there
+            # the last row is released with the others: all users' elements must be there
             yield from self._stage(given, executor)
             yield from self._stage(chain(pieces, rests), executor)
         else:
@@ -220,6 +190,7 @@ class _Shufflers:
     def _stage(
         self, steps: Iterable[tuple[Any, ...]], executor: Executor | None
     ) -> Generator[_Done, None, None]:
+        """Do steps on all threads, and yield what each has done."""
         # a step is little to remember, and those that are short must not wait for a long one
         with closing(spread(self._step, steps, executor, ahead=_AHEAD)) as done:
             yield from done
@@ -239,7 +210,7 @@ class _Shufflers:
             raise KeyboardInterrupt
 
     def put(self, encoded: Iterator[NDArray[Any]]) -> _Done:
-        """Put everybody's elements to the last row."""
+        """Put all users' elements to the last row."""
         users, first = self.sharing.last.size, 0
         for elements in encoded:
             self._go_on()
@@ -306,7 +277,7 @@ class _Shufflers:
             for number in range(len(self.sharing.blocks)):
                 drawn = self._drawn(row, number, peel=False)
                 found = _within(drawn.copy() if row == last else drawn, low, high, q)
-                # one part and the like of a block, unless somebody's last row is not random
+                # one part and the like of a block, unless a last row is not random
                 expected = len(piece.rows) * self.sharing.last.size // piece.parts + drawn.size
                 messages = self._buffer(max(expected, count + found.size), count)
                 messages[count : count + found.size] = found
@@ -341,37 +312,11 @@ def mixed_sum(
     receive: Receiver | None = None,
     longest: int = LONGEST,
 ) -> int:
-    """Share everybody's elements, pass the shares through the shufflers and return their sum.
+    """Share all users' elements, shuffle the shares and return their sum modulo q.
 
-    Parameters
-    ----------
-    elements : (n,) ndarray
-        Reduced elements of the group; overwritten. Memory for them, where they are ``encoded``.
-    setting : Setting
-        What is sent to whom.
-    rng : RandomSource
-        For shares and shufflers.
-    encoded : iterator of ndarray, optional
-        Reduced elements, block after block; one thread reads them, while others work.
-    threads : int, optional
-        How many pieces are made at once; by default one for each core where there are `WORTHWHILE`
-        messages. What is released does not depend on it.
-    progress : callable, optional
-        Called with the pieces done and their number.
-    receive : callable, optional
-        What the analyzer does with a piece; by default it adds it up.
-    longest : int
-        Messages of a piece at most, up to chance.
-
-    Returns
-    -------
-    int
-        The sum modulo q.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C. There is no partial sum: any of them is uniform.
+    ``elements`` are reduced, and overwritten; or memory for them, where one thread reads them from
+    ``encoded``, block by block, while others work. ``receive`` is what the analyzer does with a
+    piece; by default it adds it up. At Ctrl-C there is no partial sum: any of them is uniform.
     """
     group = setting.group
     blank = encoded is not None

@@ -1,9 +1,14 @@
-"""Everybody's values, from wherever they are, to one sum: block of users by block."""
+"""Aggregate values from arrays, iterators and files, block of users by block, to one sum.
+
+Numbers come in blocks of users, each of which draws its rounding and noise from a source of its
+own, so that they may be read while others are at work. Vectors are looked at as a whole, and
+encoded some coordinates at a time.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,12 +20,22 @@ from ikos.aggregation.engine import SharingScheme, mixed_sum
 from ikos.concurrency import Interrupted, Progress
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
+from ikos.sharing import split
 
 USERS = 1 << 18
 """Users whose rounding and noise come from one source."""
 
+COLUMNS = 32
+"""Coordinates that are taken out of all users' vectors at a time."""
+
+MAX_ENTRIES = 1 << 28
+"""Most entries of an array of shares of vectors."""
+
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
+
+Coordinate = NDArray[Any] | Iterator[NDArray[Any]]
+"""All users' elements of one coordinate, perhaps in blocks of users."""
 
 
 class Encoder(Protocol):
@@ -28,17 +43,25 @@ class Encoder(Protocol):
 
     @property
     def setting(self) -> SharingScheme:
-        """What is sent to whom."""
+        """What is sent to whom, of each coordinate."""
 
     @property
     def n(self) -> int:
         """How many users there are at most."""
 
+    @property
+    def dimension(self) -> int:
+        """How many coordinates their values have."""
+
+    @property
+    def scalar(self) -> bool:
+        """Whether values are numbers, and not vectors."""
+
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return values that were looked at; the first is user number ``first``."""
+        """Return values that were looked at, (k,) or (k, d); the first is user ``first``'s."""
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return the group elements that users with checked values share."""
+        """Return the group elements of checked numbers, (k,), or of coordinates, (c, k)."""
 
     def check_users(self, users: int, name: str) -> None:
         """Refuse too few users and too many."""
@@ -50,7 +73,7 @@ class Engine(Protocol):
     def add_up(
         self, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
-        """Return the sum modulo q of everybody's elements, and how many users there were."""
+        """Return the sum modulo q of all users' elements, and how many users there were."""
 
 
 def checked_blocks(
@@ -58,11 +81,11 @@ def checked_blocks(
 ) -> Iterator[NDArray[Any]]:
     """Yield checked values, `USERS` at a time, however they come.
 
-    What is looked at is a copy, that is what is used: somebody else may write to the memory, or to
+    What is looked at is a copy, that is what is used: others may write to the memory, or to
     the file that is mapped there, in the meantime.
     """
     if not isinstance(x, Iterator):
-        for part in blocks(x.size, USERS):
+        for part in blocks(x.shape[0], USERS):
             yield clients.checked(x[part].copy(), part.start)
         return
     first, lacking = 0, USERS
@@ -74,16 +97,16 @@ def checked_blocks(
                 f"{type(some).__name__}"
             )
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
-        first += values.size
+        first += values.shape[0]
         if first > clients.n:  # before more of them are read, perhaps without end
             clients.check_users(first, "x")
         # copied, by both: an iterator may write what comes next to the same memory
-        while values.size >= lacking:
+        while values.shape[0] >= lacking:
             yield np.concatenate([*kept, values[:lacking]])
             values, kept, lacking = values[lacking:], [], USERS
-        if values.size:
+        if values.shape[0]:
             kept.append(values.copy())
-            lacking -= values.size
+            lacking -= values.shape[0]
     if kept:
         yield np.concatenate(kept)
 
@@ -130,54 +153,75 @@ def iterator_or_array(clients: Encoder, x: Values) -> NDArray[Any] | Iterator[Ar
     if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
         found: Iterator[ArrayLike] = with_location(clients, x).blocks()
         return found
-    if isinstance(x, np.ndarray) and x.ndim == 1:
+    if isinstance(x, np.ndarray) and x.ndim == 1 and clients.scalar:
         return x
     # numpy would make something else of a list before anyone could look, so that it is looked at
     # as a whole; as is what has no users, to be refused
     return clients.checked(x)
 
 
-def encoded_blocks(
-    clients: Encoder, x: NDArray[Any] | Iterator[ArrayLike], streams: Callable[[int], RandomSource]
-) -> Iterator[NDArray[Any]]:
-    """Yield the group elements that everybody shares, `USERS` at a time.
+def coordinates(
+    clients: Encoder, values: NDArray[Any] | Iterator[ArrayLike], rng: RandomSource
+) -> Iterator[Coordinate]:
+    """Yield the group elements of each coordinate of all users' values.
 
-    By one thread: it is many short steps, at each of which threads would wait for each other, and
-    on two it took twice as long.
+    Of numbers, blocks of users, as they are read: the k-th draws from source k of the
+    `RandomSource.streams`. Of checked vectors arrays, `COLUMNS` of which are encoded together.
     """
-    for number, values in enumerate(checked_blocks(clients, x)):
-        yield clients.encoded(values, streams(number))
+    if clients.scalar:
+        streams = rng.streams()
+        yield (
+            clients.encoded(some, streams(number))
+            for number, some in enumerate(checked_blocks(clients, values))
+        )
+        return
+    assert isinstance(values, np.ndarray)
+    for part in blocks(clients.dimension, COLUMNS):
+        yield from clients.encoded(np.ascontiguousarray(values[:, part].T), rng)
 
 
-def collect(clients: Encoder, x: Values, rng: RandomSource) -> NDArray[Any]:
-    """Return the group elements that everybody shares.
+def collect(clients: Encoder, x: Values, rng: RandomSource) -> tuple[int, Iterator[Coordinate]]:
+    """Return how many users there are, and the elements of each coordinate of their values.
 
-    Parameters
-    ----------
-    clients : Clients
-        What they do.
-    x : Values
-        An iterator is read once.
-    rng : RandomSource
-        Source k of its `streams` is for block k of `USERS` users, however they came.
-
-    Returns
-    -------
-    (users,) ndarray
-        A new array of the group's dtype.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a value is not one that the clients may have, or there are too few or too many.
+    An iterator is read here, once: how many users there are is not known before.
     """
     given = iterator_or_array(clients, x)
     if not isinstance(given, Iterator):
-        clients.check_users(given.size, "x")
-    found = list(encoded_blocks(clients, given, rng.streams()))
-    elements = np.concatenate(found) if found else np.empty(0, dtype=clients.setting.group.dtype)
-    clients.check_users(elements.size, "x")
-    return elements
+        clients.check_users(given.shape[0], "x")
+        return given.shape[0], coordinates(clients, given, rng)
+    try:
+        if clients.scalar:
+            (encoded,) = coordinates(clients, given, rng)
+            found = list(encoded)
+        else:
+            found = list(checked_blocks(clients, given))
+    except KeyboardInterrupt:
+        raise Interrupted(None, 0, 0, "while values were read") from None
+    users = sum(some.shape[0] for some in found)
+    clients.check_users(users, "x")
+    joined = np.concatenate(found)
+    if clients.scalar:
+        return users, iter((joined,))
+    # a promise about all vectors is looked at when they are together
+    return users, coordinates(clients, clients.checked(joined), rng)
+
+
+def shares_of(
+    clients: Encoder, users: int, elements: Iterator[Coordinate], rng: RandomSource
+) -> NDArray[Any]:
+    """Return shares, (messages, users), or (messages, users, dimension) of vectors."""
+    scheme, d = clients.setting, clients.dimension
+    entries = scheme.messages * users * d
+    if entries > MAX_ENTRIES and not clients.scalar:
+        raise ValueError(
+            f"x has users whose shares have {entries:,} entries, more than "
+            f"{MAX_ENTRIES:,}; use run, or fewer users"
+        )
+    shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
+    for here, given in zip(shares, elements, strict=True):
+        column = given if isinstance(given, np.ndarray) else np.concatenate(list(given))
+        split(column, scheme.group, scheme.messages, rng, out=here)
+    return shares[0] if clients.scalar else np.moveaxis(shares, 0, -1)
 
 
 def add_up(
@@ -188,28 +232,8 @@ def add_up(
     threads: int | None = None,
     cluster: Engine | None = None,
     progress: Progress | None = None,
-) -> tuple[int, int]:
-    """Run a secure summation on everybody's values.
-
-    Parameters
-    ----------
-    clients, x, rng, threads
-        As for `collect`.
-    cluster : Engine, optional
-        Where to run it; here by default.
-    progress : callable, optional
-        Called with the pieces of the shufflers' output that are done, and their number.
-
-    Returns
-    -------
-    z, users : int
-        The sum modulo q of their elements, and how many users there were.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; nothing was released.
-    """
+) -> tuple[list[int], int]:
+    """Return the sum modulo q of each coordinate of all users' elements, and how many users."""
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be callable, got {quote(progress)}")
     if cluster is not None:
@@ -217,29 +241,18 @@ def add_up(
             raise ValueError(f"threads must be None with cluster=, got {threads!r}")
         if not hasattr(cluster, "add_up"):
             raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
-        return cluster.add_up(clients, x, rng, progress)
-    return _add_up_here(clients, x, rng, threads, progress)
-
-
-def _add_up_here(
-    clients: Encoder, x: Values, rng: RandomSource, threads: int | None, progress: Progress | None
-) -> tuple[int, int]:
-    given = iterator_or_array(clients, x)
-    if isinstance(given, Iterator):
-        try:
-            elements, encoded = collect(clients, given, rng), None
-        except KeyboardInterrupt:
-            raise Interrupted(None, 0, 0, "while values were read") from None
-    else:
-        clients.check_users(given.size, "x")
-        elements = np.empty(given.size, dtype=clients.setting.group.dtype)
-        encoded = encoded_blocks(clients, given, rng.streams())
-    z = mixed_sum(
-        elements,
-        clients.setting,
-        rng,
-        encoded=encoded,
-        threads=threads,
-        progress=progress,
-    )
-    return z, elements.size
+        if not clients.scalar:
+            raise ValueError("cluster must be None for vectors: they are added up here")
+        z, users = cluster.add_up(clients, x, rng, progress)
+        return [z], users
+    users, elements = collect(clients, x, rng)
+    scheme, totals = clients.setting, []
+    for given in elements:
+        column = given if isinstance(given, np.ndarray) else np.empty(users, scheme.group.dtype)
+        encoded = None if isinstance(given, np.ndarray) else given
+        told = progress if clients.scalar else None
+        total = mixed_sum(column, scheme, rng, encoded=encoded, threads=threads, progress=told)
+        totals.append(total)
+        if progress is not None and not clients.scalar:
+            progress(len(totals), clients.dimension)
+    return totals, users

@@ -1,25 +1,31 @@
-"""Differentially private summation of reals (BBGN20, Algorithms 5 and 6)."""
+"""Differentially private sums (BBGN20, Algorithms 5 and 6), of numbers or of vectors.
+
+There is one implementation, `PrivateAggregation`: values are encoded as integers, noise is added
+to them, and `ShuffledSum` adds them up.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ikos._validation import check_participation, choice, flag, floating, integer, quote, round_up
+from ikos._validation import flag, floating, integer, quote, round_up, validate_users
+from ikos.accounting.vector_noise import NoiseRate
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
-from ikos.aggregation.engine import SharingScheme
-from ikos.aggregation.execution import Engine, Values, add_up, collect
-from ikos.aggregation.secure_sum import PSEUDORANDOM, SecureSum, digest, unproved_conditions
-from ikos.bounds import Bounds, whole
-from ikos.concurrency import Progress
+from ikos.aggregation.calibration import reports
+from ikos.aggregation.execution import Values
+from ikos.aggregation.secure_sum import SecureSum
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
+from ikos.bounds import Bounds, Domain
 from ikos.counts import (
-    SHUFFLERS,
+    Layout,
     MessageCount,
     Remaining,
     private_message_count,
@@ -29,15 +35,21 @@ from ikos.counts import (
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.encoding import MAX_PRECISION, decode, encode
+from ikos.counts.vectors import ONE_GROUP
+from ikos.encoding import MAX_PRECISION, Encoding, decode
+from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares
-from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult, at_least, footer
-from ikos.sharing import split
-from ikos.shuffling import View
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
 
 MAX_USERS = 1 << 53
+
+METHODS = {
+    "pure": "discrete Laplace noise of l1 sensitivity",
+    "composition": "discrete Laplace noise, by optimal composition over the coordinates",
+    "renyi": "discrete Laplace noise, by Renyi composition of l2 sensitivity",
+}
 
 
 def checked_precision(precision: object) -> int:
@@ -57,9 +69,203 @@ def checked_modulus(modulus: object, users: int, precision: int, law: Noise, ana
     return q
 
 
+@dataclass(frozen=True, repr=False)
+class PrivateAggregation(ShuffledSum[SumResult]):
+    """What `PrivateSum` and `PrivateVectorSum` have in common: all but how they are calibrated.
+
+    Attributes
+    ----------
+    n, dimension, q, layout, trust
+        As of `ShuffledSum`.
+    domain : Domain
+        Where the users' values lie.
+    epsilon, delta : Fraction
+        The budget that was asked for.
+    encoding : Encoding
+        How values become integers.
+    noise : NoiseRate
+        The rate of the noise in every coordinate, and which bound proves it.
+    releases : int
+        How many sums about the same users the budget is for.
+    """
+
+    domain: Domain
+    epsilon: Fraction
+    delta: Fraction
+    encoding: Encoding
+    noise: NoiseRate
+    releases: int = 1
+
+    def __post_init__(self) -> None:
+        _ = self._proved, self._error, self.setting  # found once, and not in each run
+
+    @property
+    def precision(self) -> int:
+        """Steps of the encoding between the bounds of a coordinate."""
+        return self.encoding.precision
+
+    @property
+    def modulus(self) -> int:
+        """Order of each coordinate's group."""
+        return self.q
+
+    @property
+    def rate(self) -> Fraction:
+        """Inverse scale of the noise in every coordinate, in steps of the encoding, exactly."""
+        return self.noise.rate
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user, for one run or all ``releases`` of them together."""
+        return self._proved
+
+    @cached_property
+    def _proved(self) -> Guarantee:
+        delta, count = self.layout.delta, self.layout.count
+        assert delta is not None
+        promise = "while any two vectors that a user may have are within the promised sensitivity"
+        conditions = (
+            *([promise] if self.encoding.promised else []),
+            *self.conditions,
+            reports(self.releases),
+            PSEUDORANDOM,
+        )
+        theorem = count.theorem if self.scalar else f"{METHODS[self.noise.method]}; {count.theorem}"
+        return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of the error of a sum over this many users.
+
+        Of each coordinate: noise of variance ``2 alpha / (1 - alpha)^2`` times ``users /
+        min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless values are
+        integers; and wrap-around, ``q^2`` times its probability, which is at most
+        ``alpha^((q - users p) / 2)`` for ``min_honest = users`` (BBGN20, Section 5.3). All of it in
+        squared steps.
+        """
+        users = validate_users(users, self.n)
+        return self._error if users == self.n else self._error_of(users)
+
+    @cached_property
+    def _error(self) -> SumError:
+        return self._error_of(self.n)
+
+    def _error_of(self, users: int) -> SumError:
+        return NoisySum(
+            NoiseLaw(self.noise.rate, Fraction(users, self.trust.min_honest)),
+            self.encoding.precision,
+            users,
+            self.encoding.bounds.width,
+            self.q,
+            rounded=not self.encoding.exact,
+        ).error(self.dimension)
+
+    @property
+    def mse(self) -> float:
+        """Bound on the mean squared error of the sum with all n users, in squared data units.
+
+        Of vectors, on the mean of the squared Euclidean norm of the error.
+        """
+        return self._error.mean_square
+
+    @property
+    def wrap_probability(self) -> float:
+        """Bound on the probability that any coordinate of a sum of all n wraps around."""
+        return self._error.wrap_probability
+
+    @property
+    def influence(self) -> float:
+        """Greatest Euclidean distance that one user's messages alone can move the estimate.
+
+        In the data's units. A user may send any element of each coordinate's group, so that each
+        may land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
+        """
+        reach = floating(Fraction(self.q - 1, self.precision))
+        return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        bounds = self.encoding.bounds
+        return {
+            "epsilon": str(self.epsilon),
+            "noise_rate": str(self.rate),
+            "precision": self.precision,
+            "lower": bounds.lower.hex(),
+            "upper": bounds.upper.hex(),
+            "integers": self.encoding.exact,
+            "secure_sum": self.sharing_parameters,
+        }
+
+    def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
+        """Return values in the data's units, each looked at; from user ``first`` on.
+
+        What are numbers of a suitable type already is not copied.
+        """
+        values = self.domain.values(x, first)
+        self.encoding.check(values, first)
+        return values
+
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return checked values, rounded and noisy, as group elements."""
+        group = self.group
+        elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
+        # All entries are independent, whichever of them share a variable.
+        honest = self.trust.min_honest
+        noisy, noise = polya_shares(elements.size, self.noise.rate, parties=honest, rng=rng)
+        changed = elements[noisy]
+        group.add(changed, group.reduce(noise))
+        elements[noisy] = changed
+        return elements.reshape(values.shape)
+
+    def randomize(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return all users' shares of encoded and noisy values, as `share` does."""
+        return self.share(x, rng)
+
+    def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> SumResult:
+        p, q, bounds = self.encoding.precision, self.q, self.encoding.bounds
+        sums = [bounds.total(Fraction(decode(z, users, p, q), p), users) for z in totals]
+        estimate: Any = sums[0]
+        if not self.scalar:
+            estimate = np.array(sums)
+            estimate.setflags(write=False)
+        return SumResult(
+            estimate=estimate,
+            users=users,
+            domain=self.domain,
+            guarantee=self.guarantee if rng is None else self.guarantee.of_run(rng),
+            cost=self.cost(users),
+            error=self.error(users),
+        )
+
+    def __repr__(self) -> str:
+        extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+        if corrupt := self.trust.corrupt_shufflers:
+            extras += f", corrupt_shufflers={corrupt}"
+        return (
+            f"<{type(self).__name__} n={self.n}{extras}, {self.domain}, "
+            f"precision={self.precision}, q={quote(self.q)}, {self.shuffler}: "
+            f"{self.layout.count if self.scalar else self.layout}; {self.guarantee}>"
+        )
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """The first line of what is printed."""
+
+    def __str__(self) -> str:
+        error = at_least(math.sqrt(self.mse), 4)
+        return "\n".join(
+            (
+                self._title,
+                f"error     {error} ({'sum, ' * self.scalar}root mean square, at most)",
+                *footer(self.guarantee, str(self.cost()), self.n),
+            )
+        )
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class PrivateSum:
-    """Differentially private summation: exact discrete Laplace noise that nobody has to add alone.
+class PrivateSum(PrivateAggregation):
+    """Differentially private summation: exact discrete Laplace noise that no user adds alone.
 
     Each user rounds its value to {0..precision} at random, adds a noise share, and sends the
     result through `SecureSum`. The noise shares of ``min_honest`` users add up to exactly discrete
@@ -127,21 +333,11 @@ class PrivateSum:
     >>> from ikos.testing import DeterministicRandom
     >>> ages = np.random.default_rng(0).uniform(18, 90, 10_000)
     >>> protocol = PrivateSum(10_000, epsilon=1, delta=1e-8, lower=0, upper=100)
-    >>> result = protocol.run(ages, DeterministicRandom(0))  # omit the second in earnest
+    >>> result = protocol.run(ages, DeterministicRandom(0))  # in production, omit the generator
     >>> low, high = result.interval(0.999999)
     >>> bool(low < ages.sum() < high), bool(high - low < 4000)
     (True, True)
     """
-
-    n: int
-    epsilon: Fraction
-    delta: Fraction
-    precision: int
-    lower: float
-    upper: float
-    integers: bool
-    messages: MessageCount
-    secure_sum: SecureSum
 
     def __init__(
         self,
@@ -165,7 +361,6 @@ class PrivateSum:
         n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         analysis = checked_analysis(analysis)
-        choice("shuffler", shuffler, SHUFFLERS)
         trust = Trust.of(
             n,
             shuffler=shuffler,
@@ -173,39 +368,27 @@ class PrivateSum:
             min_honest=min_honest,
             corrupt_shufflers=corrupt_shufflers,
         )
-        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
-        flag("clear_share", clear_share)
         bounds = Bounds(lower, upper)
         if exact := flag("integers", integers):
             precision = bounds.whole_steps(precision)
         if precision is None:
-            precision = default_precision(budget, honest)
+            precision = default_precision(budget, trust.min_honest)
         p = checked_precision(precision)
-        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, honest))
+        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
         q = checked_modulus(modulus, n, p, law, analysis)
         # One user's value changes: the views of min_honest users hide it, and giving the adversary
         # what the other honest ones send only helps it. So the delta for min_honest is enough,
         # however many are honest. (A level sigma is about inputs that may differ everywhere.)
         if messages is None:
             count = private_message_count(
-                n,
-                q,
-                budget,
-                allowed,
-                p,
-                analysis=analysis,
-                shuffler=shuffler,
-                clear_share=clear_share,
-                min_honest=honest,
-                corrupt_shufflers=corrupt,
-                reserve=spare,
+                n, q, budget, allowed, p, analysis=analysis, reserve=spare, **asdict(trust)
             )
         else:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
             count = private_proved(
-                honest,
+                trust.min_honest,
                 q,
-                max(0, total - int(clear_share) - corrupt),
+                max(0, total - int(trust.clear_share) - trust.corrupt_shufflers),
                 budget,
                 allowed,
                 p,
@@ -214,59 +397,54 @@ class PrivateSum:
                 clear_share=clear_share,
                 reserve=spare,
                 most=n,
-            ).with_corruption(corrupt, total)
-        secure_sum = SecureSum(
+            ).with_corruption(trust.corrupt_shufflers, total)
+        assert count.noise_epsilon is not None
+        rate = Fraction(count.noise_epsilon) / p
+        bits = (q - 1).bit_length()
+        super().__init__(
             n,
+            1,
             q,
-            messages=count.total,
-            analysis=analysis,
-            shuffler=shuffler,
-            clear_share=clear_share,
-            min_honest=honest,
-            corrupt_shufflers=corrupt,
+            Layout(ONE_GROUP, count, 1, bits, count.sigma, budget, count.delta, rate),
+            trust,
+            domain=bounds,
+            epsilon=budget,
+            delta=allowed,
+            encoding=Encoding(bounds, p, exact, None),
+            noise=NoiseRate(rate, "pure", 0.0),
         )
-        for name, value in zip(
-            self.__dataclass_fields__,
-            (n, budget, allowed, p, bounds.lower, bounds.upper, exact, count, secure_sum),
-            strict=True,
-        ):
-            object.__setattr__(self, name, value)
+
+    @cached_property
+    def secure_sum(self) -> SecureSum:
+        """The secure sum of the noisy integers."""
+        analysis = self.layout.count.analysis or "best"
+        how = asdict(self.trust)
+        return SecureSum(self.n, self.q, messages=self.messages.total, analysis=analysis, **how)
 
     @property
-    def bounds(self) -> Bounds:
-        """The public bounds of the values."""
-        return Bounds(self.lower, self.upper)
+    def lower(self) -> float:
+        """The smallest value."""
+        return self.encoding.bounds.lower
 
     @property
-    def modulus(self) -> int:
-        """Order of the group."""
-        return self.secure_sum.q
+    def upper(self) -> float:
+        """The largest value."""
+        return self.encoding.bounds.upper
 
     @property
-    def min_honest(self) -> int:
-        """How many users must be honest and present."""
-        return self.secure_sum.min_honest
+    def integers(self) -> bool:
+        """Whether the values are promised to be integers."""
+        return self.encoding.exact
 
     @property
-    def rate(self) -> Fraction:
-        """Inverse scale of the noise in encoding steps, noise_epsilon / precision, exactly."""
-        assert self.messages.noise_epsilon is not None
-        return Fraction(self.messages.noise_epsilon) / self.precision
+    def messages(self) -> MessageCount:
+        """Messages of each user, and what is proved for them."""
+        return self.layout.count
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        count = self.messages
-        assert count.delta is not None
-        conditions: tuple[str, ...] = (
-            *unproved_conditions(count.analysis, self.modulus),
-            *self.secure_sum.trust,
-            ONE_REPORT,
-            PSEUDORANDOM,
-        )
-        if count.delta == 1:
-            conditions = ()
-        return Guarantee(round_up(self.epsilon), count.delta, count.theorem, conditions)
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        return {"protocol": "ikos-private-sum-1", **super().parameters}
 
     def remaining(
         self,
@@ -304,7 +482,7 @@ class PrivateSum:
         >>> round(protocol.remaining(honest=9_000).epsilon, 3)
         1.187
         """
-        count, planned = self.messages, self.secure_sum
+        count, planned = self.messages, self.trust
         assert count.noise_epsilon is not None
         return private_remaining(
             self.n,
@@ -324,226 +502,10 @@ class PrivateSum:
         )
 
     @property
-    def mse(self) -> float:
-        """Bound on the mean squared error of the sum with all n users, in squared data units.
-
-        Noise, rounding and wrap-around: ``2 alpha / (p^2 (1 - alpha)^2)`` times ``n /
-        min_honest``, plus ``n / (4 p^2)`` unless ``integers``, plus ``(q / p)^2``
-        times the probability of a wrap-around, at most ``alpha^((q - n p) / 2)`` for ``min_honest
-        = n`` (BBGN20, Section 5.3), all times ``(upper - lower)^2``.
-        """
-        return self._result(0, self.n).standard_error ** 2
-
-    @property
-    def influence(self) -> float:
-        """Greatest difference that one user's messages alone can make to the estimate.
-
-        In the data's units. A user may send any element of the group, so that the estimate may
-        land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
-        """
-        return self.bounds.width * floating(Fraction(self.modulus - 1, self.precision))
-
-    @property
-    def parameter_hash(self) -> str:
-        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
-        return digest(self.parameters)
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What the parties must agree on."""
-        return {
-            "protocol": "ikos-private-sum-1",
-            "epsilon": str(self.epsilon),
-            "noise_rate": str(self.rate),
-            "precision": self.precision,
-            "lower": self.lower.hex(),
-            "upper": self.upper.hex(),
-            "integers": self.integers,
-            "secure_sum": self.secure_sum.parameters,
-        }
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        return self.secure_sum.cost(users)
-
-    # The client
-
-    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its rounded and noisy value (BBGN20, Algorithm 6).
-
-        Parameters
-        ----------
-        x : float
-            In ``[lower, upper]``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (total,) ndarray
-            As `SecureSum.report` returns them; the same warnings apply. The time that this takes
-            depends, slightly, on the noise: do not send at once when it is done.
-        """
-        source = secure(rng)
-        noisy = self.encoded(self.checked([x]), source.streams()(0))
-        return split(noisy, self.secure_sum.group, self.messages.total, source)[:, 0].copy()
-
-    def randomize(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's shares of rounded and noisy values.
-
-        Parameters
-        ----------
-        x : (k,) array_like of float, or iterator of such
-            Values in ``[lower, upper]``, ``min_honest <= k <= n``, or blocks of them.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (total, k) ndarray
-            Row j is what goes to shuffler j; with a clear share, it is the last row.
-        """
-        source = secure(rng)
-        group = self.secure_sum.group
-        return split(collect(self, x, source), group, self.messages.total, source)
-
-    @property
-    def setting(self) -> SharingScheme:
-        """What is sent to whom."""
-        return self.secure_sum.setting
-
-    def checked(self, x: ArrayLike | Sequence[float], first: int = 0) -> NDArray[np.float64]:
-        """Return values as doubles in the data's units, each looked at; from user ``first`` on.
-
-        What are doubles already is not copied.
-        """
-        values = self.bounds.values(x, first, copy=False)
-        return whole(values, first) if self.integers else values
-
-    def encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        """Return checked values, rounded and noisy, as group elements."""
-        group = self.secure_sum.group
-        elements = np.empty(values.size, dtype=group.dtype)
-        if self.integers:
-            elements[:] = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
-        else:
-            encode(values, self.precision, rng, bounds=self.bounds, out=elements)
-        noisy, noise = polya_shares(values.size, self.rate, parties=self.min_honest, rng=rng)
-        changed = elements[noisy]
-        group.add(changed, group.reduce(noise))
-        elements[noisy] = changed
-        return elements
-
-    def check_users(self, users: int, name: str) -> None:
-        """Refuse fewer users than the guarantee counts on, and more than there are."""
-        check_participation(name, users, self.min_honest, self.n)
-
-    # The shufflers
-
-    def shuffle(
-        self, shares: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Pass shares through the shufflers, as `SecureSum.shuffle` does."""
-        return self.secure_sum.shuffle(shares, rng, order=order)
-
-    # The analyzer
-
-    def analyze(self, view: View) -> SumResult:
-        """Return the estimate of the sum over the users of a view (BBGN20, Algorithm 5).
-
-        Raises
-        ------
-        ValueError
-            If the view is not one of complete reports of at least ``min_honest`` users.
-        """
-        users = self.secure_sum.users(view)
-        return self._result(self.secure_sum.analyze(view), users)
-
-    def _result(self, z: int, users: int) -> SumResult:
-        p, q = self.precision, self.modulus
-        parts = Fraction(decode(z, users, p, q), p)
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        return SumResult(
-            estimate=self.bounds.total(parts, users),
-            users=users,
-            lower=self.lower,
-            upper=self.upper,
-            precision=p,
-            modulus=q,
-            guarantee=self.guarantee,
-            cost=self.cost(users),
-            noise=law,
-            rounded=not self.integers,
-            wrap_probability=law.tail_bound(Fraction(q - users * p, 2)),
-        )
-
-    # All of them
-
-    def run(
-        self,
-        x: Values,
-        rng: RandomSource | None = None,
-        *,
-        threads: int | None = None,
-        cluster: Engine | None = None,
-        progress: Progress | None = None,
-    ) -> SumResult:
-        """Run the protocol on everybody's values, here.
-
-        The same as `randomize`, `shuffle` and `analyze` with the same ``rng``, message for message,
-        in the memory of the values, the last shares, and one column for each thread.
-
-        Parameters
-        ----------
-        x : (k,) array_like of float, or iterator of such
-            Values in ``[lower, upper]``, ``min_honest <= k <= n``; or a memory map; or an iterator
-            over blocks of any lengths.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        threads : int, optional
-            How many columns are worked on at once; by default one on each core where there are
-            enough messages. No result depends on it.
-        cluster : ikos.cluster.Cluster, optional
-            Workers of Dask to run it on instead.
-        progress : callable, optional
-            Called with the pieces of the shufflers' output that are done, and their number.
-
-        Returns
-        -------
-        SumResult
-            Estimates with intervals, the guarantee, and what was sent.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not a real number within the bounds (NaN is not), or there are too few
-            or too many. Nothing is clipped.
-        Interrupted
-            At Ctrl-C, a `KeyboardInterrupt`; nothing was released.
-        """
-        source = secure(rng)
-        z, users = add_up(self, x, source, threads=threads, cluster=cluster, progress=progress)
-        result = self._result(z, users)
-        return replace(result, guarantee=result.guarantee.of_run(source))
-
-    def __repr__(self) -> str:
-        extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
-        if self.secure_sum.corrupt_shufflers:
-            extras += f", corrupt_shufflers={self.secure_sum.corrupt_shufflers}"
+    def _title(self) -> str:
         return (
-            f"<PrivateSum n={self.n}{extras}, precision={self.precision}, "
-            f"q={quote(self.modulus)}, {self.secure_sum.shuffler}: {self.messages}; "
-            f"{self.guarantee}>"
-        )
-
-    def __str__(self) -> str:
-        return "\n".join(
-            (
-                f"private sum of {self.n:,} user{'s' * (self.n > 1)}, values in "
-                f"[{self.lower:g}, {self.upper:g}] in {self.precision:,} steps, modulo "
-                f"{quote(self.modulus)}, {self.secure_sum.shuffler} "
-                f"shuffler{'s' * (self.secure_sum.shuffler == 'parallel')}",
-                f"error     {at_least(math.sqrt(self.mse), 4)} (sum, root mean square, at most)",
-                *footer(self.guarantee, str(self.cost()), self.n),
-            )
+            f"private sum of {self.n:,} user{'s' * (self.n > 1)}, values in "
+            f"[{self.lower:g}, {self.upper:g}] in {self.precision:,} steps, modulo "
+            f"{quote(self.modulus)}, {self.shuffler} "
+            f"shuffler{'s' * (self.shuffler == 'parallel')}"
         )

@@ -3,116 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import cached_property
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
-from ikos.accounting.vector_noise import NoiseRate, Sensitivity
-from ikos.accuracy import NoiseLaw, standard_error
-from ikos.aggregation.calibration import MAX_RELEASES, HiddenNoise, NoiseCalibration, reports
-from ikos.aggregation.private_sum import checked_modulus
-from ikos.aggregation.secure_sum import PSEUDORANDOM, digest, unproved_conditions
-from ikos.aggregation.secure_vector_sum import LAYOUTS, Elements, SecureVectorSum
-from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, VectorResult
-from ikos.concurrency import Progress
-from ikos.counts import SHUFFLERS, Layout
+from ikos._validation import choice, integer, quote
+from ikos.accounting.vector_noise import Sensitivity
+from ikos.accuracy import NoiseLaw
+from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration
+from ikos.aggregation.private_sum import PrivateAggregation, checked_modulus
+from ikos.aggregation.secure_sum import SecureVectorSum
+from ikos.aggregation.shuffled_sum import LAYOUTS
+from ikos.bounds import Domain
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import SEPARATE
-from ikos.domains import Domain
-from ikos.encoding import decode
-from ikos.noise import polya_population
-from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
-from ikos.shuffling import View
+from ikos.encoding import Encoding, converge, encoding_of
 from ikos.trust import Trust
-from ikos.vector_encoding import Encoding, converge, encoding_of
 
-METHODS = {
-    "pure": "discrete Laplace noise of l1 sensitivity",
-    "composition": "discrete Laplace noise, by optimal composition over the coordinates",
-    "renyi": "discrete Laplace noise, by Renyi composition of l2 sensitivity",
-}
-
-
-@lru_cache(maxsize=256)
-def _half_width(law: NoiseLaw, miss: float, users: int) -> float:
-    """Return a half width, which takes up to a second and is the same for every run."""
-    return law.half_width(miss, users)
-
-
-@dataclass(frozen=True)
-class CoordinateError:
-    """The error of one coordinate of a sum modulo q, in the data's units.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-        Of the noise, in steps of the encoding.
-    width : float
-        Of the range of one user's coordinate.
-    precision, modulus : int
-        Steps in it, and order of the group.
-    users : int
-        How many.
-    rounded : bool
-        Whether values were rounded at random.
-    """
-
-    law: NoiseLaw
-    width: float
-    precision: int
-    modulus: int
-    users: int
-    rounded: bool
-
-    @property
-    def wrap_probability(self) -> float:
-        """Bound on the probability that this coordinate wrapped around."""
-        return self.law.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
-
-    @property
-    def mean_square(self) -> float:
-        """Bound on the mean square: noise, rounding and wrap-around."""
-        error = self.width * standard_error(
-            self.law,
-            users=self.users,
-            precision=self.precision,
-            modulus=self.modulus,
-            rounded=self.rounded,
-        )
-        return error**2 if error < 1e150 else math.inf
-
-    def half_width(self, miss: float) -> float:
-        """Return t such that the error exceeds t in absolute value with probability <= miss.
-
-        No estimate is further off than the window of sums reaches, which is the answer where a
-        wrap-around alone is likelier than ``miss``. An integer where errors are.
-        """
-        span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
-        found = self.width * floating(span)
-        left = miss - self.wrap_probability
-        if left > 0:
-            reach = _half_width(self.law, left, self.users if self.rounded else 0)
-            found = min(found, self.width * reach / self.precision)
-        # what is added is far above the rounding errors of logarithms over the rate
-        wider = found + 1e-9 * (found + floating(1 / self.law.rate))
-        return float(math.floor(wider)) if self.integers and math.isfinite(wider) else found
-
-    @property
-    def integers(self) -> bool:
-        """Whether errors are integers: values were taken as they are, in steps of 1."""
-        return not self.rounded and self.width == self.precision
+MAX_USERS = 10**9
+"""Most users."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PrivateVectorSum(VectorBaseline):
-    """Differentially private summation of vectors: exact noise that nobody has to add alone.
+class PrivateVectorSum(PrivateAggregation):
+    """Differentially private summation of vectors: exact noise that no user adds alone.
 
     Each user encodes its vector in integers, adds a noise share to each coordinate, and sends the
     result through `SecureVectorSum`. The noise shares of ``min_honest`` users add up to exactly
@@ -178,20 +93,10 @@ class PrivateVectorSum(VectorBaseline):
     ('renyi', 14.9)
     >>> x = np.random.default_rng(0).normal(size=(1000, 64))
     >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
-    >>> result = protocol.run(x, DeterministicRandom(0))  # omit the second in earnest
+    >>> result = protocol.run(x, DeterministicRandom(0))  # in production, omit the generator
     >>> bool(np.linalg.norm(result.estimate - x.sum(axis=0)) < 1.5 * result.standard_error)
     True
     """
-
-    n: int
-    min_honest: int
-    domain: Domain
-    epsilon: Fraction
-    encoding: Encoding
-    noise: NoiseRate
-    secure_sum: SecureVectorSum
-    layout: Layout
-    releases: int
 
     def __init__(
         self,
@@ -214,11 +119,10 @@ class PrivateVectorSum(VectorBaseline):
         reserve: float | Fraction = 0.01,
         releases: int = 1,
     ) -> None:
-        n, _ = self._checked_users(n)
+        n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         choice("layout", layout, LAYOUTS)
         analysis = checked_analysis(analysis)
-        choice("shuffler", shuffler, SHUFFLERS)
         trust = Trust.of(
             n,
             shuffler=shuffler,
@@ -226,289 +130,80 @@ class PrivateVectorSum(VectorBaseline):
             min_honest=min_honest,
             corrupt_shufflers=corrupt_shufflers,
         )
-        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
-        clear = flag("clear_share", clear_share)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
 
-        def hiding(encoding: Encoding) -> NoiseCalibration:
+        def plan(encoding: Encoding) -> NoiseCalibration:
             return NoiseCalibration(
-                honest=honest,
-                most=n,
+                users=n,
+                trust=trust,
                 epsilon=budget,
                 delta=allowed,
                 reserve=spare,
                 shift=encoding.shift(domain.dimension),
                 layout=layout,
                 analysis=analysis,
-                shuffler=shuffler,
-                clear_share=clear,
                 releases=times,
             )
 
         def signal(encoding: Encoding) -> float:
-            return encoding.precision * float(hiding(encoding).least_rate) / math.sqrt(2)
+            return encoding.precision * float(plan(encoding).least_rate) / math.sqrt(2)
 
         if not isinstance(made, Encoding):
-            made = converge(made, signal, math.sqrt(honest) / 2)
-        plan, p = hiding(made), made.precision
-        q = checked_modulus(modulus, n, p, NoiseLaw(plan.least_rate, Fraction(n, honest)), analysis)
-        found: HiddenNoise
-        if messages is None:
-            found = plan.chosen(q, corrupt)
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            found = plan.given(q, total, corrupt)
-        secure_sum = SecureVectorSum(
+            made = converge(made, signal, math.sqrt(trust.min_honest) / 2)
+        noise = NoiseLaw(plan(made).least_rate, Fraction(n, trust.min_honest))
+        q = checked_modulus(modulus, n, made.precision, noise, analysis)
+        if messages is not None:
+            messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        found = plan(made).chosen(q, messages)
+        super().__init__(
             n,
             domain.dimension,
             q,
-            layout=layout,
-            messages=found.layout.count.total,
-            analysis=analysis,
-            shuffler=shuffler,
-            clear_share=clear,
-            min_honest=honest,
-            corrupt_shufflers=corrupt,
-        )
-        self._hold(
-            n=n,
-            min_honest=honest,
+            found.layout,
+            trust,
             domain=domain,
             epsilon=budget,
+            delta=allowed,
             encoding=made,
             noise=found.noise,
-            secure_sum=secure_sum,
-            layout=found.layout,
             releases=times,
         )
 
-    @property
-    def precision(self) -> int:
-        """Steps of the encoding between the bounds of a coordinate."""
-        return self.encoding.precision
+    scalar = False
 
-    @property
-    def modulus(self) -> int:
-        """Order of each coordinate's group."""
-        return self.secure_sum.q
-
-    @property
-    def rate(self) -> Fraction:
-        """Inverse scale of the noise in every coordinate, in steps of the encoding, exactly."""
-        return self.noise.rate
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user, for one run or all ``releases`` of them together."""
-        delta, count = self.layout.delta, self.layout.count
-        assert delta is not None
-        conditions: tuple[str, ...] = (
-            *unproved_conditions(count.analysis, self.modulus, self.dimension // self.layout.sums),
-            *self.secure_sum.trust,
-            reports(self.releases),
-            PSEUDORANDOM,
+    @cached_property
+    def secure_sum(self) -> SecureVectorSum:
+        """The secure sum of the noisy integers."""
+        return SecureVectorSum(
+            self.n,
+            self.dimension,
+            self.q,
+            layout=self.layout.name,
+            messages=self.layout.count.total,
+            analysis=self.layout.count.analysis or "best",
+            **asdict(self.trust),
         )
-        if self.encoding.promised:
-            conditions = (
-                "while any two vectors that a user may have are within the promised sensitivity",
-                *conditions,
-            )
-        theorem = f"{METHODS[self.noise.method]}; {count.theorem}"
-        return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
-
-    @property
-    def wrap_probability(self) -> float:
-        """Bound on the probability that any coordinate of a sum of all n wraps around."""
-        return min(1.0, self.dimension * self._coordinate(self.n).wrap_probability)
-
-    @property
-    def influence(self) -> float:
-        """Greatest Euclidean distance that one user's messages alone can move the estimate.
-
-        A user may send any element of each coordinate's group: any of q points, in each.
-        """
-        reach = floating(Fraction(self.modulus - 1, self.precision))
-        return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
-
-    @property
-    def parameter_hash(self) -> str:
-        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
-        return digest(self.parameters)
 
     @property
     def parameters(self) -> dict[str, object]:
         """What the parties must agree on."""
         promise = self.encoding.promise
+        bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
         return {
             "protocol": "ikos-private-vector-sum-1",
-            "epsilon": str(self.epsilon),
+            **super().parameters,
             "releases": self.releases,
-            "noise_rate": str(self.rate),
-            "precision": self.precision,
-            "lower": self.encoding.bounds.lower.hex(),
-            "upper": self.encoding.bounds.upper.hex(),
-            "integers": self.encoding.exact,
-            "sensitivity": None
-            if promise is None
-            else [str(bound) for bound in (promise.l1, promise.l2, promise.linf)],
+            "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
             "domain": type(self.domain).__name__,
-            "secure_sum": self.secure_sum.parameters,
         }
 
-    def _coordinate(self, users: int) -> CoordinateError:
-        return CoordinateError(
-            law=NoiseLaw(self.rate, Fraction(users, self.min_honest)),
-            width=self.encoding.bounds.width,
-            precision=self.precision,
-            modulus=self.modulus,
-            users=users,
-            rounded=not self.encoding.exact,
-        )
-
-    def error(self, users: int) -> VectorError:
-        """Return what is known of the error of a sum over so many users.
-
-        Of each coordinate: noise of variance 2 alpha / (1 - alpha)^2 times users / min_honest,
-        alpha = exp(-rate), rounding of at most users / 4, and wrap-around, in squared steps.
-        """
-        users = validate_users(users, self.n)
-        coordinate = self._coordinate(users)
-        return VectorError(
-            coordinate, self.dimension * coordinate.mean_square, integers=coordinate.integers
-        )
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        return self.secure_sum.cost(users)
-
-    # The client
-
-    def report(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its encoded and noisy vector.
-
-        Parameters
-        ----------
-        x : (d,) array_like of float
-            A vector of the domain.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (total, d) ndarray
-            As `SecureVectorSum.report` returns them; the same warnings apply. The time that this
-            takes depends, slightly, on the noise: do not send at once when it is done.
-        """
-        row = self._vector(x)
-        self.encoding.check(row)
-        return self._messages(row, secure(rng))[:, 0].copy()
-
-    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's shares of encoded and noisy vectors.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Vectors of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (total, k, d) ndarray
-            Share j of each coordinate of each user.
-
-        Raises
-        ------
-        ValueError
-            Also if there would be more than 2^28 shares: `run` takes blocks of coordinates.
-        """
-        return self._messages(self._vectors(x), secure(rng))
-
-    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
-        values = super()._vectors(x)
-        self.encoding.check(values)
-        return values
-
-    def _messages(self, rows: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        return self.secure_sum.share_elements(self._noisy(rows, rng), rows.shape[0], rng)
-
-    def _noisy(self, rows: NDArray[Any], rng: RandomSource) -> Elements:
-        """Return what encodes a run of coordinates and adds everybody's noise to them."""
-        group = self.secure_sum.group
-
-        def elements(part: slice) -> NDArray[Any]:
-            columns = self.encoding.encode(np.ascontiguousarray(rows[:, part].T), rng)
-            result = columns.astype(group.dtype).reshape(-1)
-            # All entries are independent, whichever of them share a variable.
-            noise = polya_population(result.size, self.rate, parties=self.min_honest, rng=rng)
-            noisy = np.flatnonzero(noise)
-            changed = result[noisy]
-            group.add(changed, group.reduce(noise[noisy]))
-            result[noisy] = changed
-            return result.reshape(columns.shape)
-
-        return elements
-
-    # The shufflers
-
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Pass shares through the shufflers, as `SecureVectorSum.shuffle` does."""
-        return self.secure_sum.shuffle(messages, rng, order=order)
-
-    # The analyzer
-
-    def _users_of(self, view: View) -> int:
-        return self.secure_sum.users(view)
-
-    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
-        return self._decoded(self.secure_sum.analyze(view), users)
-
-    def _decoded(self, sums: NDArray[Any], users: int) -> NDArray[np.float64]:
-        """Return the estimates that sums modulo q stand for."""
-        p, q, bounds = self.precision, self.modulus, self.encoding.bounds
-        parts = (Fraction(decode(int(z), users, p, q), p) for z in sums)
-        return np.array([bounds.total(part, users) for part in parts])
-
-    # All of them
-
-    def run(
-        self, x: ArrayLike, rng: RandomSource | None = None, *, progress: Progress | None = None
-    ) -> VectorResult:
-        """Run the protocol on everybody's vectors, here.
-
-        The same as `randomize`, `shuffle` and `analyze` with the same ``rng``. Some coordinates are
-        worked on at a time, so that beside ``x`` little memory is needed.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Vectors of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        progress : callable, optional
-            Called with the coordinates done and their number.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a vector is not of the domain (one with NaN is not), or there are too few or too
-            many. Nothing is clipped.
-        """
-        source = secure(rng)
-        values = self._vectors(x)
-        sums = self.secure_sum.run_elements(self._noisy(values, source), source, progress)
-        result = self._result(self._decoded(sums, values.shape[0]), values.shape[0])
-        return replace(result, guarantee=result.guarantee.of_run(source))
-
     @property
-    def _particulars(self) -> str:
-        corrupt = self.secure_sum.corrupt_shufflers
+    def _title(self) -> str:
+        corrupt = self.trust.corrupt_shufflers
         trust = f", corrupt_shufflers={corrupt}" if corrupt else ""
         return (
-            f"{self.domain}, precision={self.precision}, q={quote(self.modulus)}{trust}, "
-            f"{self.secure_sum.shuffler}: {self.layout}"
+            f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, {self.domain}, "
+            f"precision={self.precision}, q={quote(self.modulus)}{trust}, "
+            f"{self.shuffler}: {self.layout}"
         )

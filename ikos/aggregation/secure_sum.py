@@ -2,82 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, quote, reject_masked, validate_users, vector
-from ikos.aggregation.engine import SharingScheme, mixed_sum
-from ikos.aggregation.execution import Engine, Values, add_up, collect
-from ikos.concurrency import Progress
-from ikos.counts import SHUFFLERS, MessageCount, message_count, proved, remaining
-from ikos.counts.published import covered, unproved
+from ikos._validation import choice, integer, quote, reject_masked, vector
+from ikos.aggregation.shuffled_sum import LAYOUTS, PSEUDORANDOM, ShuffledSum
+from ikos.counts import Layout, MessageCount, proved, remaining, vector_layouts
+from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
+from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
+from ikos.domains import MAX_DIMENSION
 from ikos.modular import Zq
-from ikos.randomness import RandomSource, secure
-from ikos.results import NOT, Cost, Printed, hundredths, present, unmet
-from ikos.sharing import split
-from ikos.shuffling import ORDERS, View, shuffle
+from ikos.randomness import RandomSource
+from ikos.results import Printed, hundredths, unmet
 from ikos.trust import Trust
 
 FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
 
-PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
-
-
-def collusion(corrupt: int) -> str:
-    """Return the condition that no more of several shufflers collude.
-
-    Examples
-    --------
-    >>> collusion(0)
-    'while no shuffler colludes with the analyzer'
-    """
-    if corrupt:
-        verb = "colludes" if corrupt == 1 else "collude"
-        return f"while at most {corrupt} of the shufflers {verb} with the analyzer"
-    return "while no shuffler colludes with the analyzer"
-
-
-def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
-    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so.
-
-    Examples
-    --------
-    >>> unproved_conditions("ghazi2020", 2**31)
-    ('NOT for this group: not proved for a composite modulus',)
-    >>> unproved_conditions("second_moment", 2**31)
-    ()
-    """
-    missing = unproved(analysis, q, dimension)
-    return (f"{NOT}group: {missing}",) if missing else ()
-
-
-def digest(parameters: dict[str, object]) -> str:
-    """Return the SHA-256 of parameters, for parties to compare: equal if and only if they are."""
-    canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def alone(clear_share: bool) -> str:
-    """Return the condition on a single shuffler, who has all shares of each user but a clear one.
-
-    Examples
-    --------
-    >>> alone(clear_share=True)
-    'while the shuffler does not collude with the analyzer'
-    """
-    text = "while the shuffler does not collude with the analyzer"
-    if clear_share:
-        return text
-    return f"{text}, nor itself add up a user's shares, all of which it has"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -138,21 +86,149 @@ class SecureGuarantee(Printed):
         return "; ".join((f"{self.statement} ({self.theorem})", *unmet(self.conditions)))
 
 
-def summary(title: str, guarantee: SecureGuarantee, cost: Cost) -> str:
-    """Return what is printed of a secure sum."""
-    lines = (
-        *([] if guarantee.vacuous else [f"by {guarantee.theorem}"]),
-        *guarantee.conditions,
-        "no differential privacy: the sum is exact",
+def calibrated(
+    n: int,
+    q: int,
+    dimension: int,
+    trust: Trust,
+    *,
+    sigma: float | Fraction,
+    layout: str,
+    messages: int | None,
+    analysis: str,
+) -> Layout:
+    """Return the fewest messages proved for sigma, or what is proved for a number of them."""
+    analysis = checked_analysis(analysis)
+    if messages is None:
+        ways = vector_layouts(n, q, sigma, dimension, analysis=analysis, **asdict(trust))
+        return ways[0 if layout == ONE_GROUP else -1]
+    total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+    sums = 1 if layout == ONE_GROUP else dimension
+    count = proved(
+        (trust.min_honest, n),
+        q ** (dimension // sums),
+        max(0, total - int(trust.clear_share) - trust.corrupt_shufflers),
+        analysis=analysis,
+        shuffler=trust.shuffler,
+        clear_share=trust.clear_share,
     )
-    return "\n".join(
-        (
-            title,
-            f"guarantee {guarantee.statement}",
-            *(f"          {line}" for line in lines),
-            f"sent      {cost}",
+    return Layout(
+        layout,
+        count.with_corruption(trust.corrupt_shufflers, total),
+        sums,
+        Zq(q).bits * (dimension // sums),
+        level_of_sums(count.sigma, sums, analysis=count.analysis),
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class SecureAggregation(ShuffledSum[_T]):
+    """What `SecureSum` and `SecureVectorSum` have in common.
+
+    Attributes
+    ----------
+    n, dimension, q, layout, trust
+        As of `ShuffledSum`.
+    upper : int or None
+        The largest value, where there is one below ``q - 1``.
+    """
+
+    upper: int | None = None
+
+    @property
+    def sigma(self) -> float:
+        """Proved security of the whole vector in bits, rounded down; 0.0 where nothing is."""
+        return self.layout.sigma
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        upper = {} if self.upper is None else {"upper": hex(self.upper)}
+        return {**self.sharing_parameters, **upper}
+
+    @property
+    def guarantee(self) -> SecureGuarantee:
+        """What is hidden of the users' values, by which theorem, under which conditions."""
+        conditions = (*self.conditions, FURTHER_SUMS, PSEUDORANDOM) if self.sigma else ()
+        return SecureGuarantee(self.sigma, self.layout.count.theorem, conditions)
+
+    def remaining(
+        self, *, honest: int | None = None, corrupt_shufflers: int | None = None
+    ) -> MessageCount:
+        """Return what is still proved if fewer users or shufflers are honest than planned.
+
+        Parameters
+        ----------
+        honest : int, optional
+            Honest users, at least; ``min_honest`` by default.
+        corrupt_shufflers : int, optional
+            Shufflers, of each sum, that collude with the analyzer; as planned by default.
+
+        Returns
+        -------
+        MessageCount
+            With the level that is left, of the whole vector, as ``sigma``, rounded down; 0.0 where
+            nothing is proved. By the sum's own analysis, or by "best" where that one proves
+            nothing.
+
+        Examples
+        --------
+        >>> round(SecureSum(1000, upper=100).remaining(honest=500, corrupt_shufflers=1).sigma, 2)
+        68.21
+        """
+        trust, count = self.trust, self.layout.count
+        left = remaining(
+            self.n,
+            self.q ** self.blocks[0].stop,
+            count.total,
+            honest=trust.min_honest if honest is None else honest,
+            corrupt_shufflers=(
+                trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+            ),
+            analysis=count.analysis or "best",
+            shuffler=trust.shuffler,
+            clear_share=trust.clear_share,
         )
-    )
+        level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
+        return replace(left, sigma=level)
+
+    def __repr__(self) -> str:
+        extras = "" if self.scalar else f", dimension={self.dimension}"
+        extras += "" if self.upper is None else f", upper={quote(self.upper)}"
+        if self.min_honest < self.n:
+            extras += f", min_honest={self.min_honest}"
+        if self.corrupt_shufflers:
+            extras += f", corrupt_shufflers={self.corrupt_shufflers}"
+        proof = f"sigma = {hundredths(self.sigma)} bits" if self.sigma else "nothing is proved"
+        sent = self.layout.count if self.scalar else f"{self.layout}; {proof}"
+        name = type(self).__name__
+        return f"<{name} n={self.n}, q={quote(self.q)}, {self.shuffler}{extras}: {sent}>"
+
+    def __str__(self) -> str:
+        guarantee, shufflers = self.guarantee, f"shuffler{'s' * (not self.trust.single)}"
+        if not self.scalar:
+            what = (
+                f"{self.n:,} vector{'s' * (self.n > 1)} of {self.dimension:,} coordinate"
+                f"{'s' * (self.dimension > 1)} modulo {quote(self.q)}, {self.layout.name}"
+            )
+        else:
+            what = f"{self.n:,} users' values" if self.n > 1 else "1 user's value"
+            if self.upper is not None:
+                what += f" from 0 to {quote(self.upper)} (modulus {quote(self.q)})"
+        modulo = f"modulo {quote(self.q)} " if self.scalar and self.upper is None else ""
+        lines = (
+            *([] if guarantee.vacuous else [f"by {guarantee.theorem}"]),
+            *guarantee.conditions,
+            "no differential privacy: the sum is exact",
+        )
+        return "\n".join(
+            (
+                f"secure sum {modulo}of {what}, {self.shuffler} {shufflers}",
+                f"guarantee {guarantee.statement}",
+                *(f"          {line}" for line in lines),
+                f"sent      {self.cost()}",
+            )
+        )
 
 
 def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tuple[int, int | None]:
@@ -176,11 +252,11 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SecureSum:
+class SecureSum(SecureAggregation[int]):
     """Secure summation: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
     Each user splits its value into shares that are uniform subject to their sum; shufflers mix
-    everybody's shares; the analyzer adds them up. An object holds parameters only and never
+    all users' shares; the analyzer adds them up. An object holds parameters only and never
     changes, so that every party can hold one; `parameter_hash` tells whether two are the same.
 
     Parameters
@@ -218,6 +294,8 @@ class SecureSum:
     ----------
     messages : MessageCount
         Messages of each user and the level proved for them, colluding shufflers deducted.
+    trust : Trust
+        The last four parameters.
 
     Raises
     ------
@@ -251,15 +329,13 @@ class SecureSum:
     guarantee ...
     >>> SecureSum(3, 2**16).run([2**15, 2**15, 1])
     1
-    """
 
-    n: int
-    q: int
-    upper: int | None
-    messages: MessageCount
-    shuffler: str
-    min_honest: int
-    corrupt_shufflers: int
+    Values in blocks:
+
+    >>> import numpy as np
+    >>> SecureSum(300, upper=1000).run(np.arange(start, start + 100) for start in (0, 100, 200))
+    44850
+    """
 
     def __init__(
         self,
@@ -277,7 +353,6 @@ class SecureSum:
     ) -> None:
         n = integer("n", n, low=1)
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
-        choice("shuffler", shuffler, SHUFFLERS)
         trust = Trust.of(
             n,
             shuffler=shuffler,
@@ -285,179 +360,15 @@ class SecureSum:
             min_honest=min_honest,
             corrupt_shufflers=corrupt_shufflers,
         )
-        honest, corrupt = trust.min_honest, trust.corrupt_shufflers
-        analysis = checked_analysis(analysis)
-        clear = flag("clear_share", clear_share)
-        if messages is None:
-            count = message_count(
-                n,
-                q,
-                sigma,
-                analysis=analysis,
-                shuffler=shuffler,
-                clear_share=clear,
-                min_honest=honest,
-                corrupt_shufflers=corrupt,
-            )
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = proved(
-                (honest, n),
-                q,
-                max(0, total - int(clear) - corrupt),
-                analysis=analysis,
-                shuffler=shuffler,
-                clear_share=clear,
-            ).with_corruption(corrupt, total)
-        values = (n, q, upper, count, shuffler, honest, corrupt)
-        for name, value in zip(self.__dataclass_fields__, values, strict=True):
-            object.__setattr__(self, name, value)
-
-    @property
-    def group(self) -> Zq:
-        """The group Z_q."""
-        return Zq(self.q)
-
-    @property
-    def setting(self) -> SharingScheme:
-        """What is sent to whom."""
-        return SharingScheme(
-            self.group, self.messages.total, self.clear_share, self.shuffler == "single"
+        sent = calibrated(
+            n, q, 1, trust, sigma=sigma, layout=ONE_GROUP, messages=messages, analysis=analysis
         )
+        super().__init__(n, 1, q, sent, trust, upper)
 
     @property
-    def clear_share(self) -> bool:
-        """Whether the last share of each user bypasses the shufflers."""
-        return bool(self.messages.clear)
-
-    @property
-    def parameter_hash(self) -> str:
-        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
-        return digest(self.parameters)
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What the parties must agree on."""
-        return {
-            "protocol": "ikos-secure-sum-1",
-            "n": self.n,
-            "q": hex(self.q),
-            "shuffled": self.messages.shuffled,
-            "clear": self.messages.clear,
-            "shuffler": self.shuffler,
-            "min_honest": self.min_honest,
-            "corrupt_shufflers": self.corrupt_shufflers,
-            **({} if self.upper is None else {"upper": hex(self.upper)}),
-        }
-
-    @property
-    def trust(self) -> tuple[str, ...]:
-        """Who must be honest."""
-        if self.shuffler == "single":
-            shufflers = alone(self.clear_share)
-        else:
-            shufflers = collusion(self.corrupt_shufflers)
-        return present(self.min_honest, self.n), shufflers
-
-    @property
-    def guarantee(self) -> SecureGuarantee:
-        """What is hidden of the users' values, by which theorem, under which conditions."""
-        count = self.messages
-        conditions = (
-            *unproved_conditions(count.analysis, self.q),
-            *self.trust,
-            FURTHER_SUMS,
-            PSEUDORANDOM,
-        )
-        return SecureGuarantee(count.sigma, count.theorem, conditions if count.sigma else ())
-
-    def remaining(
-        self, *, honest: int | None = None, corrupt_shufflers: int | None = None
-    ) -> MessageCount:
-        """Return what is still proved if fewer users or shufflers are honest than planned.
-
-        Parameters
-        ----------
-        honest : int, optional
-            Honest users, at least; ``min_honest`` by default.
-        corrupt_shufflers : int, optional
-            Shufflers that collude with the analyzer; as planned by default.
-
-        Returns
-        -------
-        MessageCount
-            With the level that is left as ``sigma``, rounded down; 0.0 where nothing is proved. By
-            the sum's own analysis, or by "best" where that one proves nothing.
-
-        Examples
-        --------
-        >>> round(SecureSum(1000, upper=100).remaining(honest=500, corrupt_shufflers=1).sigma, 2)
-        68.21
-        """
-        return remaining(
-            self.n,
-            self.q,
-            self.messages.total,
-            honest=self.min_honest if honest is None else honest,
-            corrupt_shufflers=(
-                self.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
-            ),
-            analysis=self.messages.analysis or "best",
-            shuffler=self.shuffler,
-            clear_share=self.clear_share,
-        )
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        return Cost(validate_users(users, self.n), self.messages.total, self.group.bits)
-
-    # The client
-
-    def report(self, x: int, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its value.
-
-        Parameters
-        ----------
-        x : int
-            In ``{0..upper}``, or in ``[0, q)`` for a sum modulo q.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (total,) ndarray
-            Share j is for shuffler j; with a clear share, the last one is for the analyzer.
-            Send all of them or none, and never two reports for one sum: a second sharing of a
-            value links shares.
-        """
-        source = secure(rng)
-        element = self.encoded(self.checked([x]), source.streams()(0))
-        return split(element, self.group, self.messages.total, source)[:, 0].copy()
-
-    def share(self, x: ArrayLike | Sequence[int], rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's shares.
-
-        Parameters
-        ----------
-        x : (n,) array_like of int
-            Values in ``{0..upper}``, or in ``[0, q)`` for a sum modulo q, of any integer dtype or
-            Python integers; with ``min_honest``, between ``min_honest`` and ``n`` of them.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (total, n) ndarray
-            Row j is what goes to shuffler j; with a clear share, it is the last row. uint32 or
-            uint64 for q up to 2^64, an object array of Python integers beyond.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not such an integer, or there are too few or too many.
-        """
-        source = secure(rng)
-        return split(collect(self, x, source), self.group, self.messages.total, source)
+    def messages(self) -> MessageCount:
+        """Messages of each user and the level proved for them."""
+        return self.layout.count
 
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
         """Return values as group elements, each looked at; the first is user number ``first``."""
@@ -469,172 +380,123 @@ class SecureSum:
         del rng
         return values
 
-    def check_users(self, users: int, name: str) -> None:
-        """Refuse fewer users than the guarantee counts on, and more than there are."""
-        if not self.min_honest <= users <= self.n:
-            wanted = f"{self.n}"
-            if self.min_honest < self.n:
-                wanted = f"{self.min_honest} (min_honest) to {self.n}"
-            raise ValueError(f"{name} must hold {wanted} users' values, got {users}")
+    def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> int:
+        del users, rng
+        return totals[0]
 
-    # The shufflers
 
-    def shuffle(
-        self, shares: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Pass shares through the shufflers.
+@dataclass(frozen=True, init=False, repr=False)
+class SecureVectorSum(SecureAggregation[NDArray[Any]]):
+    """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
 
-        Parameters
-        ----------
-        shares : (total, n) ndarray
-            As `share` returns them; left unchanged.
-        rng : RandomSource, optional
-            Secure randomness by default; used for ``order="permuted"`` alone.
-        order : {"sorted", "permuted"}
-            Each shuffler's output sorted, or in a uniformly random order of its own. Both carry
-            exactly the multiset of the messages.
+    As `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q, in one of two layouts. Each
+    coordinate is shared by itself in both; what differs is what is shuffled together, how many
+    shares are enough, and so what is sent.
 
-        Returns
-        -------
-        View
-            What the analyzer receives.
-        """
-        choice("order", order, ORDERS)
-        if not isinstance(shares, np.ndarray):
-            raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
-        reject_masked("shares", shares)
-        if shares.ndim != 2 or shares.shape[0] != self.messages.total:
-            raise ValueError(
-                f"shares must have shape ({self.messages.total}, users), got {shares.shape}: "
-                "all of a user's shares are needed, or none"
-            )
-        self.check_users(shares.shape[1], "shares")
-        if not self.group.contains(shares):
-            raise ValueError(
-                f"shares must be of dtype {self.group.dtype} in [0, q) for q = {quote(self.q)}, "
-                f"got dtype {shares.dtype} or values beyond (not shown)"
-            )
-        return shuffle(
-            shares,
-            shuffler=self.shuffler,
-            clear_share=self.clear_share,
-            order=order,
-            rng=secure(rng),
-        )
+    Parameters
+    ----------
+    n : int
+        Users, at least 1.
+    dimension : int
+        Coordinates.
+    q : int
+        Order of each coordinate's group, at least 2.
+    sigma : float
+        Security in bits, of the whole vector, that the number of messages is chosen for.
+    layout : {"separate sums", "one group"}
+        Shuffle the shares of each coordinate apart from those of the others, or whole vectors of
+        shares. The first takes more messages and far fewer bits.
+    messages : int, optional
+        Messages of each sum in all, the clear share included. Used even where nothing is proved
+        for it. By default the smallest number proved for ``sigma``, ``min_honest`` and
+        ``corrupt_shufflers``.
+    analysis, shuffler, clear_share, min_honest, corrupt_shufflers
+        As for `ikos.SecureSum`, of each sum. With separate sums and ``shuffler="single"``, each
+        sum has a single shuffler of its own.
 
-    # The analyzer
+    Attributes
+    ----------
+    layout : Layout
+        What each user sends, and ``sigma``, proved for the whole vector.
+    trust : Trust
+        The last four parameters.
 
-    def users(self, view: View) -> int:
-        """Return how many users' complete reports a view holds, or refuse it.
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
+        and no ``messages`` are given.
 
-        Raises
-        ------
-        ValueError
-            If messages are missing or in excess, or outside ``[0, q)``, or there are fewer
-            users than ``min_honest``.
-        """
-        if not isinstance(view, View):
-            raise TypeError(f"view must be a View, got {type(view).__name__}")
-        single = self.shuffler == "single"
-        expected = 1 if single else self.messages.shuffled
-        if len(view.columns) != expected or (view.clear is not None) != self.clear_share:
-            raise ValueError(
-                f"view must hold the output of {expected} shufflers "
-                f"{'and' if self.clear_share else 'without'} clear shares, got {view!r}"
-            )
-        per_column = self.messages.shuffled if single else 1
-        sizes = {column.size / per_column for column in view.columns if per_column}
-        if view.clear is not None:
-            sizes.add(view.clear.size)
-        if len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
-            raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
-        self.check_users(int(users), "view")
-        for column in (*view.columns, *(() if view.clear is None else (view.clear,))):
-            if not self.group.contains(column):
-                raise ValueError(
-                    f"view must hold {self.group.dtype} messages in [0, q) for "
-                    f"q = {quote(self.q)}; there are others (not shown)"
-                )
-        return int(users)
+    Notes
+    -----
+    As for `ikos.SecureSum`: shares are pseudorandom, and users are trusted with the correctness of
+    the result.
 
-    def analyze(self, view: View) -> int:
-        """Return the sum of the users' values, modulo q.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SecureVectorSum(1000, 3, 2**32)
+    >>> print(protocol.layout)
+    separate sums: 66 messages of 32 bits per user (2,112 bits)
+    >>> protocol.run(np.full((1000, 3), [1, 2, 3]), DeterministicRandom(0))  # omit in production
+    array([1000, 2000, 3000], dtype=uint32)
+    """
 
-        Raises
-        ------
-        ValueError
-            If the view is not one of complete reports of enough users: with a share missing the
-            sum would be uniform on Z_q, with one in excess simply wrong.
-        """
-        self.users(view)
-        clear = () if view.clear is None else (view.clear,)
-        return sum(self.group.sum(column) for column in (*view.columns, *clear)) % self.q
-
-    # All of them
-
-    def run(
+    def __init__(
         self,
-        x: Values,
-        rng: RandomSource | None = None,
+        n: int,
+        dimension: int,
+        q: int,
         *,
-        threads: int | None = None,
-        cluster: Engine | None = None,
-        progress: Progress | None = None,
-    ) -> int:
-        """Run the protocol on all users' values, here, and return the sum (modulo q).
-
-        The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
-        the memory of the values, the last shares, and one column for each thread.
-
-        Parameters
-        ----------
-        x : (n,) array_like of int, or iterator of such
-            As for `share`, or a memory map, or an iterator over blocks of any lengths.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        threads : int, optional
-            How many columns are worked on at once; by default one on each core where there are
-            enough messages. No result depends on it.
-        cluster : ikos.cluster.Cluster, optional
-            Workers of Dask to run it on instead.
-        progress : callable, optional
-            Called with the pieces of the shufflers' output that are done, and their number.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `share`.
-        Interrupted
-            At Ctrl-C, a `KeyboardInterrupt`; no sum is known then.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> SecureSum(300, upper=1000).run(np.arange(start, start + 100) for start in (0, 100, 200))
-        44850
-        """
-        source = secure(rng)
-        return add_up(self, x, source, threads=threads, cluster=cluster, progress=progress)[0]
-
-    def run_elements(self, elements: NDArray[Any], rng: RandomSource) -> int:
-        """Run the protocol on reduced elements, which are overwritten."""
-        return mixed_sum(elements, self.setting, rng)
-
-    def __repr__(self) -> str:
-        extras = "" if self.upper is None else f", upper={quote(self.upper)}"
-        if self.min_honest < self.n:
-            extras += f", min_honest={self.min_honest}"
-        if self.corrupt_shufflers:
-            extras += f", corrupt_shufflers={self.corrupt_shufflers}"
-        return (
-            f"<SecureSum n={self.n}, q={quote(self.q)}, {self.shuffler}{extras}: {self.messages}>"
+        sigma: float | Fraction = 80,
+        layout: str = SEPARATE,
+        messages: int | None = None,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+    ) -> None:
+        n, q = integer("n", n, low=1), integer("q", q, low=2)
+        d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
+        choice("layout", layout, LAYOUTS)
+        trust = Trust.of(
+            n,
+            shuffler=shuffler,
+            clear_share=clear_share,
+            min_honest=min_honest,
+            corrupt_shufflers=corrupt_shufflers,
         )
+        sent = calibrated(
+            n, q, d, trust, sigma=sigma, layout=layout, messages=messages, analysis=analysis
+        )
+        super().__init__(n, d, q, sent, trust)
 
-    def __str__(self) -> str:
-        users = f"{self.n:,} users' values" if self.n > 1 else "1 user's value"
-        if self.upper is None:
-            title = f"secure sum modulo {quote(self.q)} of {users}"
-        else:
-            title = f"secure sum of {users} from 0 to {quote(self.upper)} (modulus {quote(self.q)})"
-        title += f", {self.shuffler} shuffler{'s' * (self.shuffler == 'parallel')}"
-        return summary(title, self.guarantee, self.cost())
+    scalar = False
+
+    def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
+        """Return vectors, each entry looked at; the first is that of user number ``first``."""
+        reject_masked("x", x)
+        given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
+        if given.ndim != 2 or given.shape[1] != self.dimension:
+            raise ValueError(
+                f"x must have shape (users, {self.dimension}), a row for each user, got shape "
+                f"{given.shape}"
+            )
+        for c, column in enumerate(given.T):
+            self.group.elements(np.ascontiguousarray(column), f"x[:, {c}]", first)
+        return given
+
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return coordinates of checked vectors as group elements."""
+        del rng
+        return self.group.elements(values)
+
+    def _result(
+        self, totals: list[int], users: int, rng: RandomSource | None = None
+    ) -> NDArray[Any]:
+        del users, rng
+        result = np.empty(self.dimension, dtype=self.group.dtype)
+        result[:] = totals
+        return result

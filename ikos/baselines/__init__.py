@@ -6,7 +6,7 @@ the error can be, what one dishonest user can do; and each runs. `SumProtocol` s
 
 from __future__ import annotations
 
-from ikos.aggregation.protocol import Baseline, BaselineResult, SumProtocol
+from ikos.aggregation.protocol import BaseProtocol, SumProtocol
 from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
 from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
@@ -29,8 +29,7 @@ from ikos.baselines.unary_csuzz19 import UnaryEncoding
 
 __all__ = [
     "PROTOCOLS",
-    "Baseline",
-    "BaselineResult",
+    "BaseProtocol",
     "BinaryRandomizedResponse",
     "CentralDiscreteLaplace",
     "CentralLaplace",

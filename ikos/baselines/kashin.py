@@ -205,7 +205,7 @@ class KashinFrame:
             or a vector is not finite or longer than ``radius``.
         """
         ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
-        given = ball.vectors(x)
+        given = ball.values(x)
         result = np.empty((given.shape[0], self.rows))
         for part, found, failed in self._searched(given, ball.radius):
             if failed.size:

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 
 from ikos._validation import integer, number, quote
 from ikos.aggregation import PrivateSum
-from ikos.aggregation.base import MAX_USERS
-from ikos.aggregation.protocol import SumProtocol, budget
+from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
 from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
 from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
@@ -433,7 +432,7 @@ def measure(
         raise ValueError(
             f"a run has {sent:,.0f} messages, more than the {MAX_RUN:,} that are simulated"
         )
-    checked = protocol.bounds.values(values)
+    checked = protocol.domain.values(values)
     truth, source = math.fsum(checked), secure(rng)
     errors = []
     began = time.perf_counter()

@@ -8,10 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from ikos._validation import integer
-from ikos.aggregation.base import MAX_USERS
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.protocol import budget
-from ikos.aggregation.vector_protocol import VectorProtocol
+from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
 from ikos.baselines.central_gaussian import CentralGaussian
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.compared import ComparisonRow, compare
@@ -25,7 +23,7 @@ from ikos.categories import Categories
 from ikos.concurrency import Progress
 from ikos.domains import Ball, Box, Domain, SparseTernary
 
-Maker = Callable[[int, Any, Fraction, Fraction, dict[str, Any]], VectorProtocol]
+Maker = Callable[[int, Any, Fraction, Fraction, dict[str, Any]], SumProtocol]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class VectorProtocolSpec:
         delta: Fraction,
         *,
         min_honest: int | None = None,
-    ) -> VectorProtocol:
+    ) -> SumProtocol:
         """Return the protocol; ValueError if there is none."""
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
@@ -78,14 +76,14 @@ class VectorProtocolSpec:
 
 
 @dataclass(frozen=True)
-class VectorRow(ComparisonRow[VectorProtocolSpec, VectorProtocol]):
+class VectorRow(ComparisonRow[VectorProtocolSpec, SumProtocol]):
     """A protocol for given users, domain and guarantee, or why there is none.
 
     Attributes
     ----------
     contender : VectorProtocolSpec
         Which.
-    protocol : VectorProtocol or None
+    protocol : SumProtocol or None
         As it was made.
     reason : str or None
         Why it was not, in one line.
@@ -290,7 +288,7 @@ def vector_comparison(
         fitting = [one.key for one in VECTOR_PROTOCOLS if isinstance(domain, one.domains)]
         protocols = fitting
 
-    def make(contender: VectorProtocolSpec) -> VectorProtocol:
+    def make(contender: VectorProtocolSpec) -> SumProtocol:
         return contender.make(users, domain, eps, small, min_honest=honest)
 
     return compare(

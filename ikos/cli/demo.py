@@ -73,8 +73,8 @@ def command(as_json: bool) -> None:
     saw = (
         f"The analyzer saw {count.shuffled} shuffled columns of {result.users} numbers"
         + (", and one column in the users' order" if count.clear else "")
-        + f": each number for itself uniformly random modulo {power_text(result.modulus)}, only "
-        "the total of all of them means anything."
+        + f": each number for itself uniformly random modulo {power_text(made.protocol.modulus)}, "
+        "only the total of all of them means anything."
     )
     print_text(
         [

@@ -174,7 +174,7 @@ class Release:
     @property
     def unproved(self) -> str | None:
         """Why the guarantee is no proof, though its formula says something."""
-        return unproved(self.protocol.messages.analysis, self.result.modulus)
+        return unproved(self.protocol.messages.analysis, self.protocol.modulus)
 
     @property
     def proved(self) -> bool:
@@ -311,12 +311,12 @@ class Release:
                 f"{cost.bits_per_message:,} bit{'s' * (cost.bits_per_message != 1)} per user "
                 f"({-(-cost.bits_per_user // 8):,} bytes): {kinds}. "
                 f"{cost.messages:,} messages in all, numbers modulo "
-                f"{power_text(self.result.modulus)}; "
+                f"{power_text(self.protocol.modulus)}; "
                 + (
                     "the integers are added as they are."
                     if self.protocol.integers
-                    else f"values are rounded at random to {self.result.precision:,} "
-                    f"step{'s' * (self.result.precision != 1)}."
+                    else f"values are rounded at random to {self.protocol.precision:,} "
+                    f"step{'s' * (self.protocol.precision != 1)}."
                 )
             ),
         ]
@@ -364,12 +364,12 @@ class Release:
             "bits_per_message": cost.bits_per_message,
             "bits_per_user": cost.bits_per_user,
             "all_messages": cost.messages,
-            "precision": result.precision,
-            "modulus": integer_text(result.modulus),
+            "precision": protocol.precision,
+            "modulus": integer_text(protocol.modulus),
             "integers": protocol.integers,
             "min_honest": protocol.min_honest,
             "corrupt_shufflers": protocol.secure_sum.corrupt_shufflers,
-            "wrap_probability": result.wrap_probability,
+            "wrap_probability": result.error.wrap_probability,
             "not_private": None if self.truth is None else self._truth_json(self.truth),
         }
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ikos._validation import integer, round_up
 from ikos.aggregation.private_sum import PrivateSum
-from ikos.aggregation.secure_sum import PSEUDORANDOM, collusion
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, collusion
 from ikos.results import ONE_REPORT, Guarantee, present
 
 _COMPUTATIONAL = (

@@ -181,7 +181,7 @@ class Service:
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Response]) -> Route:
-        """Return the route of a command, done in a thread; it needs the control. A PUT brings ids."""
+        """Return the route of a command, done in a thread; it needs the control token."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)

@@ -214,7 +214,7 @@ def _state(task: Task, state: str, release: Release, now: datetime) -> list[str]
 def _result(task: Task, result: Result) -> list[str]:
     error, low, high = result.standard_error, result.sum_low, result.sum_high
     known = low is not None and high is not None
-    interval = str(Interval(low, high)) if known else "none at this confidence"  # type: ignore[arg-type]
+    interval = str(Interval(low, high)) if known else "none at this confidence"
     pairs = [
         ("95 % interval of the sum", interval),
         ("Standard error of the sum", f"{float(at_least(error, 4)):,.4g}, at most"),

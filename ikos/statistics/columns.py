@@ -14,12 +14,12 @@ from ikos._options import VectorSumOptions
 from ikos._validation import array, flag, number, quote, real
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.vector_protocol import BLOCK, Band, VectorResult
+from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND
 from ikos.domains import Ball, Box
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Interval, Printed, figures, footer, shown
+from ikos.results import Guarantee, Interval, Printed, SumResult, figures, footer, shown
 
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
@@ -37,13 +37,13 @@ class ColumnSums(Printed):
 
     Attributes
     ----------
-    private : VectorResult
+    private : SumResult
         The private sum behind them, of columns brought to one scale.
     scale, offset : (k,) ndarray
         A user's value is ``offset + scale`` times what was added up.
     """
 
-    private: VectorResult
+    private: SumResult
     scale: NDArray[np.float64]
     offset: NDArray[np.float64]
 
@@ -72,19 +72,19 @@ class ColumnSums(Printed):
         """Return the estimates of the means over the users."""
         return self.estimate / self.users
 
-    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Band:
-        """Return an interval for each sum, like `VectorResult.interval`."""
+    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Return an interval for each sum, like `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         low, high = self._in_units(band.low), self._in_units(band.high)
         # and for the rounding of the scaling itself
         base = np.abs(self.users * self.offset)
         slack = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)) + base)
-        return Band(low - slack, high + slack)
+        return Interval(low - slack, high + slack)
 
-    def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Band:
+    def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return `interval` for the means."""
         band = self.interval(confidence, simultaneous=simultaneous)
-        return Band(band.low / self.users, band.high / self.users)
+        return Interval(band.low / self.users, band.high / self.users)
 
     def _in_units(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self.users * self.offset + self.scale * sums)
@@ -99,13 +99,13 @@ class ColumnSums(Printed):
         return _report(lines, self.scale.size, self.private)
 
 
-def _report(lines: list[str], columns: int, private: VectorResult) -> str:
+def _report(lines: list[str], columns: int, private: SumResult) -> str:
     """Return lines about the first eight columns, and what follows them."""
     more = [f"... {columns:,} columns in all"] if columns > 8 else []
     return "\n".join((*lines, *more, *footer(private.guarantee, str(private.cost), private.users)))
 
 
-def _promise_kept(result: VectorResult) -> VectorResult:
+def _promise_kept(result: SumResult) -> SumResult:
     """Return a result without the condition that a promise is kept, where the library keeps it."""
     kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
     return replace(result, guarantee=replace(result.guarantee, conditions=kept))
@@ -218,13 +218,13 @@ class Variances(Printed):
 
     Attributes
     ----------
-    private : VectorResult
+    private : SumResult
         The private sum of u, and then of w (u^2 - 1/2), for distances u from the middle in [-1, 1].
     centre, half : (d,) ndarray
         The middle of the bounds of each column, and how far they are from it at most.
     """
 
-    private: VectorResult
+    private: SumResult
     centre: NDArray[np.float64]
     half: NDArray[np.float64]
 
@@ -258,7 +258,7 @@ class Variances(Printed):
         """Return the estimates of the means."""
         return np.asarray(self.centre + self.half * self._first.means())
 
-    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Band:
+    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each variance.
 
         From one interval for each of the two sums, each at half the risk.
@@ -280,7 +280,7 @@ class Variances(Printed):
         smallest = np.minimum(first.low**2, first.high**2)
         smallest[(first.low <= 0) & (first.high >= 0)] = 0.0
         square = self.half**2
-        return Band((second.low - largest) * square, (second.high - smallest) * square)
+        return Interval((second.low - largest) * square, (second.high - smallest) * square)
 
     def __str__(self) -> str:
         band, first = self.interval(), self._first.mean_interval()
@@ -412,7 +412,7 @@ def linear_statistics(
     size = float(np.abs(matrix).max())
     if not 1e-50 <= size <= 1e50:  # False for NaN
         raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
-    values = domain.vectors(x)
+    values = domain.values(x)
     reach, apart = _moved(matrix, domain)
     if not 1 / MAX_BOUND <= reach <= MAX_BOUND:
         raise ValueError(

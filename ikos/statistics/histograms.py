@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._options import SumOptions, VectorSumOptions
 from ikos._validation import array, quote, reject_masked
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.vector_protocol import VectorResult
 from ikos.categories import Categories
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Printed, at_least, footer
+from ikos.results import Guarantee, Printed, SumResult, at_least, footer
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +27,12 @@ class Histograms(Printed):
     ----------
     categories : mapping
         Column to its categories.
-    private : VectorResult
+    private : SumResult
         The private sum behind them, of one coordinate for each category.
     """
 
     categories: Mapping[Hashable, tuple[Hashable, ...]]
-    private: VectorResult
+    private: SumResult
 
     @property
     def guarantee(self) -> Guarantee:
@@ -47,7 +46,7 @@ class Histograms(Printed):
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
     ) -> dict[Hashable, dict[Hashable, tuple[float, float]]]:
-        """Return column to category to interval, like `VectorResult.interval`."""
+        """Return column to category to interval, like `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         low, high = self._by_label(band.low), self._by_label(band.high)
         return {
@@ -184,7 +183,7 @@ class Histogram(Printed):
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
     ) -> dict[Hashable, tuple[float, float]]:
-        """Return category to interval, like `VectorResult.interval`."""
+        """Return category to interval, like `SumResult.interval`."""
         return self.columns.intervals(confidence, simultaneous=simultaneous)["x"]
 
     def __str__(self) -> str:
@@ -232,7 +231,9 @@ def histogram(
     labels = _labels("categories", categories)
     cell = _places(labels, "x", x)
     return Histogram(
-        _release({"x": labels}, {"x": cell}, cell.size, epsilon, delta, rng, {**options})
+        _release(
+            {"x": labels}, {"x": cell}, cell.size, epsilon, delta, rng, VectorSumOptions(**options)
+        )
     )
 
 

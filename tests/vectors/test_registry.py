@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import ikos.vectors
+from ikos.baselines import BaseProtocol, SumProtocol
 from ikos.vectors import (
     VECTOR_PROTOCOLS,
     Ball,
@@ -24,8 +25,6 @@ from ikos.vectors import (
     PrivKV,
     SampledCoordinates,
     SparseTernary,
-    VectorBaseline,
-    VectorProtocol,
     VectorRow,
     vector_comparison,
 )
@@ -82,7 +81,7 @@ def test_every_protocol_of_the_package_is_compared() -> None:
         item
         for item in exported
         if isinstance(item, type)
-        and issubclass(item, VectorBaseline)
+        and issubclass(item, BaseProtocol)
         and not inspect.isabstract(item)
     }
     made = {type(row.protocol) for domain in DOMAINS for row in compared(domain)}
@@ -91,7 +90,7 @@ def test_every_protocol_of_the_package_is_compared() -> None:
 
 def test_rows_are_the_protocols_own_answers() -> None:
     ball, signs = Ball(5, 2), SparseTernary(5, 2)
-    expected: list[tuple[Domain, str, VectorProtocol]] = [
+    expected: list[tuple[Domain, str, SumProtocol]] = [
         (ball, "central-gaussian", CentralGaussian(500, ball, 1, DELTA)),
         (ball, "private-vector-sum", PrivateVectorSum(500, ball, 1, DELTA)),
         (ball, "kashin-private-sum", KashinPrivateSum(500, ball, 1, DELTA)),
