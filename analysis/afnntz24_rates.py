@@ -18,27 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
-=======
-from analysis.output import (
-    csv_text,
-    filled,
-    markdown,
-    output_option,
-    plain_number,
-    quick_option,
-    save_figure,
-    seed_option,
-    steps,
-    write_text,
-)
-from analysis.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
 from ikos.baselines import SumProtocol
-from ikos.cli import execute
-from ikos.cli.errors import Command
->>>>>>> r-aggregation
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum

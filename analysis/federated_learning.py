@@ -29,12 +29,7 @@ from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos.accounting.optimal_composition import optimal_local_epsilon
-<<<<<<< HEAD
-=======
 from ikos.baselines import SumProtocol
-from ikos.cli import execute
-from ikos.cli.errors import Command
->>>>>>> r-aggregation
 from ikos.plots.figures import Figure
 from ikos.randomness import RandomSource
 from ikos.results import at_least

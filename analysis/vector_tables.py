@@ -15,16 +15,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
 from analysis.output import Files, main, markdown, plain_number, program, steps
-=======
-import click
-
-from analysis.output import filled, markdown, output_option, plain_number, steps, write_text
 from ikos.baselines import SumProtocol
-from ikos.cli import execute
-from ikos.cli.errors import Command
->>>>>>> r-aggregation
 from ikos.counts import vector_layouts
 from ikos.results import at_least
 from ikos.vectors import (

@@ -21,8 +21,7 @@ except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 if TYPE_CHECKING:
-    from ikos.baselines import Measurement
-    from ikos.baselines.compared import ComparisonRow
+    from ikos.baselines import ComparisonRow, Measurement
 
 _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
@@ -41,7 +40,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d", "h", "8"
 
 
 def protocols_figure(
-    rows: Iterable[ComparisonRow[Any, Any]],
+    rows: Iterable[ComparisonRow],
     title: str,
     *,
     measured: Mapping[str, Measurement] | None = None,
@@ -50,9 +49,9 @@ def protocols_figure(
 
     Parameters
     ----------
-    rows : iterable of Row or VectorRow
-        What `ikos.baselines.comparison` or `ikos.vectors.vector_comparison` returns; those without
-        a protocol are left out. The central model is a line.
+    rows : iterable of ComparisonRow
+        What `ikos.baselines.comparison` returns; those without a protocol are left out. The central
+        model is a line.
     title : str
         What is compared.
     measured : mapping, optional
@@ -76,7 +75,7 @@ def protocols_figure(
         raise ValueError("rows must hold at least one protocol that there is")
     central = [row.mse for row in possible if row.contender.model == _CENTRAL]
     best = min((mse for mse in central if mse is not None), default=None)
-    groups: dict[str, list[ComparisonRow[Any, Any]]] = {kind: [] for kind in _COLOURS}
+    groups: dict[str, list[ComparisonRow]] = {kind: [] for kind in _COLOURS}
     for row in possible:
         if row.contender.model != _CENTRAL:
             ours = row.key.startswith(_OURS)
@@ -107,7 +106,7 @@ def protocols_figure(
 
 def _draw(
     axes: Axes,
-    groups: Mapping[str, list[ComparisonRow[Any, Any]]],
+    groups: Mapping[str, list[ComparisonRow]],
     sent: str,
     measured: Mapping[str, Measurement],
 ) -> None:
@@ -158,7 +157,7 @@ def _look(kind: str, marker: str) -> dict[str, Any]:
 
 def _legend(
     figure: Figure,
-    groups: Mapping[str, list[ComparisonRow[Any, Any]]],
+    groups: Mapping[str, list[ComparisonRow]],
     central: bool,
     measured: bool,
 ) -> None:
