@@ -219,7 +219,7 @@ def sizes(users: object, messages: object, modulus: object) -> tuple[object, ...
         ),
         (sizes(3, 3, 2), "--users must be at most 2 with 3 messages of each and a single"),
         (sizes(2, 2, "2^100"), "--modulus must be at most 21 with n = 2, 2 messages of each"),
-        (("--shuffler", "none"), "'none' is not one of parallel, single"),
+        (("--shuffler", "none"), "'none' is not one of 'parallel', 'single'"),
         (("--nonsense",), "no such option"),
         (("extra",), "got unexpected extra argument"),
     ],

@@ -252,7 +252,7 @@ def test_who_asks_is_not_what_a_header_says(monkeypatch):
         ("analyzer", "shuffler-1", "must be the analyzer's, got shuffler 1's"),
         ("shuffler", "operator", "must be a party's folder for its task"),
         ("shuffler", "clients", "must be a party's folder for its task"),
-        ("analyzer", "none", "none': no such file or directory"),
+        ("analyzer", "none", "none' must be a task: no such file or directory"),
     ],
 )
 def test_a_wrong_folder(refused, small, role, folder, said):

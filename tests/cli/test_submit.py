@@ -159,7 +159,7 @@ class TestOne:
     def test_a_folder_is_no_secret(self, refused, small, client, wired, tmp_path):
         wired(small)
         said = refused("submit", client, "--value", "1", "--token", tmp_path)
-        assert said.endswith(f"'{tmp_path}' cannot be read: is a directory")
+        assert said.endswith(f"'{tmp_path}' is a directory")
 
     def test_a_secret_is_no_argument(self, refused, small, client, wired):
         wired(small)
@@ -439,4 +439,4 @@ def test_options_that_do_not_fit(refused, tmp_path, options, said):
 
 def test_no_task(refused, tmp_path):
     said = refused("submit", tmp_path / "none", "--value", "1")
-    assert said == f"cannot read {str(tmp_path / 'none')!r}: no such file or directory"
+    assert said == f"{str(tmp_path / 'none')!r} must be a task: no such file or directory"
