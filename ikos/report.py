@@ -18,8 +18,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import gmpy2
-
 __all__ = ["FORMATS", "VERSION", "Column", "Report"]
 
 VERSION = 1
@@ -229,7 +227,11 @@ def _text(column: Column, row: Mapping[str, Any]) -> str:
 
 def digits(value: int) -> str:
     """Return all the digits of an integer, also beyond Python's limit for str()."""
-    return str(value) if value.bit_length() <= 8192 else str(gmpy2.mpz(value).digits())
+    if value.bit_length() <= 8192:
+        return str(value)
+    import gmpy2
+
+    return str(gmpy2.mpz(value).digits())
 
 
 def _plain(value: Any) -> Any:

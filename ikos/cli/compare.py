@@ -24,10 +24,9 @@ from ikos.cli.options import (
     save_plot,
     usual_delta,
 )
-from ikos.cli.output import power_text, print_report, progress
+from ikos.cli.output import at_least, power_text, print_report, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import VERSION, Column, Report
-from ikos.results import at_least, budget_warnings, percent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,6 +169,8 @@ def command(
     protocol also runs on a column of values, and what is measured stands next
     to what is predicted.
     """
+    from ikos.results import budget_warnings
+
     check_plot(plot)
     names = ("dimension", "radius", "sparsity", "sizes")
     vectors = {"lower": lower, "upper": upper, **{name: given.pop(name) for name in names}}
@@ -289,7 +290,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], honest: int, users: int) -> list[s
     if any(row.get("measured") is not None for row in rows):
         notes.append(
             "Measured, NOT private: root mean squared error of the sum, with an approximate "
-            f"{percent(CONFIDENCE)} interval; the bound is the root of the MSE."
+            f"{CONFIDENCE:.0%} interval; the bound is the root of the MSE."
         )
     for row in rows:
         said = [f"{row['key']}: {row['name']} ({row['source']})", row["trust"]]

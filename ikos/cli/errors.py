@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ikos.cli.output import print_text
 
@@ -146,6 +147,12 @@ class Group(_Mistakes, click.Group):
             formatter.write_dl(
                 [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
             )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return what a shell may put there, with summaries that are whole."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=self.summary(ctx, name)) for name in names] + options
 
     def summary(self, ctx: click.Context, name: str) -> str:
         """Return what a command does."""

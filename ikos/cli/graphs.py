@@ -17,10 +17,17 @@ import click
 from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
 from ikos.cli.options import check_plot, format_options, option, options, save_plot
-from ikos.cli.output import Quiet, complain, power_text, print_report, progress
+from ikos.cli.output import (
+    Quiet,
+    at_least,
+    at_most,
+    complain,
+    power_text,
+    print_report,
+    progress,
+)
 from ikos.cli.types import Whole
 from ikos.report import VERSION, Column, Report, digits
-from ikos.results import at_least, at_most, percent
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
@@ -213,6 +220,8 @@ def _end(message: str, status: int) -> None:
 
 def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     """Return what a check found, with what the options say beyond it."""
+    from ikos.results import percent
+
     graph, sampled = check.graph, check.tally.trials
     title = (
         f"The number of components C of {sampled:,} random share graphs: {check.n:,} users, "

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any
 
 import click
-import numpy as np
 
 from ikos.cli import release
 from ikos.cli.errors import Command
@@ -18,7 +17,6 @@ from ikos.cli.options import format_options, option, options
 from ikos.cli.output import print_report
 from ikos.cli.types import parsed
 from ikos.report import VERSION, Report
-from ikos.results import budget_warnings, percent
 
 KEYS = {
     key: meaning
@@ -82,6 +80,7 @@ def command(
     guarantee, however many there are. TABLE is as for 'ikos sum', and the
     categories may be texts.
     """
+    from ikos.results import budget_warnings, percent
     from ikos.statistics import histogram
 
     if (categories is None) == (bins is None):
@@ -133,6 +132,8 @@ def command(
 
 def _binned(source: release.Source, bins: str, clamp: bool) -> tuple[list[str], list[int]]:
     """Return the bins, and of each user the place of its own."""
+    import numpy as np
+
     found = [parsed(text.strip()) for text in bins.split(",")]
     edges = [float(edge) for edge in found if edge is not None]
     if len(edges) != len(found) or len(edges) < 2 or sorted(set(edges)) != edges:

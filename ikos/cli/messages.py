@@ -22,10 +22,9 @@ from ikos.cli.options import (
     options,
     save_plot,
 )
-from ikos.cli.output import power_text, print_report, progress
+from ikos.cli.output import at_least, at_most, power_text, print_report, progress
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import VERSION, Column, Report, digits
-from ikos.results import at_least, at_most, budget_warnings, hundredths, trust_warnings
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain
@@ -54,6 +53,7 @@ KEYS = {
 
 COLUMNS = [
     Column("best", "whether no proved row has fewer messages", "", lambda best: "*" * best),
+    Column("smallest", "whether no proved row has fewer bits", "", lambda best: "+" * best),
     Column("analysis", "which bound", "analysis"),
     Column("shuffler", "parallel or single", "shuffler"),
     Column("clear_share", "whether a message bypasses the shufflers"),
@@ -66,7 +66,7 @@ COLUMNS = [
     Column("bits_per_user", "of all sums", "bits/user"),
     Column(
         "sigma", "security proved in bits; null where unlimited", "sigma",
-        lambda sigma: f"{hundredths(sigma):,}" if math.isfinite(sigma) else "no limit",
+        lambda sigma: f"{math.floor(100 * sigma) / 100:,.2f}" if sigma < math.inf else "no limit",
     ),
     Column("unlimited", "whether there is nothing to hide, as of a single user"),
     Column("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2)),
@@ -147,6 +147,7 @@ def command(
     """
     from ikos.counts import ANALYSES, SHUFFLERS
     from ikos.counts.secure import checked_analysis
+    from ikos.results import budget_warnings, trust_warnings
 
     check_plot(plot)
     given["integers"] = given["integers"] or None
@@ -170,8 +171,10 @@ def command(
     if not covered:
         raise click.UsageError(f"no theorem covers this: {'; '.join(reasons)}")
     fewest = min((row["messages_per_user"] for row in covered if row["proved"]), default=None)
+    smallest = min((row["bits_per_user"] for row in covered if row["proved"]), default=None)
     for row in covered:
         row["best"] = row["proved"] and row["messages_per_user"] == fewest
+        row["smallest"] = row["proved"] and row["bits_per_user"] == smallest
     if plot is not None:
         _plot(plot, request, analyses, settings, given)
 
@@ -186,7 +189,9 @@ def command(
     else:
         notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
     notes += [f"Not covered, or not proved: {reason}." for reason in reasons]
-    notes.append("Each proved row is enough by itself; * marks the fewest messages.")
+    notes.append(
+        "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
+    )
     if plot is not None:
         notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {
@@ -326,7 +331,8 @@ class Request:
                 "analysis": analysis, "shuffler": shuffler, "clear_share": clear,
                 "layout": layout if self.vectors else None,
                 "sums": self.dimension if layout == LAYOUTS[0] else 1,
-                "best": False, "proved": False, "reason": None,
+                "best": False,
+                "smallest": False, "proved": False, "reason": None,
             }  # fmt: skip
             try:
                 yield row | self._counted(layout, row)

@@ -91,7 +91,9 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--analysis": {
         "type": NAME["analysis"],
         "default": "best",
-        "help": "Which bound of what shuffling hides; see 'ikos messages'.",
+        "metavar": "NAME",
+        "help": "Which bound of what shuffling hides: best, second_moment, balle2020, ghazi2020 "
+        "or ishai2006; see 'ikos messages'.",
     },
     "--unproved": {
         "is_flag": True,

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,20 @@ def printable(text: str) -> str:
     return _validation.printable(text)
 
 
+def at_least(value: float, digits: int) -> str:
+    """Return a number to so many significant digits, rounded up."""
+    from ikos import results  # which takes longer to import than a help
+
+    return results.at_least(value, digits)
+
+
+def at_most(value: float, digits: int) -> str:
+    """Return a number to so many significant digits, rounded down."""
+    from ikos import results
+
+    return results.at_most(value, digits)
+
+
 def figures(value: float, scale: float) -> str:
     """Return a number to three significant digits of ``scale``, its uncertainty."""
     from ikos import results
@@ -178,8 +193,15 @@ def progress(
         under_way = parts[done * len(parts) // whole :] if parts else ()
         return f"{label}: {under_way[0]}" if under_way else label
 
-    with shown:
-        task = shown.add_task(described(0, 1), total=len(parts or ()) or None)
+    task = shown.add_task(described(0, 1), total=len(parts or ()) or None)
+    start = threading.Timer(0.5, shown.start)  # nothing is shown of what is done at once
+    start.daemon = True
+    start.start()
+    try:
         yield lambda done, whole: shown.update(
             task, description=described(done, whole), completed=done, total=whole
         )
+    finally:
+        start.cancel()
+        start.join()
+        shown.stop()

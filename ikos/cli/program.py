@@ -74,12 +74,6 @@ class Commands(Group):
         """Return what a command does."""
         return SUMMARIES.get(name) or super().summary(ctx, name)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return what a shell may put there, without importing the commands."""
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [CompletionItem(name, help=self.summary(ctx, name)) for name in names] + options
-
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:

@@ -16,14 +16,13 @@ from ikos.cli.options import options
 from ikos.cli.output import figures, grouped, progress
 from ikos.cli.types import TABLE, Honest
 from ikos.report import Column
-from ikos.results import Interval, budget_warnings, trust_warnings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ikos import MessageCount, PrivateSum, SecureSum
-    from ikos.results import Guarantee
+    from ikos.results import Guarantee, Interval
     from ikos.tables import Column as TableColumn
 
 MAX_MESSAGES = 10**11
@@ -211,13 +210,16 @@ def nothing_released() -> Iterator[None]:
     """Say at Ctrl-C that the budget is not spent."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         path = click.get_current_context().command_path
-        raise Interrupted(f"{path}: interrupted; nothing was released") from None
+        said = str(stop) or "interrupted"
+        raise Interrupted(f"{path}: {said}; nothing was released") from None
 
 
 def warnings_of(protocol: PrivateSum | SecureSum, q: int, corrupt_shufflers: int) -> list[str]:
     """Return warnings on what is proved, and on who is trusted."""
+    from ikos.results import trust_warnings
+
     count, guarantee = protocol.messages, protocol.guarantee
     why = unproved_for(count, q)
     said = [f"{count.analysis}: {why}"] if why else []
@@ -228,6 +230,8 @@ def warnings_of(protocol: PrivateSum | SecureSum, q: int, corrupt_shufflers: int
 
 def budget_said(guarantee: Guarantee, epsilon: Fraction, delta: Fraction, users: int) -> list[str]:
     """Return warnings on a budget that protects little, and on a delta that is not proved."""
+    from ikos.results import budget_warnings
+
     if guarantee.vacuous:
         return []
     said = budget_warnings(epsilon, delta, users)

@@ -19,8 +19,8 @@ KEYS = {
     "sum": "exact, a string of digits",
     "mean": "the nearest double",
     "differentially_private": "false, always: the analyzer learns the sum as it is",
-    "guarantee": "sigma (total variation at most 2^-sigma; null: there is nothing to hide), "
-    "theorem, conditions",
+    "guarantee": "sigma (total variation at most 2^-sigma), theorem, conditions",
+    "sigma": "that of the guarantee; null where there is nothing to hide",
     "requested_sigma": "the security that was asked for",
 }
 
@@ -127,6 +127,7 @@ def command(
             "sum": digits(total),
             "mean": mean,
             "differentially_private": False,
+            "sigma": guarantee.sigma,
             "requested_sigma": sigma,
             "cost": cost,
             "warnings": release.warnings_of(protocol, q, protocol.corrupt_shufflers),

@@ -14,7 +14,6 @@ from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.output import power_text, print_report, progress
 from ikos.report import VERSION, Report
-from ikos.results import percent
 
 if TYPE_CHECKING:
     from ikos.aggregation.execution import Engine
@@ -29,7 +28,9 @@ KEYS = {
     "mean_high": "upper end of its interval",
     "confidence": "of the intervals",
     "standard_error": "of the sum: bound on the root of its mean squared error",
-    "requested_delta": "the delta that was asked for; that of the guarantee is what is proved",
+    "epsilon": "that of the guarantee",
+    "delta": "that of the guarantee: what is proved, 1 where nothing is",
+    "requested_delta": "the delta that was asked for",
     "precision": "steps of the encoding between the bounds",
     "integers": "whether values were taken as integers, without rounding",
     "wrap_probability": "bound on the probability that the estimate wrapped around",
@@ -74,6 +75,7 @@ def release_sum(
 ) -> Report:
     """Run the private sum of a column, and report it; ``given`` are options of `PrivateSum`."""
     from ikos import PrivateSum
+    from ikos.results import percent
 
     check_bounds(lower, upper)
     parameters, clamp = dict(given), on_out_of_range == "clamp"
@@ -127,6 +129,8 @@ def release_sum(
             "confidence": confidence,
             "standard_error": result.standard_error,
             "guarantee": guarantee,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
             "requested_delta": delta,
             "cost": result.cost,
             "precision": result.precision,
