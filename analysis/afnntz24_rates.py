@@ -33,17 +33,18 @@ from analysis.output import (
     write_text,
 )
 from analysis.plots.afnntz24 import Panel, RateCurve, rates_figure, slope_text
+from ikos.baselines import SumProtocol
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, VectorProtocol
+from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum
 
 __all__ = ["PROTOCOLS", "command", "data", "error_figure", "kashin_constants", "slope"]
 
 DELTA = 1e-6
 
-PROTOCOLS: dict[str, Callable[[int, int, float], VectorProtocol]] = {
+PROTOCOLS: dict[str, Callable[[int, int, float], SumProtocol]] = {
     "correlated noise (Algorithms 3, 4)": lambda n, d, e: KashinCorrelatedNoise(
         n, Ball(d), e, DELTA
     ),

@@ -40,6 +40,7 @@ from analysis.output import (
     write_text,
 )
 from ikos.accounting.optimal_composition import optimal_local_epsilon
+from ikos.baselines import SumProtocol
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.plots.figures import Figure
@@ -58,7 +59,6 @@ from ikos.vectors import (
     SingleMessageGrid,
     SparseTernary,
     Ternarizer,
-    VectorProtocol,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Learner:
     """Bound on the root mean square of the error of the sum, Euclidean norm."""
 
 
-def _of(protocol: VectorProtocol) -> Learner:
+def _of(protocol: SumProtocol) -> Learner:
     return Learner(
         lambda x, rng: protocol.run(x, rng).estimate, protocol.cost(), math.sqrt(protocol.mse)
     )
@@ -149,7 +149,7 @@ def _in_box(protocol: SampledCoordinates) -> Learner:
     """Coordinates that exceed their bound are moved to it: a bias, like that of clipping."""
 
     def aggregate(x: Array, rng: RandomSource) -> Array:
-        return protocol.run(np.clip(x, -COORDINATE, COORDINATE), rng).estimate
+        return np.asarray(protocol.run(np.clip(x, -COORDINATE, COORDINATE), rng).estimate)
 
     return Learner(aggregate, protocol.cost(), math.sqrt(protocol.mse))
 

@@ -156,7 +156,7 @@ def skew(protocol: SumProtocol, seed: int) -> float:
         # the same seed: the curator's noise is the same in both
         view = protocol.shuffle(attacked, DeterministicRandom(seed + 1))
         estimates.append(protocol.analyze(view).estimate)
-    return estimates[1] - estimates[0]
+    return float(estimates[1] - estimates[0])
 
 
 @dataclass(frozen=True)

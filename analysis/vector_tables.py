@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.output import filled, markdown, output_option, plain_number, steps, write_text
+from ikos.baselines import SumProtocol
 from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.counts import vector_layouts
@@ -37,7 +38,6 @@ from ikos.vectors import (
     PrivKV,
     SampledCoordinates,
     SparseTernary,
-    VectorProtocol,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ BUDGET = 1, 1e-6
 STRICT = 1, 1e-8
 SPARSE = SparseTernary(1024, 16)
 
-Maker = Callable[[int], VectorProtocol]
+Maker = Callable[[int], SumProtocol]
 
 
 def rounded(value: float) -> str:
@@ -78,7 +78,7 @@ def whole_bytes(bits: float) -> str:
     return f"{math.ceil(bits / 8):,}"
 
 
-def deviation(protocol: VectorProtocol, dimension: int) -> float:
+def deviation(protocol: SumProtocol, dimension: int) -> float:
     """Return the root of the mean, over coordinates, of the bound on the mean squared error."""
     return math.sqrt(protocol.mse / dimension)
 

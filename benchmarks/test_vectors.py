@@ -11,6 +11,7 @@ import pytest
 from floors import add_up, keystream
 from numpy.typing import NDArray
 
+from ikos.baselines import SumProtocol
 from ikos.vectors import (
     PCKVGRR,
     PCKVUE,
@@ -26,14 +27,13 @@ from ikos.vectors import (
     SecureVectorSum,
     SingleMessageGrid,
     SparseTernary,
-    VectorProtocol,
 )
 
 N, D = 10**5, 1024
 BUDGET = 1, 1e-8
 LIMIT = 4 << 30
 
-PROTOCOLS: dict[str, Callable[[], VectorProtocol]] = {
+PROTOCOLS: dict[str, Callable[[], SumProtocol]] = {
     "central-gaussian": lambda: CentralGaussian(N, Ball(D), *BUDGET),
     "private-vector-sum": lambda: PrivateVectorSum(N, Ball(D), *BUDGET),
     "kashin-private-sum": lambda: KashinPrivateSum(N, Ball(D), *BUDGET),
@@ -64,7 +64,7 @@ def signs() -> NDArray[np.int8]:
     return x
 
 
-def vectors(protocol: VectorProtocol) -> NDArray[np.float64] | NDArray[np.int8]:
+def vectors(protocol: SumProtocol) -> NDArray[np.float64] | NDArray[np.int8]:
     if isinstance(protocol.domain, SparseTernary):
         return signs()
     return np.abs(balls()) if isinstance(protocol.domain, Box) else balls()

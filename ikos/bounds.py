@@ -5,15 +5,17 @@ Every protocol works on [0, 1]; bounds map data to it and results back.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import number, real, vector
 
-__all__ = ["Bounds"]
+__all__ = ["Bounds", "Domain"]
 
 MAX_BOUND = 1e100
 
@@ -21,8 +23,27 @@ MAX_INTEGER = 1 << 52
 """Largest bound of integers: differences of two are exact in doubles."""
 
 
+class Domain(ABC):
+    """Where users' values lie: numbers between bounds, or vectors; frozen dataclasses."""
+
+    dimension: int
+
+    @property
+    @abstractmethod
+    def diameter(self) -> float:
+        """Greatest Euclidean distance of two of its values."""
+
+    @abstractmethod
+    def values(self, x: ArrayLike) -> NDArray[Any]:
+        """Return all users' values, checked: (k,) numbers, or (k, dimension)."""
+
+    @abstractmethod
+    def value(self, x: ArrayLike) -> NDArray[Any]:
+        """Return one user's value, checked, as an array of one."""
+
+
 @dataclass(frozen=True)
-class Bounds:
+class Bounds(Domain):
     """An interval that contains every value; public, and not taken from the data.
 
     Parameters
@@ -53,9 +74,23 @@ class Bounds:
         object.__setattr__(self, "upper", high)
 
     @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """One."""
+        return 1
+
+    @property
     def width(self) -> float:
         """``upper - lower``."""
         return self.upper - self.lower
+
+    @property
+    def diameter(self) -> float:
+        """``upper - lower``."""
+        return self.width
+
+    def value(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return one user's value, checked, as an array of one."""
+        return self.values([x])  # type: ignore[arg-type]
 
     def whole_steps(self, precision: object = None) -> int:
         """Return the precision at which integers between the bounds are encoded as they are.

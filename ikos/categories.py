@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer, quote
-from ikos.domains import MAX_DIMENSION, Domain
+from ikos.domains import MAX_DIMENSION, Vectors
 
 
 @dataclass(frozen=True)
-class Categories(Domain):
+class Categories(Vectors):
     """Vectors with exactly one 1 in each of some runs of coordinates, and 0 elsewhere (one-hot).
 
     Parameters
@@ -30,9 +30,9 @@ class Categories(Domain):
 
     Examples
     --------
-    >>> Categories([2, 3]).vectors([[0, 1, 1, 0, 0]])
+    >>> Categories([2, 3]).values([[0, 1, 1, 0, 0]])
     array([[0, 1, 1, 0, 0]])
-    >>> Categories([2, 3]).vectors([[0, 1, 1, 1, 0]])
+    >>> Categories([2, 3]).values([[0, 1, 1, 1, 0]])
     Traceback (most recent call last):
     ...
     ValueError: x[0] must have exactly one 1 among its entries 2 to 4

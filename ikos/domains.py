@@ -5,7 +5,7 @@ Every protocol says which domain it is for, and its guarantee is for vectors of 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, integer, number, quote, real
 from ikos.bounds import MAX_BOUND, Bounds
+from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
 MAX_DIMENSION = 1 << 20
@@ -33,24 +34,17 @@ _BLOCK = 1 << 21
 """Entries that are checked at a time."""
 
 
-class Domain(ABC):
-    """A set of vectors; frozen dataclasses."""
-
-    dimension: int
+class Vectors(Domain):
+    """A set of vectors."""
 
     _made_by: ClassVar[str] = ""
     """What makes such vectors, for those who give something else."""
-
-    @property
-    @abstractmethod
-    def diameter(self) -> float:
-        """Greatest Euclidean distance of two of its vectors."""
 
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
 
-    def vectors(self, x: ArrayLike) -> NDArray[Any]:
+    def values(self, x: ArrayLike) -> NDArray[Any]:
         """Return vectors that were checked, still in the data's type and units.
 
         Parameters
@@ -78,12 +72,12 @@ class Domain(ABC):
             self._check(given[part].astype(np.float64), part.start)
         return given
 
-    def vector(self, x: ArrayLike) -> NDArray[Any]:
+    def value(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's vector, checked, as an array of one row."""
         given = array("x", x)
         if given.ndim != 1:
             raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
-        return self.vectors(given[np.newaxis])
+        return self.values(given[np.newaxis])
 
 
 def _dimension(value: object) -> int:
@@ -91,7 +85,7 @@ def _dimension(value: object) -> int:
 
 
 @dataclass(frozen=True)
-class Box(Domain):
+class Box(Vectors):
     """Vectors whose coordinates each lie between public bounds.
 
     Parameters
@@ -103,9 +97,9 @@ class Box(Domain):
 
     Examples
     --------
-    >>> Box(2, -1, 1).vectors([[0.5, -1.0]])
+    >>> Box(2, -1, 1).values([[0.5, -1.0]])
     array([[ 0.5, -1. ]])
-    >>> Box(2).vectors([[0.5, -1.0]])
+    >>> Box(2).values([[0.5, -1.0]])
     Traceback (most recent call last):
     ...
     ValueError: x[0, 1] must be in [0, 1]
@@ -149,7 +143,7 @@ class Box(Domain):
 
 
 @dataclass(frozen=True)
-class Ball(Domain):
+class Ball(Vectors):
     """Vectors of bounded Euclidean norm, such as clipped gradients.
 
     Parameters
@@ -161,9 +155,9 @@ class Ball(Domain):
 
     Examples
     --------
-    >>> Ball(2).vectors([[0.6, -0.8]])
+    >>> Ball(2).values([[0.6, -0.8]])
     array([[ 0.6, -0.8]])
-    >>> Ball(2).vectors([[1.0, 1.0]])
+    >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
     ValueError: x[0] must have a norm of at most 1; clip it in double precision
@@ -205,7 +199,7 @@ class Ball(Domain):
 
 
 @dataclass(frozen=True)
-class SparseTernary(Domain):
+class SparseTernary(Vectors):
     """Vectors of -1, 0 and 1 with few that are not 0: key-value data, ternary gradients.
 
     Parameters
@@ -217,9 +211,9 @@ class SparseTernary(Domain):
 
     Examples
     --------
-    >>> SparseTernary(3, 1).vectors([[0, -1, 0]])
+    >>> SparseTernary(3, 1).values([[0, -1, 0]])
     array([[ 0, -1,  0]])
-    >>> SparseTernary(3, 1).vectors([[1, -1, 0]])
+    >>> SparseTernary(3, 1).values([[1, -1, 0]])
     Traceback (most recent call last):
     ...
     ValueError: x[0] must have at most 1 entries that are not 0

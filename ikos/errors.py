@@ -1,7 +1,7 @@
-"""What is known of the error of an estimate: its mean square, and how far off it can be.
+"""How far off an estimate can be: its mean squared error, and half widths of intervals.
 
-In units of the range of one user's value. Half widths are bounds at every sample size: Chernoff's
-method on a bound of the moment generating function, no normal approximation.
+Half widths are bounds at every sample size: Chernoff's method on a bound of the moment generating
+function, no normal approximation. All in the data's units.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
-from ikos.accuracy import NoiseLaw, standard_error
+from ikos._validation import floating
+from ikos.accuracy import Noise, standard_error
 
-__all__ = ["ErrorLaw"]
+__all__ = ["ErrorBound", "SumError"]
 
 
-class ErrorLaw(Protocol):
-    """The law of an unbiased estimate's error, as far as it is known."""
+class ErrorBound(Protocol):
+    """What is known of the error of one estimated number."""
 
     @property
     def mean_square(self) -> float:
@@ -28,6 +30,37 @@ class ErrorLaw(Protocol):
 
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss."""
+
+
+@dataclass(frozen=True)
+class SumError:
+    """What is known of the error of an estimated sum, whatever the users' values.
+
+    Attributes
+    ----------
+    coordinate : ErrorBound
+        Of each coordinate by itself; of the number itself where users have numbers.
+    mean_square : float
+        Bound on the mean of the squared error, for vectors of its squared Euclidean norm.
+    sampling : float
+        The part of ``mean_square`` that is due to coordinates which users do not report; 0 where
+        all report everything. Papers that estimate the sum of what was sampled leave it out.
+    integers : bool
+        Whether sums and their errors are integers, so that half widths are as well.
+    wrap_probability : float
+        Bound on the probability that a coordinate wrapped around, and the estimate is wrong.
+    """
+
+    coordinate: ErrorBound
+    mean_square: float
+    sampling: float = 0.0
+    integers: bool = False
+    wrap_probability: float = 0.0
+
+    @classmethod
+    def number(cls, bound: ErrorBound) -> SumError:
+        """Return the error of a sum of numbers."""
+        return cls(bound, bound.mean_square)
 
 
 def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
@@ -112,47 +145,88 @@ class Bounded:
 
 
 @dataclass(frozen=True)
-class Noisy:
-    """Noise that is a difference of Polya variables, and perhaps the error of rounding.
+class NoisySum:
+    """The error of a sum with noise, of values that may be rounded at random, perhaps modulo q.
 
     Parameters
     ----------
-    law : NoiseLaw
-        Of the noise, in steps of the encoding.
+    noise : Noise
+        Of the sum, in steps of the encoding.
     precision : int
         Steps in the range of one user's value.
     users : int
         How many.
+    width : float
+        Of the range of one user's value.
+    modulus : int or None
+        Order of the group, above ``users * precision``; None where the sum is one of integers.
     rounded : bool
-        Whether each rounded its value at random to a step.
+        Whether each user rounded its value at random to a step.
     """
 
-    law: NoiseLaw
+    noise: Noise
     precision: int
     users: int
+    width: float = 1.0
+    modulus: int | None = None
     rounded: bool = True
 
-    @classmethod
-    def discrete_laplace(
-        cls, rate: Fraction, precision: int, users: int, *, shape: int | Fraction = 1
-    ) -> Noisy:
-        """Return the law of ``shape`` independent variables of rate ``rate``, and of rounding."""
-        return cls(NoiseLaw(rate, Fraction(shape)), precision, users)
+    @property
+    def integers(self) -> bool:
+        """Whether errors are integers: values were taken as they are, in steps of 1."""
+        return not self.rounded and self.width == self.precision
+
+    @property
+    def wrap_probability(self) -> float:
+        """Bound on the probability of a wrap-around."""
+        if self.modulus is None:
+            return 0.0
+        return self.noise.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
 
     @property
     def mean_square(self) -> float:
-        """Bound on the mean square."""
-        return (
-            standard_error(
-                self.law,
-                users=self.users,
-                precision=self.precision,
-                modulus=None,
-                rounded=self.rounded,
-            )
-            ** 2
+        """Bound on the mean square: noise, rounding and wrap-around."""
+        error = self.width * standard_error(
+            self.noise,
+            users=self.users,
+            precision=self.precision,
+            modulus=self.modulus,
+            rounded=self.rounded,
         )
+        return error**2 if error < 1e150 else math.inf
 
     def half_width(self, miss: float) -> float:
-        """Return t such that the error exceeds t in absolute value with probability <= miss."""
-        return self.law.half_width(miss, self.users if self.rounded else 0) / self.precision
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        Estimates lie in a window of q points about the possible sums. So none is further off than
+        (q + users p) / 2 steps, which is the answer where a wrap-around alone is likelier than
+        ``miss``. An integer where errors are.
+        """
+        found = math.inf
+        if self.modulus is not None:
+            span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
+            found = self.width * floating(span)
+        left = miss - self.wrap_probability
+        if left > 0:
+            reach = _reach(self, left)
+            found = min(found, self.width * reach / self.precision)
+        if self.integers and math.isfinite(found):
+            # what is added is far above the rounding errors of logarithms over the rate
+            slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))
+            return float(math.floor(found + slack))
+        return found
+
+    def error(self, dimension: int = 1) -> SumError:
+        """Return the error of so many coordinates like this one."""
+        return SumError(
+            self,
+            dimension * self.mean_square,
+            integers=self.integers,
+            wrap_probability=min(1.0, dimension * self.wrap_probability),
+        )
+
+
+@lru_cache(maxsize=256)
+def _reach(error: NoisySum, miss: float) -> float:
+    """Return a half width in steps, which takes up to a second and is the same for every run."""
+    return error.noise.half_width(miss, error.users if error.rounded else 0)

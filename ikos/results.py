@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ikos._validation import number, round_down, round_up
-from ikos.accuracy import NoiseLaw, standard_error
+import numpy as np
+
+from ikos._validation import flag, number
+from ikos.errors import SumError
 from ikos.randomness import RandomSource, SecureRandom
 
-__all__ = ["Cost", "Estimate", "Interval", "at_least", "at_most"]
+__all__ = ["Cost", "Interval", "at_least", "at_most"]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
 """A condition of every guarantee."""
@@ -117,8 +118,8 @@ class Printed:
 class Interval(NamedTuple):
     """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
 
-    Read as doubles, the ends that are printed hold the interval, also if its width is 0. Integers
-    have no decimals.
+    For vectors the ends are arrays, of the intervals of all coordinates. Read as doubles, the ends
+    that are printed hold the interval, also if its width is 0. Integers have no decimals.
 
     Examples
     --------
@@ -126,10 +127,12 @@ class Interval(NamedTuple):
     [0.123, 0.235] [5, 7] [333333333.3333333, 333333333.3333333]
     """
 
-    low: float
-    high: float
+    low: Any
+    high: Any
 
     def __str__(self) -> str:
+        if np.ndim(self.low):
+            return f"[{self.low}, {self.high}]"
         width = self.high - self.low
         if not 0 < width < math.inf:
             if self.low == self.high:
@@ -363,164 +366,116 @@ def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
 
 
-@dataclass(frozen=True)
-class Estimate(Printed, ABC):
+@dataclass(frozen=True, eq=False)
+class SumResult(Printed):
     """An estimate of a sum in the data's units, and how far off it can be.
 
     Attributes
     ----------
-    estimate : float
-        Unbiased estimate of the sum over the users. Not clipped: it may fall outside the possible
-        range.
+    estimate : float or (d,) ndarray of float
+        Unbiased estimate of the sum over the users, up to a wrap-around; a float where users have
+        numbers. Not clipped: it may fall outside the possible range.
     users : int
         Users who took part; public.
-    lower, upper : float
-        The data's public bounds.
+    domain : Bounds or Domain
+        Where the users' values lie; public.
     guarantee : Guarantee
         What is guaranteed to each user. Every further release adds to it.
     cost : Cost
         What was sent.
+    error : SumError
+        How far off the estimate can be.
     """
 
-    estimate: float
+    estimate: Any
     users: int
-    lower: float
-    upper: float
+    domain: Any
     guarantee: Guarantee
     cost: Cost
+    error: SumError = field(repr=False)
 
-    @property
-    @abstractmethod
-    def standard_error(self) -> float:
-        """Bound on the root of the mean squared error of the sum, in the data's units."""
-
-    @abstractmethod
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Return an interval that contains the true sum with at least this probability."""
-
-    def mean(self) -> float:
-        """Return the estimate of the mean over the users, in the data's units."""
-        return self.estimate / self.users
-
-    def mean_interval(self, confidence: float = 0.95) -> Interval:
-        """Return `interval` for the mean."""
-        low, high = self.interval(confidence)
-        return Interval(low / self.users, high / self.users)
-
-    def _estimates(self) -> tuple[str, str]:
-        """Return the sum and the mean as they are printed, each with its interval."""
-        return shown(self.estimate, self.interval()), shown(self.mean(), self.mean_interval())
-
-    def __str__(self) -> str:
-        of_sum, of_mean = self._estimates()
-        return "\n".join(
-            (
-                f"sum       {of_sum}",
-                f"mean      {of_mean}",
-                f"error     {at_least(self.standard_error, 4)} (sum, root mean square, at most)",
-                *footer(self.guarantee, str(self.cost), self.users),
-            )
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            np.array_equal(getattr(self, one.name), getattr(other, one.name))
+            for one in fields(self)
         )
 
-
-@dataclass(frozen=True)
-class SumResult(Estimate):
-    """A private sum by secure summation, in the data's units.
-
-    Attributes
-    ----------
-    estimate, users, lower, upper, guarantee, cost
-        As of `Estimate`; unbiased up to a wrap-around, with probability ``wrap_probability``.
-    precision, modulus : int
-        Steps of the encoding between the bounds, and the order of the group.
-    noise : NoiseLaw
-        Law of the noise, in steps of the encoding.
-    rounded : bool
-        Whether values were rounded at random to a step of the encoding.
-    wrap_probability : float
-        Bound on the probability that the sum wrapped around and the estimate is wrong.
-    """
-
-    precision: int
-    modulus: int
-    noise: NoiseLaw
-    rounded: bool
-    wrap_probability: float
+    __hash__ = None  # type: ignore[assignment]
 
     @property
-    def step(self) -> float:
-        """Data units of one step of the encoding."""
-        return (self.upper - self.lower) / self.precision
+    def lower(self) -> float:
+        """The smallest value of a user, or of one of its coordinates."""
+        return float(self.domain.lower)
+
+    @property
+    def upper(self) -> float:
+        """The largest value of a user, or of one of its coordinates."""
+        return float(self.domain.upper)
 
     @property
     def standard_error(self) -> float:
-        """Bound on the root of the mean squared error of the sum, in the data's units."""
-        return (self.upper - self.lower) * standard_error(
-            self.noise,
-            users=self.users,
-            precision=self.precision,
-            modulus=self.modulus,
-            rounded=self.rounded,
-        )
+        """Bound on the root of the mean squared error of the sum, for vectors the Euclidean one."""
+        return math.sqrt(self.error.mean_square)
 
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Return an interval that contains the true sum with at least this probability.
+    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Return an interval for the true sum, for vectors one for each coordinate.
 
         Parameters
         ----------
         confidence : float
-            Between 0 and 1.
+            Between 0 and 1: with at least this probability the interval contains the true sum,
+            each coordinate's for itself.
+        simultaneous : bool
+            With at least this probability all coordinates' do, by a union bound.
 
         Returns
         -------
         Interval
-            Symmetric about the estimate, in the data's units. Covers noise, rounding and
-            wrap-around, from the law of the noise; conservative, not asymptotic. Its ends are
-            integers where the values were promised to be.
-
-        Raises
-        ------
-        ValueError
-            If ``confidence`` is not strictly between 0 and 1, or closer to 1 than the
-            probability of a wrap-around allows.
+            Symmetric about the estimate. Covers noise, rounding and wrap-around; conservative, not
+            asymptotic. Integers where the values were promised to be, or are categories or signs.
         """
-        level = number("confidence", confidence, above=0, below=1)
-        miss = float(1 - level - Fraction(self.wrap_probability))
-        if miss <= 0:
-            wrapped = at_least(self.wrap_probability, 3)
-            raise ValueError(
-                f"confidence must be below 1 - {wrapped}, the probability of no "
-                f"wrap-around, got {confidence!r}; use a larger modulus"
+        miss = float(1 - number("confidence", confidence, above=0, below=1))
+        if not miss:
+            raise ValueError(f"confidence must be below 1 by a double, got {confidence!r}")
+        if flag("simultaneous", simultaneous):
+            miss /= np.size(self.estimate)
+        reach = self.error.coordinate.half_width(miss)
+        last = np.spacing(np.minimum(np.abs(self.estimate) + reach, 1e308))
+        # of the estimate and of its ends; integers below 2^53 are exact
+        rounding = np.where((last <= 1) & self.error.integers, 0.0, 2 * last)
+        low, high = self.estimate - reach - rounding, self.estimate + reach + rounding
+        return Interval(low, high) if np.ndim(low) else Interval(float(low), float(high))
+
+    def mean(self) -> Any:
+        """Return the estimate of the mean over the users."""
+        return self.estimate / self.users
+
+    def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Return `interval` for the mean."""
+        low, high = self.interval(confidence, simultaneous=simultaneous)
+        return Interval(low / self.users, high / self.users)
+
+    def __str__(self) -> str:
+        end = footer(self.guarantee, str(self.cost), self.users)
+        if not np.ndim(self.estimate):
+            error = f"{at_least(self.standard_error, 4)} (sum, root mean square, at most)"
+            of_mean = shown(self.mean(), self.mean_interval())
+            lines = (f"sum       {shown(self.estimate, self.interval())}", f"mean      {of_mean}")
+            return "\n".join((*lines, f"error     {error}", *end))
+        each, flat = math.sqrt(self.error.coordinate.mean_square), np.ravel(self.estimate)
+        scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
+        some = ", ".join(figures(value, scale) for value in flat[:4])
+        shape = (
+            ""
+            if np.ndim(self.estimate) == 1
+            else f" ({' x '.join(map(str, np.shape(self.estimate)))})"
+        )
+        return "\n".join(
+            (
+                f"sum       ({some}{', ...' if flat.size > 4 else ''}), {flat.size:,} "
+                f"coordinates{shape}",
+                f"error     {at_least(self.standard_error, 4)} (Euclidean norm, root mean square, "
+                f"at most); {at_least(each, 4)} at most for any one coordinate",
+                *end,
             )
-        reach = self.noise.half_width(miss, self.users if self.rounded else 0)
-        if self._of_integers:
-            return self._between_integers(reach)
-        reach *= self.step
-        # and one unit in the last place for the rounding of the estimate itself
-        reach += math.ulp(self.estimate)
-        return Interval(self.estimate - reach, self.estimate + reach)
-
-    @property
-    def _of_integers(self) -> bool:
-        """Whether values were taken as they are in steps of 1 from an integer: all are integers."""
-        return not self.rounded and self.step == 1 and float(self.lower).is_integer()
-
-    def _between_integers(self, reach: float) -> Interval:
-        """Return the interval of the integers within reach: truth and noise are integers."""
-        # ``reach`` is made of logarithms over the rate. This is far above its rounding errors, so
-        # that no integer is left out.
-        wider = Fraction(reach) + Fraction(1e-9) * (Fraction(reach) + 1 / self.noise.rate)
-        if abs(self.estimate) >= 2.0**53:  # an integer that was rounded to a double
-            wider += Fraction(math.ulp(self.estimate))
-        low = math.ceil(Fraction(self.estimate) - wider)
-        high = math.floor(Fraction(self.estimate) + wider)
-        return Interval(round_down(Fraction(low)), round_up(Fraction(high)))
-
-    def _estimates(self) -> tuple[str, str]:
-        if self.wrap_probability < 0.05:
-            return super()._estimates()
-        chance = at_least(self.wrap_probability, 2)
-        text = f"no interval: wrapped around with probability up to {chance}"
-        of_sum = figures(self.estimate, self.standard_error)
-        of_mean = figures(self.mean(), self.standard_error / self.users)
-        return f"{of_sum}  {text}", f"{of_mean}  {text}"
+        )

@@ -143,11 +143,11 @@ class Variance(Printed):
         The difference of two noisy numbers: not clipped, it can be negative where the variance
         is small against the noise.
         """
-        return self.second.mean() - (self.first.mean() - self._centre) ** 2
+        return float(self.second.mean() - (self.first.mean() - self._centre) ** 2)
 
     def mean(self) -> float:
         """Return the estimate of the mean."""
-        return self.first.mean()
+        return float(self.first.mean())
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return an interval that contains the variance with at least this probability.

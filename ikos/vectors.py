@@ -1,17 +1,10 @@
-"""Sums of vectors: private protocols behind one interface, `VectorProtocol`."""
+"""Sums of vectors: private protocols behind one interface, `ikos.baselines.SumProtocol`."""
 
 from __future__ import annotations
 
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
 from ikos.aggregation.secure_vector_sum import SecureVectorSum
-from ikos.aggregation.vector_protocol import (
-    Band,
-    VectorBaseline,
-    VectorError,
-    VectorProtocol,
-    VectorResult,
-)
 from ikos.baselines.central_gaussian import CentralGaussian
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.kashin import KashinFrame
@@ -22,12 +15,6 @@ from ikos.baselines.pckv import PCKVGRR, PCKVUE
 from ikos.baselines.privkv import PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.baselines.vector_registry import (
-    VECTOR_PROTOCOLS,
-    VectorProtocolSpec,
-    VectorRow,
-    vector_comparison,
-)
 from ikos.categories import Categories
 from ikos.columns import (
     ColumnSums,
@@ -44,9 +31,7 @@ from ikos.simplex import project_simplex, projected_frequencies
 __all__ = [
     "PCKVGRR",
     "PCKVUE",
-    "VECTOR_PROTOCOLS",
     "Ball",
-    "Band",
     "Box",
     "Categories",
     "CentralGaussian",
@@ -68,17 +53,10 @@ __all__ = [
     "SparseTernary",
     "Ternarizer",
     "Variances",
-    "VectorBaseline",
-    "VectorError",
-    "VectorProtocol",
-    "VectorProtocolSpec",
-    "VectorResult",
-    "VectorRow",
     "histograms",
     "linear_statistics",
     "means",
     "project_simplex",
     "projected_frequencies",
     "variances",
-    "vector_comparison",
 ]

@@ -8,9 +8,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from baselines.suite import bias_allowed, clipped_mean
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocols.suite import bias_allowed, clipped_mean
 from statistical import FALSE_ALARM
 
 from ikos.attacks.reconstruction_afnntz24 import (

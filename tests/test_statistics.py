@@ -39,7 +39,7 @@ def test_count_is_an_integer_without_rounding_error() -> None:
     low, high = result.interval(1 - 1e-9)
     assert low <= answers.sum() <= high
     assert high - low < 50
-    assert (result.precision, result.modulus) == (1, 16384)
+    assert (result.error.coordinate.precision, result.error.coordinate.modulus) == (1, 16384)
 
 
 def test_variance_splits_the_budget_and_covers() -> None:

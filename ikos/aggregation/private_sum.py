@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, choice, flag, floating, integer, quote, round_up
+from ikos._validation import (
+    check_participation,
+    choice,
+    flag,
+    floating,
+    integer,
+    quote,
+    round_up,
+    validate_users,
+)
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.engine import SharingScheme
 from ikos.aggregation.execution import Engine, Values, add_up, collect
@@ -30,6 +39,7 @@ from ikos.counts.ghazi2020 import covered
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
 from ikos.encoding import MAX_PRECISION, decode, encode
+from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult, at_least, footer
@@ -225,7 +235,7 @@ class PrivateSum:
             object.__setattr__(self, name, value)
 
     @property
-    def bounds(self) -> Bounds:
+    def domain(self) -> Bounds:
         """The public bounds of the values."""
         return Bounds(self.lower, self.upper)
 
@@ -324,7 +334,18 @@ class PrivateSum:
         times the probability of a wrap-around, at most ``alpha^((q - n p) / 2)`` for ``min_honest
         = n`` (BBGN20, Section 5.3), all times ``(upper - lower)^2``.
         """
-        return self._result(0, self.n).standard_error ** 2
+        return self.error(self.n).mean_square
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise, rounding and wrap-around of a sum of this many users."""
+        return NoisySum(
+            NoiseLaw(self.rate, Fraction(validate_users(users, self.n), self.min_honest)),
+            self.precision,
+            users,
+            self.upper - self.lower,
+            self.modulus,
+            rounded=not self.integers,
+        ).error()
 
     @property
     def influence(self) -> float:
@@ -333,7 +354,7 @@ class PrivateSum:
         In the data's units. A user may send any element of the group, so that the estimate may
         land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
         """
-        return self.bounds.width * floating(Fraction(self.modulus - 1, self.precision))
+        return self.domain.width * floating(Fraction(self.modulus - 1, self.precision))
 
     @property
     def parameter_hash(self) -> str:
@@ -409,7 +430,7 @@ class PrivateSum:
 
         What are doubles already is not copied.
         """
-        values = self.bounds.values(x, first, copy=False)
+        values = self.domain.values(x, first, copy=False)
         return whole(values, first) if self.integers else values
 
     def encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
@@ -419,7 +440,7 @@ class PrivateSum:
         if self.integers:
             elements[:] = (values - self.lower).astype(np.int64)  # integers below 2^53: exact
         else:
-            encode(values, self.precision, rng, bounds=self.bounds, out=elements)
+            encode(values, self.precision, rng, bounds=self.domain, out=elements)
         noisy, noise = polya_shares(values.size, self.rate, parties=self.min_honest, rng=rng)
         changed = elements[noisy]
         group.add(changed, group.reduce(noise))
@@ -454,19 +475,13 @@ class PrivateSum:
     def _result(self, z: int, users: int) -> SumResult:
         p, q = self.precision, self.modulus
         parts = Fraction(decode(z, users, p, q), p)
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         return SumResult(
-            estimate=self.bounds.total(parts, users),
+            estimate=self.domain.total(parts, users),
             users=users,
-            lower=self.lower,
-            upper=self.upper,
-            precision=p,
-            modulus=q,
+            domain=self.domain,
             guarantee=self.guarantee,
             cost=self.cost(users),
-            noise=law,
-            rounded=not self.integers,
-            wrap_probability=law.tail_bound(Fraction(q - users * p, 2)),
+            error=self.error(users),
         )
 
     # All of them

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
 from ikos.accounting.vector_noise import NoiseRate, Sensitivity
-from ikos.accuracy import NoiseLaw, standard_error
+from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES, HiddenNoise, NoiseCalibration, reports
 from ikos.aggregation.private_sum import checked_modulus
+from ikos.aggregation.protocol import BaseProtocol
 from ikos.aggregation.secure_sum import PSEUDORANDOM, digest, unproved_conditions
 from ikos.aggregation.secure_vector_sum import LAYOUTS, Elements, SecureVectorSum
-from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, VectorResult
 from ikos.concurrency import Progress
 from ikos.counts import SHUFFLERS, Layout
 from ikos.counts.private import checked_budget
@@ -26,9 +25,10 @@ from ikos.counts.secure import MAX_MESSAGES, checked_analysis, checked_trust
 from ikos.counts.vectors import SEPARATE
 from ikos.domains import Domain
 from ikos.encoding import decode
+from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import Cost, Guarantee, SumResult
 from ikos.shuffling import View
 from ikos.vector_encoding import Encoding, converge, encoding_of
 
@@ -39,78 +39,8 @@ METHODS = {
 }
 
 
-@lru_cache(maxsize=256)
-def _half_width(law: NoiseLaw, miss: float, users: int) -> float:
-    """Return a half width, which takes up to a second and is the same for every run."""
-    return law.half_width(miss, users)
-
-
-@dataclass(frozen=True)
-class CoordinateError:
-    """The error of one coordinate of a sum modulo q, in the data's units.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-        Of the noise, in steps of the encoding.
-    width : float
-        Of the range of one user's coordinate.
-    precision, modulus : int
-        Steps in it, and order of the group.
-    users : int
-        How many.
-    rounded : bool
-        Whether values were rounded at random.
-    """
-
-    law: NoiseLaw
-    width: float
-    precision: int
-    modulus: int
-    users: int
-    rounded: bool
-
-    @property
-    def wrap_probability(self) -> float:
-        """Bound on the probability that this coordinate wrapped around."""
-        return self.law.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
-
-    @property
-    def mean_square(self) -> float:
-        """Bound on the mean square: noise, rounding and wrap-around."""
-        error = self.width * standard_error(
-            self.law,
-            users=self.users,
-            precision=self.precision,
-            modulus=self.modulus,
-            rounded=self.rounded,
-        )
-        return error**2 if error < 1e150 else math.inf
-
-    def half_width(self, miss: float) -> float:
-        """Return t such that the error exceeds t in absolute value with probability <= miss.
-
-        No estimate is further off than the window of sums reaches, which is the answer where a
-        wrap-around alone is likelier than ``miss``. An integer where errors are.
-        """
-        span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
-        found = self.width * floating(span)
-        left = miss - self.wrap_probability
-        if left > 0:
-            reach = _half_width(self.law, left, self.users if self.rounded else 0)
-            found = min(found, self.width * reach / self.precision)
-        # what is added is far above the rounding errors of logarithms over the rate
-        wider = found + 1e-9 * (found + floating(1 / self.law.rate))
-        return float(math.floor(wider)) if self.integers and math.isfinite(wider) else found
-
-    @property
-    def integers(self) -> bool:
-        """Whether errors are integers: values were taken as they are, in steps of 1."""
-        return not self.rounded and self.width == self.precision
-
-
 @dataclass(frozen=True, init=False, repr=False)
-class PrivateVectorSum(VectorBaseline):
+class PrivateVectorSum(BaseProtocol):
     """Differentially private summation of vectors: exact noise that nobody has to add alone.
 
     Each user encodes its vector in integers, adds a noise share to each coordinate, and sends the
@@ -312,7 +242,7 @@ class PrivateVectorSum(VectorBaseline):
     @property
     def wrap_probability(self) -> float:
         """Bound on the probability that any coordinate of a sum of all n wraps around."""
-        return min(1.0, self.dimension * self._coordinate(self.n).wrap_probability)
+        return self.error(self.n).wrap_probability
 
     @property
     def influence(self) -> float:
@@ -348,27 +278,20 @@ class PrivateVectorSum(VectorBaseline):
             "secure_sum": self.secure_sum.parameters,
         }
 
-    def _coordinate(self, users: int) -> CoordinateError:
-        return CoordinateError(
-            law=NoiseLaw(self.rate, Fraction(users, self.min_honest)),
-            width=self.encoding.bounds.width,
-            precision=self.precision,
-            modulus=self.modulus,
-            users=users,
-            rounded=not self.encoding.exact,
-        )
-
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over so many users.
 
         Of each coordinate: noise of variance 2 alpha / (1 - alpha)^2 times users / min_honest,
         alpha = exp(-rate), rounding of at most users / 4, and wrap-around, in squared steps.
         """
-        users = validate_users(users, self.n)
-        coordinate = self._coordinate(users)
-        return VectorError(
-            coordinate, self.dimension * coordinate.mean_square, integers=coordinate.integers
-        )
+        return NoisySum(
+            NoiseLaw(self.rate, Fraction(validate_users(users, self.n), self.min_honest)),
+            self.precision,
+            users,
+            self.encoding.bounds.width,
+            self.modulus,
+            rounded=not self.encoding.exact,
+        ).error(self.dimension)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
@@ -392,7 +315,7 @@ class PrivateVectorSum(VectorBaseline):
             As `SecureVectorSum.report` returns them; the same warnings apply. The time that this
             takes depends, slightly, on the noise: do not send at once when it is done.
         """
-        row = self._vector(x)
+        row = self._value(x)
         self.encoding.check(row)
         return self._messages(row, secure(rng))[:, 0].copy()
 
@@ -416,10 +339,10 @@ class PrivateVectorSum(VectorBaseline):
         ValueError
             Also if there would be more than 2^28 shares: `run` takes blocks of coordinates.
         """
-        return self._messages(self._vectors(x), secure(rng))
+        return self._messages(self._values(x), secure(rng))
 
-    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
-        values = super()._vectors(x)
+    def _values(self, x: ArrayLike) -> NDArray[Any]:
+        values = super()._values(x)
         self.encoding.check(values)
         return values
 
@@ -469,7 +392,7 @@ class PrivateVectorSum(VectorBaseline):
 
     def run(
         self, x: ArrayLike, rng: RandomSource | None = None, *, progress: Progress | None = None
-    ) -> VectorResult:
+    ) -> SumResult:
         """Run the protocol on everybody's vectors, here.
 
         The same as `randomize`, `shuffle` and `analyze` with the same ``rng``. Some coordinates are
@@ -491,7 +414,7 @@ class PrivateVectorSum(VectorBaseline):
             many. Nothing is clipped.
         """
         source = secure(rng)
-        values = self._vectors(x)
+        values = self._values(x)
         sums = self.secure_sum.run_elements(self._noisy(values, source), source, progress)
         result = self._result(self._decoded(sums, values.shape[0]), values.shape[0])
         return replace(result, guarantee=result.guarantee.of_run(source))

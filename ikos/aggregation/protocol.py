@@ -1,37 +1,48 @@
-"""What every protocol for sums answers, and what the baselines share."""
+"""What every protocol for sums answers, of numbers or of vectors, and what all of them share."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, number
-from ikos.aggregation.base import Reports
-from ikos.bounds import Bounds
-from ikos.errors import ErrorLaw
+from ikos._validation import check_participation, choice, integer, number, reject_masked
+from ikos.bounds import Domain
+from ikos.errors import SumError
+from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Estimate, Guarantee, Interval
-from ikos.shuffling import View
+from ikos.results import Cost, Guarantee, SumResult, at_least, footer
+from ikos.shuffling import ORDERS, View, shuffle
+
+__all__ = ["BaseProtocol", "SumProtocol"]
+
+MAX_USERS = 10**9
+"""Most users."""
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
 
+BLOCK = 1 << 21
+"""Entries of the users' vectors that are processed at a time."""
+
+MAX_ENTRIES = 1 << 28
+"""Most entries of an array of messages."""
+
 
 @runtime_checkable
 class SumProtocol(Protocol):
-    """A differentially private protocol for the sum of everybody's values.
+    """A differentially private protocol for the sum of all users' values, numbers or vectors.
 
-    `ikos.PrivateSum` and every baseline have these members, so that a comparison is one loop. An
-    object holds public parameters only; `report` is the client's part (`randomize` plays all
-    clients at once), `shuffle` that of the shufflers (of the curator, in the central model),
-    `analyze` the analyzer's, and `run` plays all.
+    `ikos.PrivateSum`, `ikos.PrivateVectorSum` and every baseline have these members, so that a
+    comparison is one loop. An object holds public parameters only; `report` is the client's part
+    (`randomize` plays all clients at once), `shuffle` that of the shufflers (of the curator, in
+    the central model), `analyze` the analyzer's, and `run` plays all.
     """
 
     @property
@@ -43,8 +54,8 @@ class SumProtocol(Protocol):
         """How many users must be honest and present; fewer reports are refused."""
 
     @property
-    def bounds(self) -> Bounds:
-        """The public bounds of the values."""
+    def domain(self) -> Domain:
+        """Where the values lie: public bounds of numbers, or a set of vectors."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -52,140 +63,150 @@ class SumProtocol(Protocol):
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum of all n, whatever the values; data units."""
+        """Bound on the mean squared error of the sum of all n, whatever the values.
+
+        In squared data units; of vectors, on the mean of the squared Euclidean norm.
+        """
 
     @property
     def influence(self) -> float:
-        """Greatest difference that one user's messages alone can make to the estimate.
+        """Greatest distance that one user's messages alone can move the estimate.
 
-        In the data's units, with messages of the right kind and everybody else's fixed. Lying about
-        one's value makes a difference of ``upper - lower`` in any protocol.
+        In the data's units, with messages of the right kind and the other users' fixed. Lying about
+        one's value moves it by up to the diameter of the domain in any protocol.
         """
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` send: from 1 to n, all n by default."""
 
-    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages: what a client sends."""
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's messages, (messages, k), row j for shuffler j."""
+        """Return all users' messages, row j for shuffler j.
+
+        Of shape (messages, k), or with a third axis for the coordinates.
+        """
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
         """Return what the analyzer sees of them."""
 
-    def analyze(self, view: View) -> Estimate:
+    def analyze(self, view: View) -> SumResult:
         """Return the estimate for a view."""
 
-    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> Estimate:
-        """Run the protocol on everybody's values, here."""
-
-
-@dataclass(frozen=True)
-class BaselineResult(Estimate):
-    """What a baseline returns.
-
-    Attributes
-    ----------
-    estimate, users, lower, upper, guarantee, cost
-        As of `Estimate`.
-    error : ErrorLaw
-        What is known of the law of the estimate's error, in units of ``upper - lower``.
-    """
-
-    error: ErrorLaw
-
-    @property
-    def standard_error(self) -> float:
-        """Bound on the root of the mean squared error of the sum, in the data's units."""
-        return (self.upper - self.lower) * float(np.sqrt(self.error.mean_square))
-
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Return an interval that contains the true sum with at least this probability.
-
-        Parameters
-        ----------
-        confidence : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        Interval
-            Symmetric about the estimate, in the data's units; conservative, not asymptotic.
-        """
-        miss = float(1 - number("confidence", confidence, above=0, below=1))
-        if not miss:
-            raise ValueError(f"confidence must be below 1 by a double, got {confidence!r}")
-        reach = (self.upper - self.lower) * self.error.half_width(miss)
-        reach += float(np.spacing(abs(self.estimate)))
-        return Interval(self.estimate - reach, self.estimate + reach)
+    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
+        """Run the protocol on all users' values, here."""
 
 
 def checked_epsilon(epsilon: object) -> Fraction:
-    """Check and return the budget of a purely private baseline."""
+    """Check and return the budget of a purely private protocol."""
     return number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
 
 
 def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
-    """Check and return the budget of a baseline; a delta of 0 is for the purely private ones."""
+    """Check and return a budget; a delta of 0 is for the purely private protocols."""
     return checked_epsilon(epsilon), number("delta", delta, low=MIN_DELTA, below=1)
 
 
-class Baseline(Reports):
-    """What the baselines share: users within public bounds, and a run made of the three parts.
+class BaseProtocol(ABC):
+    """What the protocols share: users with values of a domain, and a run made of the three parts.
 
-    Frozen dataclasses, see `ikos.aggregation.base.Reports`.
+    A protocol is a frozen dataclass whose fields are its public parameters. Its ``__init__`` checks
+    them and sets them with ``_hold``.
     """
 
-    bounds: Bounds
+    n: int
+    min_honest: int
+    domain: Domain
 
-    # What each baseline defines
+    # What each protocol defines
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run."""
 
     @property
     @abstractmethod
     def influence(self) -> float:
-        """Greatest difference that one user's messages alone can make to the estimate."""
+        """Greatest distance that one user's messages alone can move the estimate."""
 
     @abstractmethod
-    def error(self, users: int) -> ErrorLaw:
-        """Return what is known of the error of a sum over so many users, in units of the width."""
+    def error(self, users: int) -> SumError:
+        """Return what is known of the error of a sum over this many users."""
 
     @abstractmethod
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        """Return the messages, (messages, k), of users with values in [0, 1]."""
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send."""
 
     @abstractmethod
-    def _parts(self, view: View, users: int) -> Fraction | float:
-        """Return the estimate of the sum of values in [0, 1]."""
+    def _messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return the messages, (messages, k), of users with checked values."""
+
+    @abstractmethod
+    def _users_of(self, view: View) -> int:
+        """Return how many users' messages a view holds; ValueError if it is not a view of this."""
+
+    @abstractmethod
+    def _totals(self, view: View, users: int) -> Any:
+        """Return the estimate of the sum in the data's units: a float, or (d,)."""
+
+    @property
+    @abstractmethod
+    def _particulars(self) -> str:
+        """What the printed form tells beside users, error and guarantee."""
+
+    @property
+    def _shuffler(self) -> str:
+        """One shuffler for each row, "parallel", or a "single" one for all of them."""
+        return "parallel"
 
     # What follows for all of them
 
+    def _hold(self, **values: object) -> None:
+        """Set the fields of a frozen dataclass, once, from its ``__init__``."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @staticmethod
+    def _checked_users(n: object, min_honest: object = None, *, least: int = 1) -> tuple[int, int]:
+        """Check and return n and min_honest; None for all."""
+        users = integer("n", n, low=least, high=MAX_USERS)
+        if min_honest is None:
+            return users, users
+        return users, integer("min_honest", min_honest, low=least, high=users)
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates; 1 for numbers."""
+        return self.domain.dimension
+
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum of all n, whatever the values; data units."""
-        return self.bounds.width**2 * self.error(self.n).mean_square
+        """Bound on the mean squared error of the sum of all n, whatever the values."""
+        return self.error(self.n).mean_square
 
-    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
+    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages.
 
         Parameters
         ----------
-        x : float
-            Within the bounds.
+        x : float or (d,) array_like of float
+            A value of the domain.
         rng : RandomSource, optional
             Secure randomness by default.
         """
-        return self._messages(self.bounds.unit(self.bounds.values([x])), secure(rng))[:, 0].copy()
+        return self._messages(self._value(x).astype(np.float64), secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's messages.
+        """Return all users' messages.
 
         Parameters
         ----------
-        x : (k,) array_like of float
-            Values within the bounds, ``min_honest <= k <= n``.
+        x : (k,) or (k, d) array_like of float
+            Values of the domain, ``min_honest <= k <= n``.
         rng : RandomSource, optional
             Secure randomness by default.
 
@@ -193,10 +214,41 @@ class Baseline(Reports):
         -------
         (messages, k) ndarray
             Row j is what goes to shuffler j.
-        """
-        return self._messages(self.bounds.unit(self._values(x)), secure(rng))
 
-    def analyze(self, view: View) -> BaselineResult:
+        Raises
+        ------
+        ValueError
+            Also if the messages would have more than 2^28 entries: `run` takes blocks.
+        """
+        values = self._values(x)
+        entries = values.shape[0] * self.cost().messages_per_user
+        if entries > MAX_ENTRIES:
+            raise ValueError(
+                f"x has {values.shape[0]:,} users who send {entries:,.0f} messages, more than "
+                f"{MAX_ENTRIES:,} at a time; use run, or fewer users"
+            )
+        return self._all_messages(values, secure(rng))
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: a column of messages for each shuffler.
+
+        Parameters
+        ----------
+        messages : (messages, k) ndarray
+            As `randomize` returns them.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            As for `ikos.SecureSum.shuffle`.
+        """
+        self._arrived(messages, order)
+        return shuffle(
+            messages, shuffler=self._shuffler, clear_share=False, order=order, rng=secure(rng)
+        )
+
+    def analyze(self, view: View) -> SumResult:
         """Return the estimate of the sum over the users of a view.
 
         Raises
@@ -205,41 +257,118 @@ class Baseline(Reports):
             If the view is not one of this protocol's, of at least ``min_honest`` users.
         """
         users = self._checked_view(view)
-        return BaselineResult(
-            estimate=self.bounds.total(self._parts(view, users), users),
-            users=users,
-            lower=self.bounds.lower,
-            upper=self.bounds.upper,
-            guarantee=self.guarantee,
-            cost=self.cost(users),
-            error=self.error(users),
-        )
+        return self._result(self._totals(view, users), users)
 
-    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> BaselineResult:
-        """Run the protocol on everybody's values, here.
+    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
+        """Run the protocol on all users' values, here.
 
         Parameters
         ----------
-        x : (k,) array_like of float
-            Values within the bounds, ``min_honest <= k <= n``.
+        x : (k,) or (k, d) array_like of float
+            Values of the domain, ``min_honest <= k <= n``. Vectors are processed in blocks of
+            users, so that memory holds little but what the shufflers do.
         rng : RandomSource, optional
             Secure randomness by default.
 
         Raises
         ------
         TypeError, ValueError
-            If a value is not a real number within the bounds (NaN is not), or there are too few
-            or too many. Nothing is clipped.
+            If a value is not of the domain (NaN is not), or there are too few or too many. Nothing
+            is clipped.
         """
         source = secure(rng)
-        result = self.analyze(self._play(self._values(x), source))
+        result = self._play(self._values(x), source)
         return replace(result, guarantee=result.guarantee.of_run(source))
 
-    def _play(self, values: NDArray[np.float64], rng: RandomSource) -> View:
-        """Return everybody's view; overridden where the same law takes fewer passes."""
-        return self.shuffle(self._messages(self.bounds.unit(values), rng), rng)
+    def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
+        """Return the result of a run; overridden where no view is needed."""
+        return self.analyze(self._view(values, rng))
 
-    def _values(self, x: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
-        values = self.bounds.values(x)
-        check_participation("x", values.size, self.min_honest, self.n)
+    def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
+        """Return the view of a run; overridden where it takes fewer passes."""
+        return self.shuffle(self._all_messages(values, rng), rng)
+
+    def _result(self, total: Any, users: int) -> SumResult:
+        if isinstance(total, np.ndarray):
+            total.setflags(write=False)
+        return SumResult(
+            estimate=total,
+            users=users,
+            domain=self.domain,
+            guarantee=self.guarantee,
+            cost=self.cost(users),
+            error=self.error(users),
+        )
+
+    def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return all users' messages; those of vectors are made in blocks of users."""
+        if values.ndim == 1:
+            return self._messages(values, rng)
+        return np.concatenate([self._messages(rows, rng) for rows in self._rows(values)], axis=1)
+
+    def _rows(self, values: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+        """Yield checked vectors, some users at a time."""
+        for part in blocks(values.shape[0], max(1, BLOCK // self.dimension)):
+            yield values[part].astype(np.float64)
+
+    def _values(self, x: ArrayLike) -> NDArray[Any]:
+        """Return all users' values, checked; a protocol that takes fewer narrows this."""
+        values = self.domain.values(x)
+        check_participation("x", values.shape[0], self.min_honest, self.n)
         return values
+
+    def _value(self, x: ArrayLike) -> NDArray[Any]:
+        """Return one user's value, checked, as an array of one."""
+        return self.domain.value(x)
+
+    def _arrived(
+        self,
+        messages: NDArray[Any],
+        order: str,
+        *,
+        rows: int | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Refuse what are not messages of enough users.
+
+        Where a view does not show each message, what one user can do rests on ``rows``, how many
+        messages each must send, and ``most``, the largest; the smallest is 0.
+        """
+        choice("order", order, ORDERS)
+        if not isinstance(messages, np.ndarray):
+            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
+        if reject_masked("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":
+            raise ValueError(
+                "messages must be integers of shape (messages, users), got "
+                f"{messages.dtype} of shape {messages.shape}"
+            )
+        check_participation("messages", messages.shape[1], self.min_honest, self.n)
+        if rows is not None and messages.shape[0] != rows:
+            raise ValueError(f"messages must be {rows} of each user, got {messages.shape[0]}")
+        if most is not None and messages.size and not 0 <= messages.min() <= messages.max() <= most:
+            raise ValueError(f"messages must be in [0, {most}]; there are others (not shown)")
+
+    def _checked_view(self, view: View) -> int:
+        """Return how many users' messages a view holds, of this protocol and of enough users."""
+        if not isinstance(view, View):
+            raise TypeError(f"view must be a View, got {type(view).__name__}")
+        users = self._users_of(view)
+        check_participation("view", users, self.min_honest, self.n)
+        return users
+
+    def __repr__(self) -> str:
+        honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
+        return (
+            f"<{type(self).__name__} n={self.n}{honest}, {self._particulars}; "
+            f"mean squared error at most {at_least(self.mse, 4)}; {self.guarantee}>"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, "
+                f"{self._particulars}",
+                f"error     {at_least(math.sqrt(self.mse), 4)} (root mean square, at most)",
+                *footer(self.guarantee, str(self.cost()), self.n),
+            )
+        )

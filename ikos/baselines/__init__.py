@@ -6,7 +6,7 @@ the error can be, what one dishonest user can do; and each runs. `SumProtocol` s
 
 from __future__ import annotations
 
-from ikos.aggregation.protocol import Baseline, BaselineResult, SumProtocol
+from ikos.aggregation.protocol import BaseProtocol, SumProtocol
 from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
 from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
@@ -14,26 +14,20 @@ from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.baselines.designated_bbgn20 import DesignatedNoise
 from ikos.baselines.local_laplace import LocalLaplace
 from ikos.baselines.local_randomized_response import LocalRandomizedResponse
+from ikos.baselines.measuring import Measurement, measure
 from ikos.baselines.recursive_bbgn20 import RecursiveSum
-from ikos.baselines.registry import (
-    PROTOCOLS,
-    Measurement,
-    ProtocolSpec,
-    Row,
-    comparison,
-    measure,
-)
+from ikos.baselines.registry import PROTOCOLS, ComparisonRow, ProtocolSpec, comparison
 from ikos.baselines.sample_and_threshold import SampleAndThreshold
 from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
 from ikos.baselines.unary_csuzz19 import UnaryEncoding
 
 __all__ = [
     "PROTOCOLS",
-    "Baseline",
-    "BaselineResult",
+    "BaseProtocol",
     "BinaryRandomizedResponse",
     "CentralDiscreteLaplace",
     "CentralLaplace",
+    "ComparisonRow",
     "CorrelatedNoise",
     "DesignatedNoise",
     "LocalLaplace",
@@ -42,7 +36,6 @@ __all__ = [
     "PrivacyBlanket",
     "ProtocolSpec",
     "RecursiveSum",
-    "Row",
     "SampleAndThreshold",
     "SparseNoise",
     "SumProtocol",

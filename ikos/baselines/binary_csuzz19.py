@@ -76,7 +76,7 @@ class BinaryRandomizedResponse(ShuffledBits):
     accountant: str
     min_honest: int
     gamma: Fraction
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class BinaryRandomizedResponse(ShuffledBits):
             accountant=how,
             min_honest=honest,
             gamma=self._checked_gamma(chosen(eps, small, honest), honest),
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
         )
 
     @property
     def binary_mse(self) -> float:
         """Mean squared error where all values are at the bounds, in the data's units."""
         g = float(self.gamma / 2)
-        return self.bounds.width**2 * self.n * g * (1 - g) / float(1 - self.gamma) ** 2
+        return self.domain.width**2 * self.n * g * (1 - g) / float(1 - self.gamma) ** 2
 
     def _users_of(self, view: View) -> int:
         if (

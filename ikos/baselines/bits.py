@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import round_up, validate_users
-from ikos.aggregation.protocol import Baseline
+from ikos.aggregation.protocol import BaseProtocol
+from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.errors import Bounded, ErrorLaw
+from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
@@ -21,18 +22,19 @@ from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 
-class BitProtocol(Baseline):
+class BitProtocol(BaseProtocol):
     """Users send bits, in unary, of which each is a fair coin instead with probability gamma.
 
     Of r bits about x r are 1, and so x is rounded at random to a part of r.
     """
 
+    domain: Bounds
     gamma: Fraction
 
     @property
     def _particulars(self) -> str:
         return (
-            f"{self.bounds}, bits ({self._bits} of each user) answered at random with probability "
+            f"{self.domain}, bits ({self._bits} of each user) answered at random with probability "
             f"{float(self.gamma):.4g}"
         )
 
@@ -48,10 +50,10 @@ class BitProtocol(Baseline):
     @property
     def influence(self) -> float:
         """A user's r bits change the debiased sum by r/(1 - gamma) parts of r."""
-        return self.bounds.width / float(1 - self.gamma)
+        return self.domain.width / float(1 - self.gamma)
 
-    def error(self, users: int) -> ErrorLaw:
-        """Return the law of everybody's responses and rounding, in units of the width.
+    def error(self, users: int) -> SumError:
+        """Return what is known of the error of all responses and of rounding.
 
         All of a user's bits but one are certain, and one is drawn at random, to round the value. A
         certain bit's response has variance g (1 - g) with g = gamma/2, a random one's at most 1/4,
@@ -61,15 +63,16 @@ class BitProtocol(Baseline):
         users = validate_users(users, self.n)
         g, step = float(self.gamma / 2), self._bits * float(1 - self.gamma)
         each = ((self._bits - 1) * g * (1 - g) + 0.25) / step**2
-        return Bounded(users * each, (1 - g) / step)
+        width = self.domain.width
+        return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: messages of one bit."""
         return Cost(validate_users(users, self.n), self._bits, 1)
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
-        ones = encode(unit, self._bits, rng)
+        ones = encode(self.domain.unit(values), self._bits, rng)
         result = np.empty((self._bits, ones.size), dtype=np.uint8)
         for bit, row in enumerate(result):
             np.less(bit, ones, out=row.view(np.bool_))
@@ -78,8 +81,9 @@ class BitProtocol(Baseline):
                 block ^= rng.bernoullis(self.gamma / 2, block.size).view(np.uint8)
         return result
 
-    def _parts(self, view: View, users: int) -> Fraction:
-        return debias(self._ones(view), users * self._bits, 2, self.gamma) / self._bits
+    def _totals(self, view: View, users: int) -> float:
+        bits = debias(self._ones(view), users * self._bits, 2, self.gamma)
+        return self.domain.total(bits / self._bits, users)
 
 
 class ShuffledBits(BitProtocol):

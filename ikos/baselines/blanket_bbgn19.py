@@ -108,7 +108,7 @@ class PrivacyBlanket(DigitProtocol):
             delta=small,
             digits=digits,
             shuffler="parallel",
-            bounds=bounds,
+            domain=bounds,
             accountant=name,
         )
 

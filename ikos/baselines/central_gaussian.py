@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ikos._validation import integer, round_up, validate_users
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.aggregation.protocol import budget
-from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, VectorResult
+from ikos.aggregation.protocol import BaseProtocol, budget
 from ikos.domains import Domain
+from ikos.errors import SumError
 from ikos.modular import blocks
 from ikos.noise import discrete_gaussian
 from ikos.randomness import RandomSource, secure
@@ -52,7 +52,7 @@ class Subgaussian:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CentralGaussian(VectorBaseline):
+class CentralGaussian(BaseProtocol):
     """Central discrete Gaussian: the best there is to hope for, with a curator whom all trust.
 
     Each vector is rounded at random to steps; the curator adds exactly discrete Gaussian noise to
@@ -180,7 +180,7 @@ class CentralGaussian(VectorBaseline):
         """One user can report any vector of steps within the bounds, and no other."""
         return self.encoding.bounds.width * math.sqrt(self.dimension)
 
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return what is known of noise and rounding.
 
         Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
@@ -189,20 +189,20 @@ class CentralGaussian(VectorBaseline):
         users = validate_users(users, self.n)
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
         square *= self.encoding.step**2
-        return VectorError(Subgaussian(square, square), self.dimension * square)
+        return SumError(Subgaussian(square, square), self.dimension * square)
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one encoded vector to the curator."""
         bits = self.encoding.precision.bit_length() * self.dimension
         return Cost(validate_users(users, self.n), 1, bits)
 
-    def _vectors(self, x: Any) -> NDArray[Any]:
-        values = super()._vectors(x)
+    def _values(self, x: Any) -> NDArray[Any]:
+        values = super()._values(x)
         self.encoding.check(values)
         return values
 
-    def _vector(self, x: Any) -> NDArray[Any]:
-        row = super()._vector(x)
+    def _value(self, x: Any) -> NDArray[Any]:
+        row = super()._value(x)
         self.encoding.check(row)
         return row
 
@@ -243,11 +243,11 @@ class CentralGaussian(VectorBaseline):
         result.setflags(write=False)
         return View((result,), None)
 
-    def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+    def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
         totals = np.zeros(self.dimension, dtype=object)
         for part in blocks(values.shape[0], max(1, _BLOCK // self.dimension)):
             totals += exact_sums(self._messages(values[part], rng)[0])
-        return self.analyze(self._published(totals, values.shape[0], rng))
+        return self._published(totals, values.shape[0], rng)
 
     def _users_of(self, view: View) -> int:
         if len(view.columns) != 1 or view.columns[0].size != 1 + self.dimension:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer, round_up, validate_users
-from ikos.accuracy import default_precision
-from ikos.aggregation.protocol import Baseline, checked_epsilon
+from ikos.accuracy import NoiseLaw, default_precision
+from ikos.aggregation.protocol import BaseProtocol, checked_epsilon
 from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.errors import ErrorLaw, Noisy
+from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -27,7 +27,7 @@ MAX_PRECISION = 1 << 32
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CentralDiscreteLaplace(Baseline):
+class CentralDiscreteLaplace(BaseProtocol):
     """Central discrete Laplace: the best that can be hoped for, with a curator whom all trust.
 
     Each value is rounded at random to {0..precision}; the curator adds exactly discrete Laplace
@@ -58,7 +58,7 @@ class CentralDiscreteLaplace(Baseline):
     n: int
     epsilon: Fraction
     precision: int
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CentralDiscreteLaplace(Baseline):
             n=users,
             epsilon=eps,
             precision=integer("precision", chosen, low=1, high=MAX_PRECISION),
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
         )
 
     @property
@@ -86,7 +86,7 @@ class CentralDiscreteLaplace(Baseline):
 
     @property
     def _particulars(self) -> str:
-        return f"{self.bounds}, precision={self.precision}"
+        return f"{self.domain}, precision={self.precision}"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -105,19 +105,20 @@ class CentralDiscreteLaplace(Baseline):
     @property
     def influence(self) -> float:
         """One user can report any value within the bounds, and no other."""
-        return self.bounds.width
+        return self.domain.width
 
-    def error(self, users: int) -> ErrorLaw:
-        """Return the law of noise and rounding, in units of the width."""
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise and rounding."""
         users = validate_users(users, self.n)
-        return Noisy.discrete_laplace(self.epsilon / self.precision, self.precision, users)
+        noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
+        return NoisySum(noise, self.precision, users, self.domain.width).error()
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one encoded value to the curator."""
         return Cost(validate_users(users, self.n), 1, self.precision.bit_length())
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return encode(unit, self.precision, rng)[np.newaxis]
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return encode(self.domain.unit(values), self.precision, rng)[np.newaxis]
 
     def shuffle(
         self,
@@ -145,8 +146,8 @@ class CentralDiscreteLaplace(Baseline):
             raise ValueError("view must hold the number of users and the noisy sum")
         return int(view.columns[0][0])
 
-    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
-        return Fraction(int(view.columns[0][1]), self.precision)
+    def _totals(self, view: View, users: int) -> float:
+        return self.domain.total(Fraction(int(view.columns[0][1]), self.precision), users)
 
 
 @dataclass(frozen=True, init=False, repr=False)

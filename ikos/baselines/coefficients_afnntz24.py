@@ -36,14 +36,14 @@ from ikos._validation import integer, number
 from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES
-from ikos.aggregation.protocol import budget
-from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, VectorResult
+from ikos.aggregation.protocol import BaseProtocol, budget
 from ikos.baselines.kashin import KashinFrame
 from ikos.domains import Ball
-from ikos.errors import chernoff
+from ikos.errors import SumError, chernoff
 from ikos.modular import blocks
 from ikos.noise import geometric, polya
 from ikos.randomness import RandomSource
+from ikos.results import SumResult
 
 _BLOCK = 1 << 20
 """Draws of noise that are added up at a time."""
@@ -147,7 +147,7 @@ def checked_releases(releases: object, coefficients: int) -> int:
     return times
 
 
-class CoefficientSums(VectorBaseline):
+class CoefficientSums(BaseProtocol):
     """Sums of the coefficients of Kashin's representation."""
 
     domain: Ball
@@ -195,7 +195,7 @@ class CoefficientSums(VectorBaseline):
 
     def _error(
         self, law: NoiseLaw, users: int, g: float, wraps: float = 0.0, wrapped: float = 0.0
-    ) -> VectorError:
+    ) -> SumError:
         width = 2 * self.half
         each = width / math.sqrt(self.coefficients)
         coordinate = SpreadError(
@@ -208,13 +208,13 @@ class CoefficientSums(VectorBaseline):
             wrapped,
         )
         sampled = user_variance(self.precision, g) - user_variance(self.precision, 1.0)
-        return VectorError(
+        return SumError(
             coordinate,
             self.dimension * coordinate.mean_square,
             self.dimension * users * width**2 * sampled,
         )
 
-    def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+    def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         users = values.shape[0]
         if self._few(users):
             return self._play_all(values, rng)
@@ -229,7 +229,7 @@ class CoefficientSums(VectorBaseline):
     def _few(self, users: int) -> bool:
         """Whether a run makes all messages of so many users."""
 
-    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         return super()._play(values, rng)
 
     @abstractmethod

@@ -23,11 +23,11 @@ from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.accuracy import NoiseLaw
-from ikos.aggregation.protocol import Baseline, budget
+from ikos.aggregation.protocol import BaseProtocol, budget
 from ikos.baselines.flooding import Kind, counted_column, counted_view, padded, sent_together
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
-from ikos.errors import ErrorLaw, Noisy
+from ikos.errors import NoisySum, SumError
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee, present
 from ikos.shuffling import View, release
@@ -51,7 +51,7 @@ def default_steps(central: Fraction, users: int) -> int:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CorrelatedNoise(Baseline):
+class CorrelatedNoise(BaseProtocol):
     """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
 
     Each user rounds its value at random to {0..precision} and sends it as one message, unless it
@@ -122,7 +122,7 @@ class CorrelatedNoise(Baseline):
     integers: bool
     min_honest: int
     noise: Flooding
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self,
@@ -163,12 +163,12 @@ class CorrelatedNoise(Baseline):
             integers=exact,
             min_honest=honest,
             noise=noise,
-            bounds=bounds,
+            domain=bounds,
         )
 
     @property
     def _particulars(self) -> str:
-        return f"{self.bounds}, precision={self.precision}, {self.flooding} floods"
+        return f"{self.domain}, precision={self.precision}, {self.flooding} floods"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -192,11 +192,12 @@ class CorrelatedNoise(Baseline):
         """Without limit: after the shuffler nobody sees how many messages one user sent."""
         return math.inf
 
-    def error(self, users: int) -> ErrorLaw:
-        """Return the law of noise and rounding, in units of the width."""
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise and rounding."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
-        return Noisy(law, self.precision, users, rounded=not self.integers)
+        rounded = not self.integers
+        return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send.
@@ -222,17 +223,20 @@ class CorrelatedNoise(Baseline):
         rng : RandomSource, optional
             Secure randomness by default.
         """
-        unit = self.bounds.unit(self._whole(self.bounds.values([x])))
-        messages = self._messages(unit, secure(rng))[:, 0]
+        messages = super().report(x, rng)
         return np.asarray(messages[messages != 0])
 
     def _values(self, x: ArrayLike) -> NDArray[np.float64]:
         return self._whole(super()._values(x))
 
+    def _value(self, x: ArrayLike) -> NDArray[np.float64]:
+        return self._whole(super()._value(x))
+
     def _whole(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return whole(values) if self.integers else values
 
-    def _encoded(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+    def _encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        unit = self.domain.unit(values)
         if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
             return np.rint(unit * self.precision).astype(np.int64)
         return encode(unit, self.precision, rng)
@@ -266,30 +270,30 @@ class CorrelatedNoise(Baseline):
         ValueError
             Also if more than 2 10^7 messages are expected.
         """
-        return self._sent(self.bounds.unit(self._values(x)), secure(rng))
+        return self._sent(self._values(x), secure(rng))
 
     def _sent(
-        self, unit: NDArray[np.float64], rng: RandomSource
+        self, values: NDArray[np.float64], rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        expected = unit.size * self.cost().messages_per_user
+        expected = values.size * self.cost().messages_per_user
         if expected > MAX_SIMULATED:
             raise ValueError(
-                f"x has {unit.size:,} users who send about {expected:,.0f} messages, more than "
+                f"x has {values.size:,} users who send about {expected:,.0f} messages, more than "
                 f"{MAX_SIMULATED:,} at a time; use run, which simulates their sum, or fewer users"
             )
-        encoded = self._encoded(unit, rng)
+        encoded = self._encoded(values, rng)
         senders = [np.flatnonzero(encoded)]
         messages = [encoded[senders[0]].astype(self._dtype)]
         for kind in self._kinds:
-            user, value = kind.sent(unit.size, rng)
+            user, value = kind.sent(values.size, rng)
             senders.append(user)
             messages.append(value.astype(self._dtype))
         sender, message = np.concatenate(senders), np.concatenate(messages)
         order = np.argsort(sender, kind="stable")
         return sender[order], message[order]
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return padded(*self._sent(unit, rng), unit.size)
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return padded(*self._sent(values, rng), values.size)
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return everybody's messages.
@@ -341,11 +345,12 @@ class CorrelatedNoise(Baseline):
             )
         return users
 
-    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
-        return Fraction(int(view.columns[0].sum(dtype=np.int64)), self.precision)
+    def _totals(self, view: View, users: int) -> float:
+        steps = int(view.columns[0].sum(dtype=np.int64))
+        return self.domain.total(Fraction(steps, self.precision), users)
 
-    def _play(self, values: NDArray[np.float64], rng: RandomSource) -> View:
-        """Return everybody's view, from the numbers of copies of each message in all.
+    def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
+        """Return the view of all users, from the numbers of copies of each message in all.
 
         They have the law of what users send one by one, and take no pass over the users. Where more
         messages are expected than memory should hold, the atoms are left out: each adds up to 0, so
@@ -356,11 +361,12 @@ class CorrelatedNoise(Baseline):
         if users * self.cost().messages_per_user > MAX_SIMULATED:
             kinds = kinds[:1]
         copies = np.zeros(2 * p + 1, dtype=np.int64)
-        encoded = self._encoded(self.bounds.unit(values), rng)
+        encoded = self._encoded(values, rng)
         copies[p:] += np.bincount(encoded, minlength=p + 1)
         for kind in kinds:
             totals = kind.totals(users, rng)
             for column in kind.columns():
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
-        return counted_view(np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies), users)
+        messages = np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies)
+        return counted_view(messages, users)

@@ -63,7 +63,7 @@ class DesignatedNoise(NoiseOverSecureSum):
     precision: int
     messages: MessageCount
     secure_sum: SecureSum
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class DesignatedNoise(NoiseOverSecureSum):
             precision=p,
             messages=count,
             secure_sum=secure_sum,
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
         )
 
     @property
@@ -137,11 +137,11 @@ class DesignatedNoise(NoiseOverSecureSum):
         designated : bool
             Whether this is the user who adds the noise. Exactly one must, or nobody is protected.
         """
-        source, unit = secure(rng), self.bounds.unit(self.bounds.values([x]))
+        source, value = secure(rng), self.domain.value(x)
         if flag("designated", designated):
-            return self._messages(unit, source)[:, 0].copy()
+            return self._messages(value, source)[:, 0].copy()
         nobody = np.empty(0, dtype=np.int64)
-        return self._shares(unit, nobody, nobody, source)[:, 0].copy()
+        return self._shares(value, nobody, nobody, source)[:, 0].copy()
 
     def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
         del users

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ikos._validation import round_up, validate_users
 from ikos.accounting.digits_bbgn20 import DigitParameters
-from ikos.aggregation.protocol import Baseline
+from ikos.aggregation.protocol import BaseProtocol
 from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.errors import Bounded, ErrorLaw
+from ikos.errors import Bounded, SumError
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -24,7 +24,7 @@ from ikos.shuffling import View
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class DigitProtocol(Baseline):
+class DigitProtocol(BaseProtocol):
     """A value's digits, each through randomized response and a shuffler (BBGN20, Section 4).
 
     Attributes
@@ -47,7 +47,7 @@ class DigitProtocol(Baseline):
     delta: Fraction
     digits: DigitParameters
     shuffler: str
-    bounds: Bounds
+    domain: Bounds
 
     @property
     @abstractmethod
@@ -81,20 +81,21 @@ class DigitProtocol(Baseline):
     @property
     def influence(self) -> float:
         """From the smallest to the greatest value of every digit; in the data's units."""
-        return self.bounds.width * sum(
+        return self.domain.width * sum(
             gain * (k - 1) for gain, k in zip(self._gain, self.digits.domains, strict=True)
         )
 
-    def error(self, users: int) -> ErrorLaw:
-        """Return bounds on the error of a sum over so many users, in units of the width."""
+    def error(self, users: int) -> SumError:
+        """Return bounds on the error of a sum over this many users."""
         users = validate_users(users, self.n)
+        width = self.domain.width
         largest = 1 / self.digits.precision + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
             for gain, k, gamma in zip(
                 self._gain, self.digits.domains, self.digits.gammas, strict=True
             )
         )
-        return Bounded(self.digits.mse(users), largest)
+        return SumError.number(Bounded(width**2 * self.digits.mse(users), width * largest))
 
     @property
     def _labels(self) -> list[int]:
@@ -123,9 +124,9 @@ class DigitProtocol(Baseline):
             digit, encoded = np.divmod(encoded, place)
             yield digit
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        encoded = encode(unit, self.digits.precision, rng)
-        messages = np.empty((len(self.digits.domains), unit.size), dtype=np.int64)
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        encoded = encode(self.domain.unit(values), self.digits.precision, rng)
+        messages = np.empty((len(self.digits.domains), values.size), dtype=np.int64)
         for j, digit in enumerate(self._digits(encoded)):
             messages[j] = respond(digit, self.digits.domains[j], self.digits.gammas[j], rng)
             messages[j] += self._labels[j]
@@ -161,14 +162,14 @@ class DigitProtocol(Baseline):
     def _users_of(self, view: View) -> int:
         return int(self._by_digit(view)[0].size)
 
-    def _parts(self, view: View, users: int) -> Fraction:
+    def _totals(self, view: View, users: int) -> float:
         total = Fraction(0)
         digits = self.digits
         for answer, k, place, gamma in zip(
             self._by_digit(view), digits.domains, digits.places, digits.gammas, strict=True
         ):
             total += place * debias(int(answer.sum()), users, k, gamma)
-        return total / digits.precision
+        return self.domain.total(total / digits.precision, users)
 
     @property
     def _particulars(self) -> str:

@@ -42,7 +42,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import hadamard
 
 from ikos._validation import integer, number
 from ikos.domains import MAX_DIMENSION, Ball
@@ -69,6 +68,8 @@ _STEPS = 300
 
 @lru_cache(maxsize=8)
 def _matrix(size: int) -> NDArray[np.float64]:
+    from scipy.linalg import hadamard  # costs time to import
+
     result: NDArray[np.float64] = hadamard(size).astype(np.float64)
     result.setflags(write=False)
     return result
@@ -205,7 +206,7 @@ class KashinFrame:
             or a vector is not finite or longer than ``radius``.
         """
         ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
-        given = ball.vectors(x)
+        given = ball.values(x)
         result = np.empty((given.shape[0], self.rows))
         for part, found, failed in self._searched(given, ball.radius):
             if failed.size:

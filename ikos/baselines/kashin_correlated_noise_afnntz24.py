@@ -38,7 +38,6 @@ from ikos.accounting.flooding_gkmps21 import (
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import reports
-from ikos.aggregation.vector_protocol import VectorError, VectorResult
 from ikos.baselines.coefficients_afnntz24 import (
     MAX_MADE,
     ROUNDING_SHARE,
@@ -54,8 +53,9 @@ from ikos.baselines.flooding import Kind, counted_column, counted_view, padded, 
 from ikos.baselines.kashin import KASHIN, KashinFrame
 from ikos.domains import Ball
 from ikos.encoding import encode
+from ikos.errors import SumError
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, present
+from ikos.results import Cost, Guarantee, SumResult, present
 from ikos.shuffling import View, release
 
 _GRID = 1 << 20
@@ -321,7 +321,7 @@ class KashinCorrelatedNoise(CoefficientSums):
         """Without limit: after the shuffler nobody sees how many messages one user sent."""
         return math.inf
 
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and sampling together."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
@@ -393,7 +393,7 @@ class KashinCorrelatedNoise(CoefficientSums):
         ValueError
             Also if more than 2 10^7 messages are expected.
         """
-        return self._sent(self._vectors(x).astype(np.float64), secure(rng))
+        return self._sent(self._values(x).astype(np.float64), secure(rng))
 
     def _sent(
         self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
@@ -444,7 +444,7 @@ class KashinCorrelatedNoise(CoefficientSums):
             Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
             entries.
         """
-        return self._messages(self._vectors(x).astype(np.float64), secure(rng))
+        return self._messages(self._values(x).astype(np.float64), secure(rng))
 
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         flat = units.reshape(-1)
@@ -497,7 +497,7 @@ class KashinCorrelatedNoise(CoefficientSums):
     def _few(self, users: int) -> bool:
         return users * self.cost().messages_per_user <= MAX_MADE
 
-    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         labels = self._sent(values.astype(np.float64), rng)[1]
         return self.analyze(counted_view(release(labels, "sorted", rng), values.shape[0]))
 

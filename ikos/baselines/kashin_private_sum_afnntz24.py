@@ -21,7 +21,6 @@ from ikos.accounting.flooding_gkmps21 import (
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw, default_modulus
 from ikos.aggregation.calibration import reports
-from ikos.aggregation.vector_protocol import VectorError
 from ikos.baselines.coefficients_afnntz24 import (
     MAX_MADE,
     CoefficientSums,
@@ -38,6 +37,7 @@ from ikos.counts.secure import BEST, smallest
 from ikos.counts.vectors import level_of_sums
 from ikos.domains import Ball
 from ikos.encoding import decode, encode
+from ikos.errors import SumError
 from ikos.modular import Zq
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource
@@ -227,7 +227,7 @@ class KashinPrivateSum(CoefficientSums):
         """What moves every sum from one end of the group to the other, at most."""
         return math.sqrt(self.coefficients) * 2 * self.half * (self.modulus - 1) / self.precision
 
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and wrapping around together."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))

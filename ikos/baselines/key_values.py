@@ -21,28 +21,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag, integer, number, round_up, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances
-from ikos.aggregation.protocol import MAX_EPSILON, MIN_DELTA, MIN_EPSILON
-from ikos.aggregation.vector_protocol import VectorBaseline, VectorError, VectorResult
+from ikos.aggregation.protocol import MAX_EPSILON, MIN_DELTA, MIN_EPSILON, BaseProtocol
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
-from ikos.errors import Bounded
+from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Guarantee, at_least
+from ikos.results import ONE_REPORT, Guarantee, SumResult, at_least
 from ikos.shuffling import View
 
 _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
-class KeyValueResult(VectorResult):
+class KeyValueResult(SumResult):
     """An estimate of a sum of vectors of signs, and of who has which.
 
     Attributes
     ----------
     estimate, users, domain, guarantee, cost, error
-        As of `VectorResult`.
+        As of `SumResult`.
     counts : (d, 2) ndarray of float
         Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each
         coordinate. ``estimate`` is the difference of the columns.
@@ -109,7 +108,7 @@ def checked_domain(domain: object) -> SparseTernary:
     return domain
 
 
-class KeyValueBaseline(VectorBaseline):
+class KeyValueBaseline(BaseProtocol):
     """What the protocols for key-value data share: one message of each user, counts of events.
 
     With delta = 0 the guarantee is of each message by itself, and the analyzer may know who sent
@@ -191,12 +190,12 @@ class KeyValueBaseline(VectorBaseline):
             ),
         )
 
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over so many users: exact variances."""
         users = validate_users(users, self.n)
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
-        return VectorError(
+        return SumError(
             Bounded(users * max(each.nonzero, each.zero), each.largest),
             users * each.mean_square(d, s, exactly=self._exactly),
             users * each.sampling,
@@ -270,7 +269,7 @@ class KeyValueBaseline(VectorBaseline):
         )
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> KeyValueResult:
-        """Run the protocol on everybody's vectors, here; as `VectorBaseline.run`."""
+        """Run the protocol on everybody's vectors, here; as `BaseProtocol.run`."""
         result = super().run(x, rng)
         assert isinstance(result, KeyValueResult)
         return result
@@ -405,7 +404,7 @@ class Ternarizer:
         return signs.astype(np.int8).reshape(drawn.shape)
 
     def _checked(self, x: ArrayLike) -> NDArray[Any]:
-        return Box(self.dimension, -self.bound, self.bound).vectors(x)
+        return Box(self.dimension, -self.bound, self.bound).values(x)
 
 
 def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:

@@ -8,13 +8,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ikos._validation import round_up
-from ikos.aggregation.protocol import Baseline
+from ikos.aggregation.protocol import BaseProtocol
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Guarantee
 from ikos.shuffling import View
 
 
-class LocalProtocol(Baseline):
+class LocalProtocol(BaseProtocol):
     """Each user sends one message, private by itself; the analyzer knows who sent what."""
 
     epsilon: Fraction

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import validate_users
+from ikos.accuracy import NoiseLaw
 from ikos.aggregation.protocol import checked_epsilon
 from ikos.baselines.central_laplace import FINE, exact_sum
 from ikos.baselines.local import LocalProtocol
 from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.errors import ErrorLaw, Noisy
+from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee
@@ -49,7 +50,7 @@ class LocalLaplace(LocalProtocol):
 
     n: int
     epsilon: Fraction
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
@@ -58,7 +59,7 @@ class LocalLaplace(LocalProtocol):
         self._hold(
             n=users,
             epsilon=checked_epsilon(epsilon),
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
         )
 
     @property
@@ -68,7 +69,7 @@ class LocalLaplace(LocalProtocol):
 
     @property
     def _particulars(self) -> str:
-        return str(self.bounds)
+        return str(self.domain)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -80,18 +81,19 @@ class LocalLaplace(LocalProtocol):
         """Without limit: noise can have any size, and so can a message."""
         return math.inf
 
-    def error(self, users: int) -> ErrorLaw:
-        """Return the law of everybody's noise and rounding, in units of the width."""
+    def error(self, users: int) -> SumError:
+        """Return what is known of all users' noise and rounding."""
         users = validate_users(users, self.n)
-        return Noisy.discrete_laplace(self._rate, FINE, users, shape=users)
+        noise = NoiseLaw(self._rate, Fraction(users))
+        return NoisySum(noise, FINE, users, self.domain.width).error()
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one 64-bit integer each."""
         return Cost(validate_users(users, self.n), 1, _INT64_BITS)
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        noise = discrete_laplace(self._rate, unit.size, rng)
-        return np.asarray(encode(unit, FINE, rng) + noise)[np.newaxis]
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self._rate, values.size, rng)
+        return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
 
-    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
-        return Fraction(exact_sum(self._clear(view)), FINE)
+    def _totals(self, view: View, users: int) -> float:
+        return self.domain.total(Fraction(exact_sum(self._clear(view)), FINE), users)

@@ -55,14 +55,14 @@ class LocalRandomizedResponse(LocalProtocol, BitProtocol):
     n: int
     epsilon: Fraction
     gamma: Fraction
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
         users, _ = self._checked_users(n)
         eps = checked_epsilon(epsilon)
-        self._hold(n=users, epsilon=eps, gamma=local_gamma(eps), bounds=Bounds(lower, upper))
+        self._hold(n=users, epsilon=eps, gamma=local_gamma(eps), domain=Bounds(lower, upper))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -179,13 +179,13 @@ class PCKVGRR(KeyValueBaseline):
         """Return what ``users`` (all n by default) send: an event."""
         return Cost(validate_users(users, self.n), 1, (self._events - 1).bit_length())
 
-    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
-        values = super()._vectors(x)
+    def _values(self, x: ArrayLike) -> NDArray[Any]:
+        values = super()._values(x)
         exactly_sparse(values, self.domain.sparsity)
         return values
 
-    def _vector(self, x: ArrayLike) -> NDArray[Any]:
-        row = super()._vector(x)
+    def _value(self, x: ArrayLike) -> NDArray[Any]:
+        row = super()._value(x)
         exactly_sparse(row, self.domain.sparsity)
         return row
 

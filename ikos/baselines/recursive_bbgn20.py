@@ -125,7 +125,7 @@ class RecursiveSum(DigitProtocol):
             delta=small,
             digits=digits,
             shuffler=kind,
-            bounds=bounds,
+            domain=bounds,
             parameters=whose,
             composition=adding,
             accountant=name,

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ikos._validation import round_up, validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.aggregation.protocol import Baseline, budget
+from ikos.aggregation.protocol import BaseProtocol, budget
 from ikos.bounds import Bounds
 from ikos.encoding import encode
-from ikos.errors import Bounded, ErrorLaw
+from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -38,12 +38,15 @@ class Thresholded:
         Smaller counts are suppressed.
     mean_square : float
         Bound on its mean square.
+    width : float
+        What a one counts, in the data's units.
     """
 
     users: int
     sampling: float
     threshold: int
     mean_square: float
+    width: float = 1.0
 
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
@@ -59,11 +62,11 @@ class Thresholded:
             middle = (low + high) / 2
             chance = float(suppression(np.array([middle]), n, p, self.threshold)[0])
             low, high = (low, middle) if chance <= miss / 2 else (middle, high)
-        return max(noise, high)
+        return self.width * max(noise, high)
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SampleAndThreshold(Baseline):
+class SampleAndThreshold(BaseProtocol):
     """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
 
     A value is rounded at random to 0 or 1. Each user tosses a coin: on heads, with probability p,
@@ -116,7 +119,7 @@ class SampleAndThreshold(Baseline):
     delta: Fraction
     sampling: Fraction
     threshold: int
-    bounds: Bounds
+    domain: Bounds
     _mean_square: float = field(repr=False)
 
     def __init__(
@@ -137,7 +140,7 @@ class SampleAndThreshold(Baseline):
             delta=small,
             sampling=best.sampling,
             threshold=best.threshold,
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
             _mean_square=best.mse,
         )
 
@@ -149,7 +152,7 @@ class SampleAndThreshold(Baseline):
     @property
     def _particulars(self) -> str:
         return (
-            f"{self.bounds}, sampled with probability {float(self.sampling):.4g}, threshold "
+            f"{self.domain}, sampled with probability {float(self.sampling):.4g}, threshold "
             f"{self.threshold}"
         )
 
@@ -171,22 +174,30 @@ class SampleAndThreshold(Baseline):
     @property
     def influence(self) -> float:
         """One more one can carry the count over the threshold, from 0 to all of it."""
-        return self.bounds.width * float(self.threshold / self.sampling)
+        return self.domain.width * float(self.threshold / self.sampling)
 
-    def error(self, users: int) -> ErrorLaw:
+    def error(self, users: int) -> SumError:
         """Return what is known of the error of the sum, suppression included.
 
         For fewer users than n too: zeros change nothing.
         """
         users = validate_users(users, self.n)
-        return Thresholded(users, float(self.sampling), self.threshold, self._mean_square)
+        return SumError.number(
+            Thresholded(
+                users,
+                float(self.sampling),
+                self.threshold,
+                self.domain.width**2 * self._mean_square,
+                self.domain.width,
+            )
+        )
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send: one bit each."""
         return Cost(validate_users(users, self.n), 1, 1)
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        bits = encode(unit, 1, rng).astype(np.uint8)
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        bits = encode(self.domain.unit(values), 1, rng).astype(np.uint8)
         for part in blocks(bits.size, 1 << 18):
             block = bits[part]
             block &= rng.bernoullis(self.sampling, block.size).view(np.uint8)
@@ -215,5 +226,5 @@ class SampleAndThreshold(Baseline):
             raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
         return users
 
-    def _parts(self, view: View, users: int) -> Fraction:  # noqa: ARG002
-        return int(view.columns[0][1]) / self.sampling
+    def _totals(self, view: View, users: int) -> float:
+        return self.domain.total(int(view.columns[0][1]) / self.sampling, users)

@@ -38,34 +38,21 @@ from ikos.accounting.scm22 import (
     weights,
 )
 from ikos.accounting.shuffled_response import THEOREMS
-from ikos.aggregation.protocol import budget
-from ikos.aggregation.vector_protocol import BLOCK, VectorBaseline, VectorError, VectorResult
+from ikos.aggregation.protocol import BLOCK, BaseProtocol, budget
 from ikos.domains import Box
 from ikos.encoding import encode
-from ikos.errors import Bounded
+from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import grid_up, respond
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult
 from ikos.shuffling import View, shuffle
 
 PARAMETERS = ("exact", "published")
 
 
-@dataclass(frozen=True, eq=False)
-class TensorResult(VectorResult):
-    """An estimate of a sum of matrices or tensors, in their shape."""
-
-    def __str__(self) -> str:
-        flat = VectorResult(
-            self.estimate.ravel(), self.users, self.domain, self.guarantee, self.cost, self.error
-        )
-        shape = " x ".join(map(str, self.estimate.shape))
-        return str(flat).replace(" coordinates", f" coordinates ({shape})", 1)
-
-
 @dataclass(frozen=True, init=False, repr=False)
-class SampledCoordinates(VectorBaseline):
+class SampledCoordinates(BaseProtocol):
     """Each user reports one coordinate, or a few, drawn without regard to its vector.
 
     The value of a coordinate is rounded at random to {0..precision}, goes through randomized
@@ -270,7 +257,7 @@ class SampledCoordinates(VectorBaseline):
         parts = fewer * reach(size, size) ** 2 + longer * reach(size + 1, size + 1) ** 2
         return width * math.sqrt(parts)
 
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over so many users, that of the sampling included.
 
         Both mean squares are attained: by users whose coordinates all have the worst value.
@@ -283,7 +270,7 @@ class SampledCoordinates(VectorBaseline):
         gamma, k = float(self.gamma), float(c)
         ends = ((1 - gamma / 2) / (1 - gamma) - k, k + gamma / 2 / (1 - gamma))
         largest = max(weight * ends[0] + k, weight * ends[1] + 1 - k)
-        return VectorError(
+        return SumError(
             Bounded(width**2 * users * one.mean_square, width * largest * (1 + 1e-12)),
             width**2 * whole.mean_square,
             width**2 * whole.sampling,
@@ -377,7 +364,7 @@ class SampledCoordinates(VectorBaseline):
         parts = [self._messages(rows, rng) for rows in self._users(values)]
         return np.concatenate(parts, axis=1)
 
-    def _play(self, values: NDArray[Any], rng: RandomSource) -> VectorResult:
+    def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         # The estimate is a function of the multiset: added up as it comes, in any order.
         sums = np.zeros(self.dimension)
         counts = np.zeros(self.dimension, dtype=np.int64)
@@ -473,31 +460,26 @@ class SampledCoordinates(VectorBaseline):
 
     # Matrices and tensors
 
-    def _vectors(self, x: ArrayLike) -> NDArray[Any]:
+    def _values(self, x: ArrayLike) -> NDArray[Any]:
         if self.shape is None:
-            return super()._vectors(x)
+            return super()._values(x)
         given = array("x", x)
         if given.shape[1:] != self.shape:
             raise ValueError(f"x must have shape (users, *{self.shape}), got shape {given.shape}")
-        values = self.domain.vectors(given.reshape(given.shape[0], self.dimension))
+        values = self.domain.values(given.reshape(given.shape[0], self.dimension))
         check_participation("x", values.shape[0], self.min_honest, self.n)
         return values
 
-    def _vector(self, x: ArrayLike) -> NDArray[Any]:
+    def _value(self, x: ArrayLike) -> NDArray[Any]:
         if self.shape is None:
-            return super()._vector(x)
+            return super()._value(x)
         given = array("x", x)
         if given.shape != self.shape:
             raise ValueError(f"x must have shape {self.shape}, got shape {given.shape}")
-        return super()._vector(given.reshape(-1))
+        return super()._value(given.reshape(-1))
 
-    def _result(self, totals: NDArray[np.float64], users: int) -> VectorResult:
-        flat = super()._result(totals, users)
-        if self.shape is None:
-            return flat
-        shaped = totals.reshape(self.shape)
-        shaped.setflags(write=False)
-        return TensorResult(shaped, flat.users, flat.domain, flat.guarantee, flat.cost, flat.error)
+    def _result(self, total: NDArray[np.float64], users: int) -> SumResult:
+        return super()._result(total if self.shape is None else total.reshape(self.shape), users)
 
     @property
     def _particulars(self) -> str:

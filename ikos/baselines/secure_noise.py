@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import floating, integer, quote, validate_users
-from ikos.accuracy import Noise, standard_error
+from ikos.accuracy import Noise
 from ikos.aggregation import SecureSum
-from ikos.aggregation.protocol import Baseline
+from ikos.aggregation.protocol import BaseProtocol
 from ikos.aggregation.secure_sum import alone, unproved_conditions
+from ikos.bounds import Bounds
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.secure import MAX_MESSAGES
 from ikos.encoding import decode, encode
+from ikos.errors import NoisySum, SumError
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost
 from ikos.sharing import split
@@ -92,53 +94,10 @@ def hiding(
     return count, secure_sum
 
 
-@dataclass(frozen=True)
-class Modular:
-    """The error of a noisy sum modulo q of values that were rounded at random.
-
-    Parameters
-    ----------
-    law : Noise
-        Of the noise, in steps of the encoding.
-    precision, modulus, users : int
-        Steps, order of the group and users, modulus > users * precision.
-    """
-
-    law: Noise
-    precision: int
-    modulus: int
-    users: int
-
-    @property
-    def wrap_probability(self) -> float:
-        """Bound on the probability of a wrap-around."""
-        return self.law.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
-
-    @property
-    def mean_square(self) -> float:
-        """Bound on the mean square: noise, rounding and wrap-around."""
-        error = standard_error(
-            self.law, users=self.users, precision=self.precision, modulus=self.modulus
-        )
-        return error**2 if error < 1e150 else math.inf
-
-    def half_width(self, miss: float) -> float:
-        """Return t such that the error exceeds t in absolute value with probability <= miss.
-
-        Estimates lie in a window of q points about the possible sums. So none is further off than
-        (q + users p) / 2 steps, which is the answer where a wrap-around alone is likelier than
-        ``miss``.
-        """
-        always = floating(Fraction(self.modulus + self.users * self.precision, 2 * self.precision))
-        left = miss - self.wrap_probability
-        if left <= 0:
-            return always
-        return min(always, self.law.half_width(left, self.users) / self.precision)
-
-
-class NoiseOverSecureSum(Baseline):
+class NoiseOverSecureSum(BaseProtocol):
     """Values are rounded at random to {0..precision}, some users add noise, and all are shared."""
 
+    domain: Bounds
     epsilon: Fraction
     precision: int
     messages: MessageCount
@@ -147,7 +106,7 @@ class NoiseOverSecureSum(Baseline):
     @property
     def _particulars(self) -> str:
         return (
-            f"{self.bounds}, precision={self.precision}, q={quote(self.secure_sum.q)}, "
+            f"{self.domain}, precision={self.precision}, q={quote(self.secure_sum.q)}, "
             f"{self.messages.total} messages of each user"
         )
 
@@ -172,7 +131,7 @@ class NoiseOverSecureSum(Baseline):
     @property
     def influence(self) -> float:
         """Any of the q points of the window that sums are decoded to, as of `ikos.PrivateSum`."""
-        return self.bounds.width * floating(Fraction(self.modulus - 1, self.precision))
+        return self.domain.width * floating(Fraction(self.modulus - 1, self.precision))
 
     @property
     def _conditions(self) -> tuple[str, ...]:
@@ -187,28 +146,29 @@ class NoiseOverSecureSum(Baseline):
             "the number of users is public; shares are pseudorandom (AES-256)",
         )
 
-    def error(self, users: int) -> Modular:
-        """Return the law of noise, rounding and wrap-around, in units of the width."""
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise, rounding and wrap-around."""
         users = validate_users(users, self.n)
-        return Modular(self._law(users), self.precision, self.modulus, users)
+        noise, width = self._law(users), self.domain.width
+        return NoisySum(noise, self.precision, users, width, self.modulus).error()
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
         return self.secure_sum.cost(users)
 
-    def _messages(self, unit: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return self._shares(unit, *self._noise(unit.size, rng), rng)
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return self._shares(values, *self._noise(values.size, rng), rng)
 
     def _shares(
         self,
-        unit: NDArray[np.float64],
+        values: NDArray[np.float64],
         noisy: NDArray[np.int64],
         noise: NDArray[Any],
         rng: RandomSource,
     ) -> NDArray[Any]:
         """Return the shares of rounded values, to some of which noise is added."""
         group = self.secure_sum.group
-        elements = encode(unit, self.precision, rng).astype(group.dtype)
+        elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
         changed = elements[noisy]
         group.add(changed, group.reduce(noise))
         elements[noisy] = changed
@@ -223,6 +183,7 @@ class NoiseOverSecureSum(Baseline):
     def _users_of(self, view: View) -> int:
         return self.secure_sum.users(view)
 
-    def _parts(self, view: View, users: int) -> Fraction:
+    def _totals(self, view: View, users: int) -> float:
         z = self.secure_sum.analyze(view)
-        return Fraction(decode(z, users, self.precision, self.modulus), self.precision)
+        steps = decode(z, users, self.precision, self.modulus)
+        return self.domain.total(Fraction(steps, self.precision), users)

@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, round_up, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.aggregation.protocol import budget
-from ikos.aggregation.vector_protocol import VectorBaseline, VectorError
+from ikos.aggregation.protocol import BaseProtocol, budget
 from ikos.baselines.central_laplace import exact_sum
 from ikos.bounds import Bounds
 from ikos.domains import Ball, Box, Domain
 from ikos.encoding import encode
-from ikos.errors import Bounded
+from ikos.errors import Bounded, SumError
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
@@ -166,7 +165,7 @@ def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, b
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SingleMessageGrid(VectorBaseline):
+class SingleMessageGrid(BaseProtocol):
     """One message from each user: its vector on a grid, or now and then any point of the grid.
 
     Each user rounds every coordinate at random to one of {0..levels} steps between its bounds, and
@@ -318,7 +317,7 @@ class SingleMessageGrid(VectorBaseline):
         """
         return self.box.width * math.sqrt(self.dimension) / float(1 - self.gamma)
 
-    def error(self, users: int) -> VectorError:
+    def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over so many users."""
         users = validate_users(users, self.n)
         g, width = float(self.gamma), self.box.width
@@ -327,7 +326,7 @@ class SingleMessageGrid(VectorBaseline):
         total = users * width**2 * _worst_total(self.levels, g, self.dimension, ball=ball)
         # One user's debiased answer is at most this far from what it stands for.
         largest = width * (1 - g / 2) / (1 - g) * (1 + 1e-12)
-        return VectorError(Bounded(each, largest), total)
+        return SumError(Bounded(each, largest), total)
 
     def expected_square(self, x: ArrayLike) -> float:
         """Return the exact mean squared error of a sum of given vectors, to rounding of doubles.
@@ -347,7 +346,7 @@ class SingleMessageGrid(VectorBaseline):
         """
         r, g = self.levels, float(self.gamma)
         total = 0.0
-        values = self._vectors(x)
+        values = self._values(x)
         for rows in self._rows(values):
             m = self.box.unit(rows) * r
             f = m - np.floor(m)

@@ -138,7 +138,7 @@ class SparseNoise(NoiseOverSecureSum):
     noise_delta: float
     messages: MessageCount
     secure_sum: SecureSum
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class SparseNoise(NoiseOverSecureSum):
             ),
             messages=count,
             secure_sum=secure_sum,
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
         )
 
     @property

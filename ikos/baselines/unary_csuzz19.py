@@ -100,7 +100,7 @@ class UnaryEncoding(ShuffledBits):
     accountant: str
     min_honest: int
     gamma: Fraction
-    bounds: Bounds
+    domain: Bounds
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class UnaryEncoding(ShuffledBits):
             accountant=how,
             min_honest=honest,
             gamma=self._checked_gamma(gamma, honest),
-            bounds=Bounds(lower, upper),
+            domain=Bounds(lower, upper),
         )
 
     @property
@@ -155,13 +155,13 @@ class UnaryEncoding(ShuffledBits):
         ones = int(messages.sum(dtype=np.int64))
         return _counted(messages.size - ones, ones)
 
-    def _play(self, values: NDArray[np.float64], rng: RandomSource) -> View:
+    def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view without holding all bits: its law is that of the counts alone.
 
         Of the true bits only how many are 1 matters. So many flips are drawn for the zeros and for
         the ones, one for each bit as in `randomize`, and added up a block at a time.
         """
-        ones = int(encode(self.bounds.unit(values), self.messages, rng).sum())
+        ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
         return _counted(zeros - raised + lowered, ones + raised - lowered)

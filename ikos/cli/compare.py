@@ -248,17 +248,14 @@ def _comparison(
 ) -> tuple[Any, ...]:
     """Return the rows of the library's comparison, those of other domains with a reason."""
     from ikos.baselines import comparison
-    from ikos.vectors import vector_comparison
 
     keys = tuple(dict.fromkeys(protocols)) or None
     names = keys or (PROTOCOLS if space is None else VECTOR_PROTOCOLS)
     with progress("choosing parameters", names) as shown:
         how: dict[str, Any] = {"min_honest": honest, "protocols": keys, "progress": shown}
         if space is None:
-            lower, upper = bounds
-            return comparison(*asked, lower=lower, upper=upper, **how)
-        users, epsilon, delta = asked
-        return vector_comparison(users, space, epsilon, delta, **how)
+            return comparison(*asked, lower=bounds[0], upper=bounds[1], **how)
+        return comparison(*asked, domain=space, **how)
 
 
 def _row(row: Any, users: int) -> dict[str, Any]:

@@ -51,6 +51,13 @@ KEYS = {
     "notes": "what else is printed, in sentences",
 }
 
+
+def _level(sigma: float) -> str:
+    from ikos.results import hundredths
+
+    return f"{hundredths(sigma):,}" if math.isfinite(sigma) else "no limit"
+
+
 COLUMNS = [
     Column("best", "whether no proved row has fewer messages", "", lambda best: "*" * best),
     Column("smallest", "whether no proved row has fewer bits", "", lambda best: "+" * best),
@@ -66,7 +73,7 @@ COLUMNS = [
     Column("bits_per_user", "of all sums", "bits/user"),
     Column(
         "sigma", "security proved in bits; null where unlimited", "sigma",
-        lambda sigma: f"{math.floor(100 * sigma) / 100:,.2f}" if sigma < math.inf else "no limit",
+        _level,
     ),
     Column("unlimited", "whether there is nothing to hide, as of a single user"),
     Column("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2)),

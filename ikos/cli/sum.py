@@ -94,7 +94,7 @@ def release_sum(
         del found["sum"]
     columns, rows = release.estimates(found, "sum or mean")
     secure, guarantee = protocol.secure_sum, result.guarantee
-    sent = f"{result.cost}, integers modulo {power_text(result.modulus)}"
+    sent = f"{result.cost}, integers modulo {power_text(protocol.modulus)}"
     notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
     if not users * lower <= result.estimate <= users * upper:
         notes.append("The noise is large: the estimate is beyond what the bounds allow.")
@@ -105,7 +105,7 @@ def release_sum(
             f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
         )
     notes += release.notes_of(guarantee, lower, upper, users, sent, clamp=clamp)
-    warnings = release.warnings_of(protocol, result.modulus, secure.corrupt_shufflers)
+    warnings = release.warnings_of(protocol, protocol.modulus, secure.corrupt_shufflers)
     title = f"Private {' and '.join(found)} of {source.which}"
     if not guarantee.proved:
         title = f"NOT PRIVATE, nothing is proved: {' and '.join(found)} of {source.which}"
@@ -133,9 +133,9 @@ def release_sum(
             "delta": guarantee.delta,
             "requested_delta": delta,
             "cost": result.cost,
-            "precision": result.precision,
+            "precision": protocol.precision,
             "integers": protocol.integers,
-            "wrap_probability": result.wrap_probability,
+            "wrap_probability": result.error.wrap_probability,
             "warnings": warnings + release.budget_said(guarantee, epsilon, delta, users),
             "not_private": truth
             and {

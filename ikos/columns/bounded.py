@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import array, quote, real
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.vector_protocol import BLOCK
+from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND
 from ikos.columns.sums import ColumnSums
 from ikos.domains import Box

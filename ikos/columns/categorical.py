@@ -15,10 +15,9 @@ from ikos._labels import checked_labels, places_among
 from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import quote
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.vector_protocol import VectorResult
 from ikos.categories import Categories
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Printed, at_least, footer
+from ikos.results import Guarantee, Printed, SumResult, at_least, footer
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +28,12 @@ class Histograms(Printed):
     ----------
     categories : mapping
         Column to its categories.
-    private : VectorResult
+    private : SumResult
         The private sum behind them, of one coordinate for each category.
     """
 
     categories: Mapping[Hashable, tuple[Hashable, ...]]
-    private: VectorResult
+    private: SumResult
 
     @property
     def guarantee(self) -> Guarantee:
@@ -48,7 +47,7 @@ class Histograms(Printed):
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
     ) -> dict[Hashable, dict[Hashable, tuple[float, float]]]:
-        """Return column to category to interval, as of `VectorResult.interval`."""
+        """Return column to category to interval, as of `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         low, high = self._told(band.low), self._told(band.high)
         return {

@@ -13,7 +13,7 @@ from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import array
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.vector_protocol import BLOCK
+from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND
 from ikos.columns.sums import ROUNDING, ColumnSums, promise_kept
 from ikos.domains import Ball, Box
@@ -87,7 +87,7 @@ def linear_statistics(
     size = float(np.abs(matrix).max())
     if not 1e-50 <= size <= 1e50:  # False for NaN
         raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
-    values = domain.vectors(x)
+    values = domain.values(x)
     reach, apart = _moved(matrix, domain)
     if not 1 / MAX_BOUND <= reach <= MAX_BOUND:
         raise ValueError(

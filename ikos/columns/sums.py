@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.aggregation.vector_protocol import Band, VectorResult
-from ikos.results import Guarantee, Interval, Printed, footer, shown
+from ikos.results import Guarantee, Interval, Printed, SumResult, footer, shown
 
 ROUNDING = Fraction(1, 10**9)
 """What sensitivities of computed values are enlarged by, as a part of them."""
@@ -22,13 +21,13 @@ class ColumnSums(Printed):
 
     Attributes
     ----------
-    private : VectorResult
+    private : SumResult
         The private sum behind them, of columns brought to one scale.
     scale, offset : (k,) ndarray
         A user's value is ``offset + scale`` times what was added up.
     """
 
-    private: VectorResult
+    private: SumResult
     scale: NDArray[np.float64]
     offset: NDArray[np.float64]
 
@@ -57,18 +56,18 @@ class ColumnSums(Printed):
         """Return the estimates of the means over the users."""
         return self.estimate / self.users
 
-    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Band:
-        """Return an interval for each sum, as of `VectorResult.interval`."""
+    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Return an interval for each sum, as of `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         low, high = self._whole(band.low), self._whole(band.high)
         # and for the rounding of the scaling itself
         slack = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)) + np.abs(self._base))
-        return Band(low - slack, high + slack)
+        return Interval(low - slack, high + slack)
 
-    def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Band:
+    def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return `interval` for the means."""
         band = self.interval(confidence, simultaneous=simultaneous)
-        return Band(band.low / self.users, band.high / self.users)
+        return Interval(band.low / self.users, band.high / self.users)
 
     @property
     def _base(self) -> NDArray[np.float64]:
@@ -91,7 +90,7 @@ class ColumnSums(Printed):
         return "\n".join((*lines, *footer(private.guarantee, str(private.cost), private.users)))
 
 
-def promise_kept(result: VectorResult) -> VectorResult:
+def promise_kept(result: SumResult) -> SumResult:
     """Return a result without the condition that a promise is kept: the caller saw to it."""
     kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
     return replace(result, guarantee=replace(result.guarantee, conditions=kept))

@@ -14,12 +14,11 @@ from ikos._options import VectorSumOptions, check_passed_on
 from ikos._validation import flag, number
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.aggregation.vector_protocol import Band, VectorResult
 from ikos.columns.bounded import SCALED, BoundedColumns
 from ikos.columns.sums import ROUNDING, ColumnSums, promise_kept
 from ikos.domains import Box
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Interval, Printed, figures, footer, shown
+from ikos.results import Guarantee, Interval, Printed, SumResult, figures, footer, shown
 
 _SQUARES = Fraction(166, 100)
 """Weight of a squared distance beside the distance itself; see `variances`."""
@@ -31,13 +30,13 @@ class Variances(Printed):
 
     Attributes
     ----------
-    private : VectorResult
+    private : SumResult
         The private sum of u, and then of w (u^2 - 1/2), for distances u from the middle in [-1, 1].
     centre, half : (d,) ndarray
         The middle of the bounds of each column, and how far they are from it at most.
     """
 
-    private: VectorResult
+    private: SumResult
     centre: NDArray[np.float64]
     half: NDArray[np.float64]
 
@@ -70,7 +69,7 @@ class Variances(Printed):
         """Return the estimates of the means."""
         return np.asarray(self.centre + self.half * self._first.means())
 
-    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Band:
+    def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each variance.
 
         From one interval for each of the two sums, each at half of the risk.
@@ -92,7 +91,7 @@ class Variances(Printed):
         smallest = np.minimum(first.low**2, first.high**2)
         smallest[(first.low <= 0) & (first.high >= 0)] = 0.0
         square = self.half**2
-        return Band((second.low - largest) * square, (second.high - smallest) * square)
+        return Interval((second.low - largest) * square, (second.high - smallest) * square)
 
     def __str__(self) -> str:
         band, first = self.interval(), self._first.mean_interval()
@@ -109,9 +108,9 @@ class Variances(Printed):
         return "\n".join((*lines, *footer(private.guarantee, str(private.cost), private.users)))
 
 
-def _some(private: VectorResult, part: slice) -> VectorResult:
+def _some(private: SumResult, part: slice) -> SumResult:
     """Return a result of some coordinates: what is known of each coordinate stays as it is."""
-    return VectorResult(
+    return SumResult(
         private.estimate[part],
         private.users,
         private.domain,

@@ -34,7 +34,7 @@ from ikos.baselines import (
     UnaryEncoding,
 )
 from ikos.confidence import mean_interval
-from ikos.results import Estimate
+from ikos.results import SumResult
 from ikos.testing import DeterministicRandom
 
 FALSE_ALARM = 1e-9
@@ -225,7 +225,7 @@ class Sample:
 
     protocol: Any
     errors: NDArray[np.float64]
-    result: Estimate
+    result: SumResult
 
 
 @cache

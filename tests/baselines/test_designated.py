@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocols.views import no_noise, noise_modulo, view_delta
+from baselines.views import no_noise, noise_modulo, view_delta
 from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum

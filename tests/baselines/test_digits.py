@@ -10,7 +10,7 @@ import pytest
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos.accounting.digits_bbgn20 import DigitParameters
-from ikos.aggregation.protocol import Baseline
+from ikos.aggregation.protocol import BaseProtocol
 from ikos.baselines import PrivacyBlanket, RecursiveSum
 from ikos.confidence import clopper_pearson
 from ikos.randomized_response import GRID, grid_up
@@ -210,7 +210,7 @@ def test_the_papers_layout_keeps_digits_in_their_domains():
 def test_probabilities_are_those_that_were_accounted_for():
     protocol = RecursiveSum(10**4, 1.0, 1e-8)
     assert all((gamma * GRID).denominator == 1 for gamma in protocol.digits.gammas)
-    assert isinstance(protocol, Baseline)
+    assert isinstance(protocol, BaseProtocol)
     text = repr(protocol)
     assert "digits of (3, 5) values" in text
     assert "mean squared error at most" in text

@@ -74,7 +74,10 @@ def test_unbiased_and_covered() -> None:
     x = np.linspace(-2, 1, 5000)
     rng = DeterministicRandom(8)
     results = [protocol.run(x, rng) for _ in range(300)]
-    reach = LocalRandomizedResponse(5000 * 300, 1).error(5000 * 300).half_width(FALSE_ALARM) * 4
+    reach = (
+        LocalRandomizedResponse(5000 * 300, 1).error(5000 * 300).coordinate.half_width(FALSE_ALARM)
+        * 4
+    )
     assert abs(sum(result.estimate for result in results) - 300 * x.sum()) < reach
     hits = sum(result.interval().low <= x.sum() <= result.interval().high for result in results)
     assert clopper_pearson(hits, 300, 1 - Fraction(FALSE_ALARM)).high >= 0.95

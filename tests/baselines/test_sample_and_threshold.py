@@ -140,7 +140,7 @@ def released(protocol: SampleAndThreshold, t: int, runs: int) -> np.ndarray[Any,
     x = np.zeros(protocol.n)
     x[:t] = 1
     rng = DeterministicRandom(t)
-    return np.array([protocol._play(x, rng).columns[0][1] for _ in range(runs)], dtype=np.int64)
+    return np.array([protocol._view(x, rng).columns[0][1] for _ in range(runs)], dtype=np.int64)
 
 
 def test_what_is_published_has_the_law_of_the_accountant() -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from baselines.views import no_noise, noise_modulo, view_delta
 from exact.test_private_view import hockey_stick
-from protocols.views import no_noise, noise_modulo, view_delta
 from statistical import FALSE_ALARM, IntegerLaw, discrete_laplace_law
 
 from ikos import PrivateSum
 from ikos.accounting.sparse_noise import silence
 from ikos.baselines import SparseNoise
-from ikos.baselines.secure_noise import Modular
 from ikos.baselines.sparse_noise_scrcs11 import SparseLaw
 from ikos.testing import DeterministicRandom
 
@@ -194,12 +193,11 @@ def test_wrapping_around_is_part_of_the_error() -> None:
     n, p = 5, 2
     protocol = SparseNoise(n, Fraction(1, 2), 0.4, precision=p, modulus=n * p + 1, messages=3)
     error = protocol.error(n)
-    assert isinstance(error, Modular)
     assert error.wrap_probability > 0.5
-    assert error.half_width(0.05) == (11 + 10) / 4
+    assert error.coordinate.half_width(0.05) == (11 + 10) / 4
     rng = DeterministicRandom(4)
     missed = [abs(protocol.run([1.0] * n, rng).estimate - n) for _ in range(300)]
-    assert max(missed) <= error.half_width(0.05)
+    assert max(missed) <= error.coordinate.half_width(0.05)
     assert np.mean(np.square(missed)) <= protocol.mse
 
 
@@ -217,4 +215,4 @@ def test_any_modulus_makes_a_bound() -> None:
     assert 0 < protocol.mse < 100
     assert protocol.run(np.zeros(100)).interval().high < 1e3
     assert protocol.influence == math.inf
-    assert protocol.error(100).half_width(1e-3) < 1e3
+    assert protocol.error(100).coordinate.half_width(1e-3) < 1e3

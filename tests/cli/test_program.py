@@ -15,8 +15,11 @@ import pytest
 from command_lines import BOUNDS, EVERY, PATHS, POSIX, PROGRAM
 
 import ikos
-from ikos.cli import COMMANDS, commands, output
+from ikos import counts
+from ikos.baselines import PROTOCOLS
+from ikos.cli import COMMANDS, commands, names, output
 from ikos.cli.program import SETTINGS, SUMMARIES
+from ikos.cluster.processes import MAX_WORKERS
 
 
 def examples(text):
@@ -196,6 +199,13 @@ def test_examples(line, runs, people, tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert all(": warning: " in said for said in done.stderr.splitlines())
+
+
+def test_names_are_the_librarys():
+    assert ("best", *counts.ANALYSES, "exact") == names.ANALYSES
+    assert names.SHUFFLERS == counts.SHUFFLERS
+    assert tuple(one.key for one in PROTOCOLS) == names.PROTOCOLS + names.VECTOR_PROTOCOLS
+    assert names.MAX_WORKERS == MAX_WORKERS
 
 
 class TestOutput:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocols.suite import bias_allowed, clipped_mean, mean_square
+from baselines.suite import bias_allowed, clipped_mean, mean_square
 from statistical import FALSE_ALARM, IntegerLaw
 
 from ikos import View
 from ikos.accounting.vector_noise import Sensitivity, gaussian_delta
+from ikos.baselines import SumProtocol
 from ikos.baselines.central_gaussian import Subgaussian, exact_sums
 from ikos.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
@@ -27,7 +28,6 @@ from ikos.vectors import (
     Domain,
     PrivateVectorSum,
     SparseTernary,
-    VectorProtocol,
 )
 
 
@@ -73,7 +73,7 @@ def test_the_budget_is_kept_for_every_pair_of_encodings(domain: Domain) -> None:
         x[0, :2], x[1, :2] = 1, -1
     else:
         x[0, [0, 9]], x[1, [1, 10]] = 1, 1
-    first, second = domain.vectors(x)
+    first, second = domain.values(x)
     for _ in range(20):
         moved = protocol.report(first, rng) - protocol.report(second, rng)
         assert int((moved**2).sum()) <= shift.l2_squared
@@ -92,7 +92,7 @@ def test_the_noise_is_discrete_gaussian() -> None:
 def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
     users, runs = 50, 1500
     protocol = CentralGaussian(users, domain, 2, 1e-3)
-    assert isinstance(protocol, VectorProtocol)
+    assert isinstance(protocol, SumProtocol)
     x = np.random.default_rng(0).uniform(-0.9, 0.9, (users, 4))
     truth, rng = x.sum(axis=0), DeterministicRandom(3)
     results = [protocol.run(x, rng) for _ in range(runs)]

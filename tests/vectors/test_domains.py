@@ -41,32 +41,32 @@ def test_what_are_not_real_vectors_is_refused(
     domain: Domain, x: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"x.* must"):
-        domain.vectors(x)
+        domain.values(x)
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
 def test_vectors_come_back_as_they_were(domain: Domain) -> None:
-    assert domain.vectors(np.zeros((2, 3), dtype=bool)).tolist() == [[0, 0, 0]] * 2
+    assert domain.values(np.zeros((2, 3), dtype=bool)).tolist() == [[0, 0, 0]] * 2
     for dtype in (np.int8, np.uint16, np.float32, np.float64):
         x = np.zeros((4, 3), dtype=dtype)
-        assert domain.vectors(x).dtype == dtype
-        assert domain.vector(x[0]).shape == (1, 3)
-    assert domain.vectors(np.zeros((0, 3))).shape == (0, 3)
+        assert domain.values(x).dtype == dtype
+        assert domain.value(x[0]).shape == (1, 3)
+    assert domain.values(np.zeros((0, 3))).shape == (0, 3)
     with pytest.raises(ValueError, match="x must be one vector of 3, got shape"):
-        domain.vector(x)
+        domain.value(x)
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
 def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
     with pytest.raises(ValueError, match=r"^x must be an array, got rows of different lengths$"):
-        domain.vectors([[0, 0, 0], [0, 0]])
+        domain.values([[0, 0, 0], [0, 0]])
     with pytest.raises(ValueError, match=r"masked values; give .* x\.filled\(0\)"):
-        domain.vectors(np.ma.masked_array(np.zeros((2, 3)), np.eye(2, 3)))
+        domain.values(np.ma.masked_array(np.zeros((2, 3)), np.eye(2, 3)))
 
 
 def test_what_is_no_number_is_named() -> None:
     with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got NoneType$"):
-        Box(2).vectors([[0, 1], [None, 0]])
+        Box(2).values([[0, 1], [None, 0]])
 
 
 def test_bounds_of_each_column_are_referred_to_what_takes_them() -> None:
@@ -82,11 +82,11 @@ def test_bounds_of_each_column_are_referred_to_what_takes_them() -> None:
 def test_labels_are_referred_to_what_takes_them() -> None:
     takes = r"\(one-hot\): ikos\.vectors\.histograms takes labels$"
     with pytest.raises(ValueError, match=r"got shape \(3,\); .*" + takes):
-        Categories([7]).vectors([1, 2, 3])
+        Categories([7]).values([1, 2, 3])
     with pytest.raises(TypeError, match=r"x\[0\] must be a float.*" + takes):
-        Categories([7]).vectors(["red", "green"])
+        Categories([7]).values(["red", "green"])
     with pytest.raises(ValueError, match=r"got shape \(3,\)$"):
-        Box(7).vectors([1, 2, 3])
+        Box(7).values([1, 2, 3])
 
 
 def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
@@ -99,16 +99,16 @@ def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
         (SparseTernary(3, 1), rf"x\[{users - 2}, 1\] must be -1, 0 or 1$"),
     ):
         with pytest.raises(ValueError, match=where):
-            domain.vectors(x)
+            domain.values(x)
 
 
 def test_box() -> None:
     box = Box(2, -1, 3)
-    assert box.vectors([[-1, 3]]).tolist() == [[-1, 3]]
+    assert box.values([[-1, 3]]).tolist() == [[-1, 3]]
     assert box.diameter == pytest.approx(math.sqrt(32))
     for outside in (-1 - 1e-15, 3 + 1e-15):
         with pytest.raises(ValueError, match=r"x\[0, 1\] must be in \[-1, 3\]"):
-            box.vectors([[0, outside]])
+            box.values([[0, outside]])
 
 
 @given(
@@ -122,16 +122,16 @@ def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(
     unit /= np.linalg.norm(unit)
     ball = Ball(len(x), radius)
     for factor in (0.5, 1.0, 1 + TOLERANCE / 4):
-        ball.vectors(unit * factor * radius)
+        ball.values(unit * factor * radius)
     with pytest.raises(ValueError, match=r"x\[0\] must have a norm of at most"):
-        ball.vectors(unit * radius * (1 + 3 * TOLERANCE))
+        ball.values(unit * radius * (1 + 3 * TOLERANCE))
 
 
 def test_vectors_that_were_clipped_in_single_precision_are_told_so() -> None:
     x = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
     clipped = x / np.maximum(np.float32(1), np.linalg.norm(x, axis=1, keepdims=True))
     with pytest.raises(ValueError, match=r"at most 1; clip it in double precision$"):
-        Ball(8).vectors(clipped)
+        Ball(8).values(clipped)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
@@ -139,7 +139,7 @@ def test_what_a_ball_takes_is_within_its_reach(x: list[float]) -> None:
     """In exact arithmetic, whatever floating point made of the norm."""
     ball = Ball(len(x), 0.75)
     try:
-        ball.vectors([x])
+        ball.values([x])
     except ValueError:
         assert sum(Fraction(v) ** 2 for v in x) > Fraction(0.75) ** 2
     else:
@@ -152,10 +152,10 @@ def test_sparse_ternary_vectors_exhaustively() -> None:
     for x in itertools.product((-1, 0, 1, 2), repeat=3):
         allowed = max(x) < 2 and np.count_nonzero(x) <= 2
         if allowed:
-            assert domain.vectors([x]).tolist() == [list(x)]
+            assert domain.values([x]).tolist() == [list(x)]
         else:
             with pytest.raises(ValueError, match=r"x\[0.* must"):
-                domain.vectors([x])
+                domain.values([x])
     assert domain.diameter == pytest.approx(2 * math.sqrt(2))
 
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from baselines.suite import careless
 from numpy.typing import NDArray
-from protocols.suite import careless
 from scipy import stats
 from vectors.suite import CASES, FALSE_ALARM, Case, vectors
 
 import ikos.vectors
 from ikos import View
-from ikos.results import Guarantee
+from ikos.baselines import BaseProtocol, SumProtocol
+from ikos.results import Guarantee, SumResult
 from ikos.testing import DeterministicRandom
-from ikos.vectors import VectorBaseline, VectorProtocol, VectorResult
 
 
 @pytest.fixture(name="case", params=CASES.values(), ids=CASES.keys())
@@ -37,7 +37,7 @@ GROUPS, EACH = 50, 9
 
 
 @cache
-def sample(case: Case) -> tuple[NDArray[np.float64], list[VectorResult]]:
+def sample(case: Case) -> tuple[NDArray[np.float64], list[SumResult]]:
     """Return the errors of independent runs, and the first and the last results."""
     protocol = case.small()
     x, rng = data(case, protocol), DeterministicRandom(5)
@@ -52,7 +52,7 @@ def test_every_protocol_is_registered() -> None:
         item
         for item in exported
         if isinstance(item, type)
-        and issubclass(item, VectorBaseline)
+        and issubclass(item, BaseProtocol)
         and not inspect.isabstract(item)
     }
     assert {type(case.small()) for case in CASES.values()} == concrete
@@ -60,7 +60,7 @@ def test_every_protocol_is_registered() -> None:
 
 def test_has_the_members_of_the_interface(case: Case) -> None:
     protocol = case.small()
-    assert isinstance(protocol, VectorProtocol)
+    assert isinstance(protocol, SumProtocol)
     assert protocol.n == case.few
     assert 1 <= protocol.min_honest <= protocol.n
     assert 0 < protocol.mse < math.inf
@@ -77,7 +77,7 @@ def test_parts_make_the_result_of_run(case: Case) -> None:
     protocol = case.small()
     x, rng = data(case, protocol), DeterministicRandom(1)
     result = protocol.analyze(protocol.shuffle(protocol.randomize(x, rng), rng))
-    assert isinstance(result, VectorResult)
+    assert isinstance(result, SumResult)
     assert result.estimate.shape == (protocol.domain.dimension,)
     assert not result.estimate.flags.writeable
     if "_play" not in {name for base in type(protocol).__mro__[:-3] for name in base.__dict__}:

@@ -143,7 +143,7 @@ def test_ternary_vectors_are_unbiased_with_the_exact_law(zeros):
     entries = np.count_nonzero(signs, axis=1)
     assert entries.max() == 2
     assert (entries.min() == 2) == (not zeros)
-    ternarizer.domain.vectors(signs)
+    ternarizer.domain.values(signs)
 
 
 @pytest.mark.parametrize("zeros", [True, False])

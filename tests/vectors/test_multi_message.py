@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from baselines.suite import bias_allowed, clipped_mean, mean_square
 from numpy.typing import NDArray
-from protocols.suite import bias_allowed, clipped_mean, mean_square
 from scipy import stats
 from statistical import (
     FALSE_ALARM,
@@ -24,6 +24,8 @@ from vectors.test_kashin import structured
 
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
+from ikos.aggregation import protocol as interface
+from ikos.baselines import coefficients_afnntz24
 from ikos.baselines.coefficients_afnntz24 import noise_sums, user_variance
 from ikos.counts import proved
 from ikos.counts.vectors import level_of_sums
@@ -35,8 +37,6 @@ from ikos.vectors import (
     KashinCorrelatedNoise,
     KashinFrame,
     KashinPrivateSum,
-    coefficients_afnntz24,
-    interface,
 )
 
 Law = NDArray[np.float64]

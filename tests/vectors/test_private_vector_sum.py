@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from baselines.suite import bias_allowed, clipped_mean, mean_square
+from baselines.views import noise_modulo, view_law
 from numpy.typing import NDArray
-from protocols.suite import bias_allowed, clipped_mean, mean_square
-from protocols.views import noise_modulo, view_law
 from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum
 from ikos.accounting.vector_noise import Sensitivity, laplace_delta, laplace_rate
 from ikos.aggregation.calibration import NoiseCalibration
 from ikos.aggregation.secure_vector_sum import LAYOUTS
+from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
 from ikos.counts import private_vector_layouts, proved
@@ -36,7 +37,6 @@ from ikos.vectors import (
     Domain,
     PrivateVectorSum,
     SparseTernary,
-    VectorProtocol,
 )
 
 ONES = Sensitivity(linf=1)
@@ -465,7 +465,7 @@ def test_run_is_the_parts_put_together(
     protocol = PrivateVectorSum(
         12, domain, 3, 1e-2, layout=layout, shuffler=shuffler, clear_share=clear
     )
-    assert isinstance(protocol, VectorProtocol)
+    assert isinstance(protocol, SumProtocol)
     x = vectors(domain, 12)
     result = protocol.run(x, DeterministicRandom(8))
     rng = DeterministicRandom(8)
@@ -627,7 +627,7 @@ def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> 
     """Those that are taken for rounding are in it: two opposite ones are 2 + 2e-9 apart."""
     domain = Ball(1, 3.0)
     ends = np.array([[3.0], [-3.0]]) * (1 + 0.999e-9)
-    assert (domain.vectors(ends) == ends).all()
+    assert (domain.values(ends) == ends).all()
     promise = PrivateVectorSum(1000, domain, 1, 1e-6, precision=2**40).encoding.promise
     assert promise is not None
     assert promise.l2 is not None

@@ -9,9 +9,9 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from baselines.suite import bias_allowed, clipped_mean, mean_square
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocols.suite import bias_allowed, clipped_mean, mean_square
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import View

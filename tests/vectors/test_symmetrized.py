@@ -171,7 +171,7 @@ def test_rotated_vectors_stay_in_the_ball():
     """What is accepted makes nothing longer by more than the tolerance of a ball."""
     for d in (1, 3, 64):
         accepted = np.eye(d) * (1 + 1e-12)
-        Ball(d).vectors(Rotation(accepted).apply(np.eye(d)))
+        Ball(d).values(Rotation(accepted).apply(np.eye(d)))
         for excess in (4e-7, 1e-9, -1e-9):
             with pytest.raises(ValueError, match="orthonormal rows"):
                 Rotation(np.eye(d) * (1 + excess))
