@@ -125,7 +125,9 @@ GAUSSIAN = (
 )
 
 
-@click.command("compare", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS)
+@click.command(
+    "compare", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
+)
 @option("--users", type=Whole(1, MOST_USERS), help="How many users there are; or give --data.")
 @options("--min-honest", "--epsilon", required=("--epsilon",))
 @option("--delta", shown="1/users^2")

@@ -11,10 +11,10 @@ import click
 from ikos.cli.errors import Command
 from ikos.cli.options import format_options
 from ikos.cli.output import print_report
-from ikos.cli.release import Source
+from ikos.cli.release import COLUMNS, Source
 from ikos.cli.sum import KEYS, release_sum
 
-COLUMN, EPSILON, DELTA = "vote", "1", "1e-6"  # delta below 1 / 944^2
+VOTE, EPSILON, DELTA = "vote", "1", "1e-6"  # delta below 1 / 944^2
 
 EXAMPLES = """\b
 Examples
@@ -24,8 +24,9 @@ Examples
 
 
 @click.command(
-    "demo", cls=Command, epilog=EXAMPLES, keys=KEYS | {"equivalent": "the same as a command line"}
-)
+    "demo", cls=Command, epilog=EXAMPLES, columns=COLUMNS,
+    keys=KEYS | {"equivalent": "the same as a command line"},
+)  # fmt: skip
 @format_options
 def command(how: str) -> None:
     """Run a private sum on real data that comes with the package.
@@ -36,14 +37,14 @@ def command(how: str) -> None:
     """
     from ikos.datasets import ANES96_BOUNDS, anes96_path
 
-    lower, upper = ANES96_BOUNDS[COLUMN]
+    lower, upper = ANES96_BOUNDS[VOTE]
     path = str(anes96_path())
     equivalent = shlex.join([
-        "ikos", "sum", path, "--column", COLUMN, "--lower", f"{lower:g}", "--upper", f"{upper:g}",
+        "ikos", "sum", path, "--column", VOTE, "--lower", f"{lower:g}", "--upper", f"{upper:g}",
         "--integers", "--epsilon", EPSILON, "--delta", DELTA, "--show-true",
     ])  # fmt: skip
     report = release_sum(
-        Source(path, COLUMN), command="demo", lower=lower, upper=upper,
+        Source(path, VOTE), command="demo", lower=lower, upper=upper,
         epsilon=Fraction(EPSILON), delta=Fraction(DELTA), show_true=True, given={"integers": True},
     )  # fmt: skip
     told = [

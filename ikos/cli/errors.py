@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from ikos.cli.output import print_text
+
+if TYPE_CHECKING:
+    from ikos.report import Column
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
@@ -74,6 +77,8 @@ class Command(_Mistakes):
         Headings of the help, each by the name of the first option under it.
     keys : mapping, optional
         What the keys of its JSON object mean.
+    columns : sequence of Column, optional
+        Those of its table.
     """
 
     def __init__(
@@ -81,11 +86,13 @@ class Command(_Mistakes):
         *arguments: Any,
         sections: Mapping[str, str] | None = None,
         keys: Mapping[str, str] | None = None,
+        columns: Sequence[Column] = (),
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self.sections = dict(sections or {})
         self.keys = dict(keys or {})
+        self.columns = {column.key: column.meaning for column in columns}
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what the library refuses as a usage error."""

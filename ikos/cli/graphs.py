@@ -119,7 +119,9 @@ MOST = 1 << 50
 FAILED, INTERRUPTED = 1, 130
 
 
-@click.command("graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS)
+@click.command(
+    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
+)
 @option("--users", required=True, type=Whole(1))
 @option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
 @options("--shuffler", "--clear-share/--no-clear-share")

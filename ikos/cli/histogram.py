@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import click
@@ -46,7 +46,9 @@ SECTIONS = {
 }
 
 
-@click.command("histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS)
+@click.command(
+    "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS
+)
 @release.of_table
 @option("--categories", metavar="LIST", help="What the column holds, e.g. yes,no or 1,2,3.")
 @option("--other", metavar="NAME", help="Count all other values under this name.")
@@ -98,8 +100,7 @@ def command(
 
     counts = dict(zip(labels, result.counts.values(), strict=True))
     columns, rows = release.estimates(
-        {label: (one.estimate, one.interval(confidence)) for label, one in counts.items()},
-        "category or bin",
+        {label: (one.estimate, one.interval(confidence)) for label, one in counts.items()}
     )
     (first, *_), guarantee = counts.values(), result.guarantee
     title = f"Private counts of {source.which}, {len(cells):,} users"
@@ -172,9 +173,7 @@ def _labelled(
 
 def _texts(source: release.Source) -> Iterator[tuple[str, int, str]]:
     """Yield of each row its file, its number, and its cell as a text."""
-    from ikos.tables.files import files_in
-
-    for path in files_in(source.file) if os.path.isdir(source.file) else [source.file]:
+    for path in _files(Path(source.file)):
         if path.endswith((".parquet", ".pq")):
             from pyarrow import parquet
 
@@ -184,6 +183,21 @@ def _texts(source: release.Source) -> Iterator[tuple[str, int, str]]:
             cells = list(_csv_texts(path, source))
         for row, text in enumerate(cells, 1):
             yield repr(path), row, text
+
+
+def _files(path: Path) -> list[str]:
+    """Return a file, or the files of a folder, which must be of one kind: a copy counts twice."""
+    if not path.is_dir():
+        return [str(path)]
+    hidden = (".", "_")
+    found = sorted(
+        one
+        for one in path.rglob("*")
+        if one.is_file() and not any(p.startswith(hidden) for p in one.relative_to(path).parts)
+    )
+    if len({one.suffix for one in found}) != 1:
+        raise click.UsageError(f"{str(path)!r} must hold files that end alike, such as .csv")
+    return [str(one) for one in found]
 
 
 def _csv_texts(path: str, source: release.Source) -> Iterator[str]:

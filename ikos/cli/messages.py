@@ -23,6 +23,7 @@ from ikos.cli.options import (
     save_plot,
 )
 from ikos.cli.output import at_least, at_most, power_text, print_report, progress
+from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import VERSION, Column, Report, digits
 
@@ -112,7 +113,9 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 LAYOUTS = ("separate sums", "one group")
 
 
-@click.command("messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS)
+@click.command(
+    "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
+)
 @options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
 @option("--modulus", shown="chosen for a private sum")
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
@@ -351,7 +354,6 @@ class Request:
 
     def _counted(self, layout: str, row: Mapping[str, Any]) -> dict[str, Any]:
         from ikos.counts import vector_layouts
-        from ikos.counts.ghazi2020 import unproved
 
         how = {
             "analysis": row["analysis"],
@@ -377,7 +379,7 @@ class Request:
             found["floor"] = self._floor(row)
             found["sigma"] = whole.sigma
             found["unlimited"] = math.isinf(whole.sigma)
-        why = unproved(row["analysis"], self.q, self.dimension // row["sums"])
+        why = unproved_for(row["analysis"], self.q, self.dimension // row["sums"])
         return found | {
             "shuffled": count.shuffled,
             "clear": count.clear,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ikos import MessageCount, PrivateSum, SecureSum
+    from ikos import PrivateSum, SecureSum
     from ikos.results import Guarantee, Interval
     from ikos.tables import Column as TableColumn
 
@@ -51,6 +51,14 @@ KEYS = {
     "notes": "what else is printed, in sentences",
 }
 """The keys of the JSON object of every release; integers of 2^53 or more are strings of digits."""
+
+
+COLUMNS = [
+    Column("name", "the sum or the mean, or the category or bin", ""),
+    Column("estimate", "unbiased, not clipped", "estimate"),
+    Column("low", "lower end of its interval", "at least"),
+    Column("high", "upper end of its interval", "at most"),
+]
 
 
 def of_table(command: Any) -> Any:
@@ -184,7 +192,7 @@ def check_runnable(protocol: PrivateSum | SecureSum, q: int, *, unproved: bool) 
     """Refuse what proves nothing, unless told to run it, and what takes too long."""
     count, users = protocol.messages, protocol.n
     if not (unproved or protocol.guarantee.proved):
-        why = unproved_for(count, q)
+        why = unproved_for(count.analysis, q)
         said = f"{count.analysis} is {why}" if why else f"{_many(count.total)} nothing"
         raise click.UsageError(f"{said}; --unproved runs it all the same")
     if users * count.total > MAX_MESSAGES:
@@ -194,11 +202,11 @@ def check_runnable(protocol: PrivateSum | SecureSum, q: int, *, unproved: bool) 
         )
 
 
-def unproved_for(count: MessageCount, q: int) -> str | None:
+def unproved_for(analysis: str | None, q: int, dimension: int = 1) -> str | None:
     """Return why an analysis proves nothing for a group, though its formula says something."""
     from ikos.counts.ghazi2020 import unproved
 
-    return unproved(count.analysis, q)
+    return unproved(analysis, q, dimension)
 
 
 def _many(total: int) -> str:
@@ -221,7 +229,7 @@ def warnings_of(protocol: PrivateSum | SecureSum, q: int, corrupt_shufflers: int
     from ikos.results import trust_warnings
 
     count, guarantee = protocol.messages, protocol.guarantee
-    why = unproved_for(count, q)
+    why = unproved_for(count.analysis, q)
     said = [f"{count.analysis}: {why}"] if why else []
     if not (guarantee.proved or why):
         said.append(f"{_many(count.total)} nothing: what is released may give all values away")
@@ -287,8 +295,8 @@ def about(
     }
 
 
-def estimates(results: Mapping[str, tuple[float, Interval]], what: str) -> tuple[Any, Any]:
-    """Return the columns and the rows of estimates, each with its interval.
+def estimates(results: Mapping[str, tuple[float, Interval]]) -> tuple[Any, Any]:
+    """Return the columns, `COLUMNS`, and the rows of estimates, each with its interval.
 
     Numbers are shown to three digits of their uncertainty, the intervals rounded outwards.
     """
@@ -310,10 +318,5 @@ def estimates(results: Mapping[str, tuple[float, Interval]], what: str) -> tuple
     def show(key: str) -> Callable[[float], str]:
         return lambda value: texts[key, value]
 
-    columns = [
-        Column("name", what, ""),
-        Column("estimate", "unbiased, not clipped", "estimate", show("estimate")),
-        Column("low", "lower end of its interval", "at least", show("low")),
-        Column("high", "upper end of its interval", "at most", show("high")),
-    ]
-    return columns, rows
+    first, *others = COLUMNS
+    return [first, *(replace(column, show=show(column.key)) for column in others)], rows

@@ -50,7 +50,9 @@ EXPOSED = (
 )
 
 
-@click.command("secure-sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS)
+@click.command(
+    "secure-sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
+)
 @release.of_table
 @option("--lower", type=INTEGER, default=0)
 @option("--upper", type=INTEGER, required=True)

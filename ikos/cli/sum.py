@@ -92,7 +92,7 @@ def release_sum(
     found = {"sum": (result.estimate, total), "mean": (result.mean(), mean)}
     if command == "mean":
         del found["sum"]
-    columns, rows = release.estimates(found, "sum or mean")
+    columns, rows = release.estimates(found)
     secure, guarantee = protocol.secure_sum, result.guarantee
     sent = f"{result.cost}, integers modulo {power_text(protocol.modulus)}"
     notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
@@ -153,7 +153,8 @@ def _command(name: str, what: str) -> click.Command:
     """Return the command that releases a sum or a mean."""
 
     @click.command(
-        name, cls=Command, sections=SECTIONS, keys=KEYS, epilog=EXAMPLES.format(name),
+        name, cls=Command, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS,
+        epilog=EXAMPLES.format(name),
         help=f"""Release the private {what} of a column of TABLE.
 
         TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such files, or - for CSV

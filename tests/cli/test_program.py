@@ -103,6 +103,7 @@ class TestHelp:
         result = run(*given, "--json").json
         assert set(result) == set(command.keys)
         assert result["version"] == 1
+        assert set(result["rows"][0]) == set(command.columns)
         for how in ("text", "csv", "markdown"):
             assert run(*given, "--format", how).out
 
