@@ -18,10 +18,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FORMATS", "VERSION", "Column", "Report"]
+__all__ = ["FORMATS", "KEYS", "VERSION", "Column", "Report"]
 
 VERSION = 1
 """Of the JSON object. It grows when a key changes its meaning or goes."""
+
+KEYS = {
+    "command": "which command printed it",
+    "version": "of these keys, 1",
+    "warnings": "what was said on standard error",
+    "rows": "the table, as below",
+    "notes": "what else is printed, in sentences",
+}
+"""Keys of the JSON object of every command."""
 
 FORMATS = ("text", "json", "csv", "markdown")
 
@@ -125,7 +134,7 @@ class Report:
         """
         keys = [column.key for column in self.columns]
         rows = [{key: row.get(key) for key in keys} for row in self.rows]
-        found = {**self.data, "rows": rows, "notes": self.notes}
+        found = {"version": VERSION, "warnings": (), **self.data, "rows": rows, "notes": self.notes}
         return {key: _plain(value) for key, value in found.items()}
 
     def render(self, how: str = "text", *, styled: bool = False) -> str:

@@ -26,7 +26,8 @@ from ikos.cli.options import (
 )
 from ikos.cli.output import at_least, power_text, print_report, progress
 from ikos.cli.types import TABLE, Honest, Whole
-from ikos.report import VERSION, Column, Report
+from ikos.report import KEYS as REPORT_KEYS
+from ikos.report import Column, Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,8 +56,7 @@ def count(value: float) -> str:
 
 
 KEYS = {
-    "command": "compare",
-    "version": "of these keys, 1",
+    **REPORT_KEYS,
     "users": "how many there are",
     "min_honest": "how many of them are honest, at least",
     "epsilon": "the guarantee that was asked for",
@@ -65,9 +65,6 @@ KEYS = {
     "data": "null, or with --data an object of file, column, out_of_range, runs (of each "
     "protocol), seed (null for secure randomness) and confidence (of the intervals)",
     "plot": "the file that was written, or null",
-    "warnings": "what was said on standard error",
-    "rows": "one for each protocol, as below: the central model, the shuffle model, the local one",
-    "notes": "what else is printed, in sentences",
 }
 
 COLUMNS = [
@@ -226,7 +223,6 @@ def command(
          *([f"Plotted in {click.format_filename(plot)}"] if plot else [])],
         {
             "command": "compare",
-            "version": VERSION,
             "users": users,
             "min_honest": honest,
             "epsilon": epsilon,

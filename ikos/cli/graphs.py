@@ -27,7 +27,8 @@ from ikos.cli.output import (
     progress,
 )
 from ikos.cli.types import Whole
-from ikos.report import VERSION, Column, Report, digits
+from ikos.report import KEYS as REPORT_KEYS
+from ikos.report import Column, Report, digits
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from ikos.graphs import ComponentCheck, Enclosure
 
 KEYS = {
-    "command": "graphs",
-    "version": "of these keys, 1",
+    **REPORT_KEYS,
     "users": "how many there are",
     "messages": "shuffled ones of each user",
     "shuffler": "parallel or single",
@@ -62,8 +62,6 @@ KEYS = {
     "excess": "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
     "excess_bound": "the same by Lemma C.5 of BBGN20",
     "plot": "the file that was written, or null",
-    "rows": "one for each number of components, as below",
-    "notes": "the verdict, in sentences",
 }
 
 
@@ -265,7 +263,6 @@ def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
         })  # fmt: skip
     data = {
         "command": "graphs",
-        "version": VERSION,
         "users": check.n,
         "messages": graph.m,
         "shuffler": graph.shuffler,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,7 @@ from ikos.cli.errors import Command
 from ikos.cli.options import format_options, option, options
 from ikos.cli.output import print_report
 from ikos.cli.types import parsed
-from ikos.report import VERSION, Report
+from ikos.report import Report
 
 KEYS = {
     key: meaning
@@ -82,8 +83,10 @@ def command(
     guarantee, however many there are. TABLE is as for 'ikos sum', and the
     categories may be texts.
     """
-    from ikos.results import budget_warnings, percent
-    from ikos.statistics import histogram
+    import numpy as np
+
+    from ikos.results import Interval, budget_warnings, percent
+    from ikos.vectors import Categories, PrivateVectorSum
 
     if (categories is None) == (bins is None):
         raise click.UsageError("give --categories or --bins")
@@ -96,37 +99,35 @@ def command(
         else:
             labels, cells = _labelled(source, str(categories), other)
         release.honest_users(given, len(cells))
-        result = histogram(cells, range(len(labels)), epsilon=epsilon, delta=delta, **given)
+        users, chosen = len(cells), Categories([len(labels)])
+        one_hot = np.zeros((users, len(labels)), dtype=np.uint8)
+        one_hot[np.arange(users), cells] = 1
+        result = PrivateVectorSum(users, chosen, epsilon, delta, **given).run(one_hot)
 
-    counts = dict(zip(labels, result.counts.values(), strict=True))
-    columns, rows = release.estimates(
-        {label: (one.estimate, one.interval(confidence)) for label, one in counts.items()}
-    )
-    (first, *_), guarantee = counts.values(), result.guarantee
-    title = f"Private counts of {source.which}, {len(cells):,} users"
+    ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
+    counts = zip(result.estimate.tolist(), map(Interval._make, ends), strict=True)
+    columns, rows = release.estimates(dict(zip(labels, counts, strict=True)))
+    title = f"Private counts of {source.which}, {users:,} users"
     notes = [
         f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
-        "clipped: small counts can come out negative."
-    ]
-    notes += release.guarantee_notes(guarantee)
-    notes += [
-        f"The number of users, {len(cells):,}, and the categories are public and not protected.",
-        f"Sent, in a simulation of all parties: {len(counts)} times {first.cost}.",
+        "clipped: small counts can come out negative.",
+        *release.guarantee_notes(result.guarantee),
+        f"The number of users, {users:,}, and the categories are public and not protected.",
+        f"Sent, in a simulation of all parties: {result.cost}.",
     ]
     data = {
         "command": "histogram",
-        "version": VERSION,
         "file": source.file,
         "column": source.column,
-        "users": len(cells),
+        "users": users,
         "categories": labels,
         "out_of_range": None if bins is None else on_out_of_range,
-        "guarantee": guarantee,
-        "proved": guarantee.proved,
-        "cost": first.cost,
+        "guarantee": result.guarantee,
+        "proved": result.guarantee.proved,
+        "cost": result.cost,
         "confidence": confidence,
-        "standard_error": first.standard_error,
-        "warnings": budget_warnings(epsilon, delta, len(cells)),
+        "standard_error": math.sqrt(result.error.coordinate.mean_square),
+        "warnings": budget_warnings(epsilon, delta, users),
     }
     print_report(Report(title, columns, rows, notes, data), how)
 

@@ -25,14 +25,14 @@ from ikos.cli.options import (
 from ikos.cli.output import at_least, at_most, power_text, print_report, progress
 from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
-from ikos.report import VERSION, Column, Report, digits
+from ikos.report import KEYS as REPORT_KEYS
+from ikos.report import Column, Report, digits
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain
 
 KEYS = {
-    "command": "messages",
-    "version": "of these keys, 1",
+    **REPORT_KEYS,
     "users": "how many there are",
     "min_honest": "how many of them are honest, at least",
     "corrupt_shufflers": "how many shufflers, of each sum, may collude with the analyzer",
@@ -47,9 +47,6 @@ KEYS = {
     "integers": "whether values are integers, so that nothing is rounded",
     **DOMAIN_KEYS,
     "plot": "the file that was written, or null",
-    "warnings": "what was said on standard error",
-    "rows": "one for each analysis, setting and layout, as below",
-    "notes": "what else is printed, in sentences",
 }
 
 
@@ -305,7 +302,6 @@ class Request:
         chosen = dict(self.options or {})
         found = {
             "command": "messages",
-            "version": VERSION,
             "users": self.users,
             "min_honest": self.honest,
             "corrupt_shufflers": self.corrupt,

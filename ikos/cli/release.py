@@ -15,6 +15,7 @@ from ikos.cli.errors import Interrupted, clipped
 from ikos.cli.options import options
 from ikos.cli.output import figures, grouped, progress
 from ikos.cli.types import TABLE, Honest
+from ikos.report import KEYS as REPORT_KEYS
 from ikos.report import Column
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
 
 KEYS = {
-    "command": "which command printed it",
-    "version": "of these keys, 1",
+    **REPORT_KEYS,
     "file": "the table",
     "column": "the column",
     "users": "rows of the table; public",
@@ -46,9 +46,6 @@ KEYS = {
     "modulus": "order of the group of the shares, a string of digits",
     "min_honest": "how many users the guarantee counts on",
     "corrupt_shufflers": "how many shufflers may collude with the analyzer",
-    "warnings": "what was said on standard error",
-    "rows": "the table, as below",
-    "notes": "what else is printed, in sentences",
 }
 """The keys of the JSON object of every release; integers of 2^53 or more are strings of digits."""
 

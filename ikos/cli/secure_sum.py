@@ -12,7 +12,7 @@ from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.output import power_text, print_report, progress
 from ikos.cli.types import INTEGER, SIGMA
-from ikos.report import VERSION, Column, Report, digits
+from ikos.report import Column, Report, digits
 
 KEYS = {
     **release.KEYS,
@@ -122,7 +122,6 @@ def command(
         notes,
         {
             "command": "secure-sum",
-            "version": VERSION,
             **release.about(source, protocol, protocol, clamp),
             "lower": lower,
             "upper": upper,

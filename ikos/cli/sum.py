@@ -13,7 +13,7 @@ from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.output import power_text, print_report, progress
-from ikos.report import VERSION, Report
+from ikos.report import Report
 
 if TYPE_CHECKING:
     from ikos.aggregation.execution import Engine
@@ -116,7 +116,6 @@ def release_sum(
         notes,
         {
             "command": command,
-            "version": VERSION,
             **release.about(source, protocol, secure, clamp),
             "lower": lower,
             "upper": upper,
