@@ -15,7 +15,7 @@ import pytest
 from command_lines import BOUNDS, COUNT, POSIX, PROGRAM, program
 
 import ikos
-from ikos import PrivateSum, SecureSum
+from ikos import PrivateSum, PrivateVectorSum, SecureSum
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 TASK = ("task", "new", "--users", "100", "--min-honest", "90", "--lower", "0", "--upper", "1",
@@ -163,8 +163,8 @@ def test_an_interrupted_run_releases_nothing(run, people, monkeypatch, command):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivateSum, "run", interrupt)
-    monkeypatch.setattr(SecureSum, "run", interrupt)
+    for protocol in (PrivateSum, SecureSum, PrivateVectorSum):
+        monkeypatch.setattr(protocol, "run", interrupt)
     budget = () if command == "secure-sum" else ("--epsilon", "1", "--delta", "1e-6")
     values = ("--bins", "0,50,100") if command == "histogram" else ("--lower", "0", "--upper", "99")
     assert run(command, people, "--column", "age", *values, *budget, status=130).err == (
