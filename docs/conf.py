@@ -117,7 +117,13 @@ def help_section(level: int, *names: str) -> str:
     """Return a heading and a command's help as Markdown."""
     run = CliRunner().invoke(cli.commands, [*names, "--help"], prog_name="ikos")
     heading = f"{'#' * level} `{' '.join(('ikos', *names))}`"
-    return f"\n{heading}\n\n```text\n{run.output.rstrip()}\n```\n"
+    command = cli.commands
+    for name in names:
+        command = command.get_command(None, name)
+    keys = [f"- `{key}`: {said}" for key, said in getattr(command, "keys", {}).items()]
+    keys += [f"- `rows[].{key}`: {said}" for key, said in getattr(command, "columns", {}).items()]
+    listed = "\n".join(["\nKeys of the JSON object:\n", *keys, ""]) if keys else ""
+    return f"\n{heading}\n\n```text\n{run.output.rstrip()}\n```\n{listed}"
 
 
 def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:

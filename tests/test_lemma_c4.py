@@ -211,7 +211,7 @@ def sizes(users: object, messages: object, modulus: object) -> tuple[object, ...
         (sizes(2, 100, 2), "--messages must be at most 64, got 100"),
         ((*sizes(1, 30, 2), "--shuffler", "single"), "--messages must be smaller"),
         (sizes(2, 2, "2^100"), "--modulus must be at most"),
-        (("--shuffler", "none"), "'none' is not one of parallel, single"),
+        (("--shuffler", "none"), "'none' is not one of 'parallel', 'single'"),
         (("--nonsense",), "no such option"),
         (("extra",), "got unexpected extra argument"),
     ],

@@ -1,7 +1,4 @@
-"""``ikos graphs``: sample share graphs, and check the bounds of their number of components.
-
-The JSON object that ``--json`` prints is described in `ikos.cli.graphs_report`.
-"""
+"""``ikos graphs``: sample share graphs, and check the bounds of their number of components."""
 
 from __future__ import annotations
 
@@ -9,25 +6,90 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
-from fractions import Fraction
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.cluster import connected
-from ikos.cli.errors import Command, unwritten
-from ikos.cli.options import FIGURE, option
-from ikos.cli.output import Quiet, complain, print_json, print_text, progress
-from ikos.cli.types import Name, Whole
+from ikos.cli.errors import Command
+from ikos.cli.options import check_plot, format_options, option, options, save_plot
+from ikos.cli.output import (
+    Quiet,
+    at_least,
+    at_most,
+    complain,
+    power_text,
+    print_report,
+    progress,
+)
+from ikos.cli.types import Whole
+from ikos.report import KEYS as REPORT_KEYS
+from ikos.report import Column, Report, digits
 
 if TYPE_CHECKING:
-    from ikos.cli.graphs_report import Asked
-    from ikos.graphs import ComponentCheck
+    from gmpy2 import mpfr
+
+    from ikos.graphs import ComponentCheck, Enclosure
+
+KEYS = {
+    **REPORT_KEYS,
+    "users": "how many there are",
+    "messages": "shuffled ones of each user",
+    "shuffler": "parallel or single",
+    "clear_share": "whether a further message bypasses the shufflers",
+    "modulus": "q, a string of digits, or null",
+    "confidence": "of the intervals",
+    "backend": "what counted the components",
+    "seed": "null for secure randomness",
+    "trials": "how many graphs were asked for",
+    "sampled": "how many were drawn",
+    "interrupted": "whether Ctrl-C ended it: the rest is about what was drawn until then",
+    "holds": "whether nothing contradicts anything",
+    "bounded": "whether the exact distribution is proved to be below all bounds; null if unknown",
+    "agrees": "whether the samples agree with the exact distribution; null if unknown",
+    "contradicted": "each c that sampled graphs had more often than a bound allows",
+    "fit": "upper bound of the p-value of the sampled graphs, or null",
+    "importance_fit": "the same of the importance samples",
+    "tally": "pairs: a number of components, and how many sampled graphs had it",
+    "alone": "in how many some user was a component alone",
+    "unseen": "the smallest c that no sampled graph reached, or null",
+    "importance": "a list of at_least, trials, estimate, low and high: importance samples of "
+    "P[C >= at_least]",
+    "excess": "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
+    "excess_bound": "the same by Lemma C.5 of BBGN20",
+    "plot": "the file that was written, or null",
+}
+
+
+def _above(value: float) -> str:
+    return at_least(value, 3)
+
+
+def _below(value: float) -> str:
+    return at_most(value, 3)
+
+
+COLUMNS = [
+    Column("c", "components", "c"),
+    Column("exact_low", "lower end of P[C = c]; null where it is not computed"),
+    Column("exact_high", "upper end of it", "exact", _above),
+    Column("exact_log10", "decimal logarithm of it, for what doubles do not hold"),
+    Column("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above),
+    Column("bound", "upper bound of this library, or null", "our bound", _above),
+    Column("bound_log10", "decimal logarithm of it"),
+    Column("slack", "by what factor the exact value is below the smaller bound, at least",
+           "slack", _below),
+    Column("seen", "how many sampled graphs had c components", "graphs"),
+    Column("low", "what that says of P[C = c]: lower end", "at least", _below),
+    Column("high", "upper end", "at most", _above),
+    Column("importance_low", "the same by importance sampling, or null", "rare: at least",
+           _below),
+    Column("importance_high", "upper end", "at most", _above),
+]  # fmt: skip
 
 EXAMPLES = """\b
 Examples
@@ -40,139 +102,115 @@ Examples
 \b
 Exit status
   1    the check failed: a bound does not hold, or the
-       samples contradict the exact law or a bound
+       samples contradict the exact distribution or a bound
   130  interrupted: the table is of what was done
 """
 
 SECTIONS = {
     "users": "The graphs",
     "largest": "The check",
-    "workers": "Where to work",
+    "workers": "Where to run",
     "plot": "Output",
 }
 
-MOST_TRIALS = 1 << 50
-MOST_ROWS = 64
-
-FAILED = 1
-INTERRUPTED = 130
+MOST = 1 << 50
+FAILED, INTERRUPTED = 1, 130
 
 
-@click.command("graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
-@option("--users", required=True, type=Whole(low=1))
-@option(
-    "--messages", required=True, type=Whole(low=1), help="Shuffled messages of each user, e.g. 4."
+@click.command(
+    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
 )
-@option("--shuffler")
-@option("--clear-share/--no-clear-share")
-@option(
-    "--trials",
-    required=True,
-    type=Whole(low=1, high=MOST_TRIALS),
-    help="How many graphs to sample, e.g. 10^6.",
-)
+@option("--users", required=True, type=Whole(1))
+@option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
+@options("--shuffler", "--clear-share/--no-clear-share")
+@option("--trials", required=True, type=Whole(1, MOST), help="Graphs to sample, e.g. 10^6.")
 @option("--seed", help="Sample the same graphs each time; any number.")
 @option(
     "--backend",
-    type=Name("scipy", "networkx"),
+    type=click.Choice(["scipy", "networkx"]),
     default="scipy",
     help="What counts the components; networkx is the slower reference.",
 )
 @option(
-    "--largest",
-    type=Whole(low=1, high=MOST_ROWS),
-    shown="6",
+    "--largest", type=click.IntRange(1, 64), shown="6",
     help="The largest number of components to compare.",
-)
+)  # fmt: skip
 @option(
     "--planted",
-    type=Whole(high=MOST_TRIALS),
+    type=Whole(high=MOST),
     shown="2000, of large graphs fewer",
-    help="How many importance samples, with components planted, for each number of components "
-    "from 2 on; 0 for none.",
+    help="Importance samples, with components planted, for each number of components from 2 on.",
 )
+@option("--modulus", shown=None, help="Compare E[q^C] too, for this order q of the group.")
+@options("--confidence")
 @option(
-    "--modulus",
-    shown=None,
-    help="Compare E[q^C] too, for this order q of the group of the shares.",
-)
-@option("--confidence")
-@option(
-    "--workers",
-    shown="1",
+    "--workers", shown="1",
     help="How many processes sample, without Dask; the results do not depend on it.",
-)
-@option("--scheduler")
-@option("--plot", help=FIGURE.format("the probabilities"))
-@option("--json", "json")
+)  # fmt: skip
+@options("--scheduler")
+@option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
+@format_options
 def command(
+    how: str,
     users: int,
     messages: int,
     trials: int,
     modulus: int | None,
-    confidence: Fraction,
+    confidence: float,
     backend: str,
     seed: int | None,
     workers: int | None,
     scheduler: str | None,
     plot: Path | None,
-    json: bool,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Sample share graphs and check the bounds of their components.
 
-    The share graph joins users who hide among each other; what it hides is a
-    matter of its number C of connected components. The probability of C = 1,
+    The share graph joins users who hide among each other; what it hides
+    depends on its number C of connected components. The probability of C = 1,
     2, ... is computed exactly (up to 2048 users) and compared with its bounds,
     with sampled graphs, and with importance samples of those that are too rare
     to be seen.
 
-    Ctrl-C prints what was found until then, once the exact law is known.
+    Ctrl-C prints what was found until then, once the exact distribution is
+    known.
     """
     from ikos import graphs
-    from ikos.cli.graphs_report import Asked, headline
     from ikos.testing import DeterministicRandom
 
-    if plot is not None:
-        import ikos.plots.components  # noqa: F401  (says at once whether it can be done)
-    asked = Asked(trials, backend, seed)
+    check_plot(plot)
+    stopped = None
     try:
         with _executor(workers, scheduler) as executor, progress("checking bounds") as shown:
             check = graphs.check_components(
-                users,
-                messages,
-                trials,
-                q=modulus,
-                confidence=float(confidence),
-                backend=backend,
+                users, messages, trials, q=modulus, confidence=confidence, backend=backend,
                 rng=None if seed is None else DeterministicRandom(seed),
-                executor=executor,
-                progress=shown,
-                **options,
-            )
-    except graphs.Interrupted as stop:
-        _print(Asked(trials, backend, seed, interrupted=True), stop.partial, None, json)
-        _end(headline(stop.done, trials), INTERRUPTED)
+                executor=executor, progress=shown, **given,
+            )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        if getattr(stop, "partial", None) is None:
+            raise
+        check, stopped = stop.partial, str(stop)  # type: ignore[attr-defined]
     except BrokenExecutor:
         raise click.UsageError(
             "a worker process has ended; where memory is short, use fewer --workers"
         ) from None
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
-    if plot is not None:
-        _plot(plot, check)
-    _print(asked, check, plot, json)
+    if plot is not None and stopped is None:
+        from ikos.plots.components import components_figure
+
+        save_plot(components_figure(check), plot)
+    asked = {
+        "backend": backend, "seed": seed, "trials": trials, "interrupted": stopped is not None,
+        "plot": None if stopped else plot,
+    }  # fmt: skip
+    print_report(report(check, asked), how)
+    if stopped is not None:
+        _end(stopped, INTERRUPTED)
     if not check.holds:
-        _end("the check failed: " + _failure(check), FAILED)
-
-
-def _print(asked: Asked, check: ComponentCheck, plot: Path | None, json: bool) -> None:
-    from ikos.cli.graphs_report import as_json, as_text
-
-    if json:
-        print_json(as_json(asked, check, plot))
-    else:
-        print_text(as_text(asked, check, plot))
+        why = "the samples contradict the exact distribution or a bound"
+        _end(f"the check failed: {'a bound' if check.bounded is False else why}", FAILED)
 
 
 def _end(message: str, status: int) -> None:
@@ -180,22 +218,91 @@ def _end(message: str, status: int) -> None:
     raise Quiet(status)
 
 
-def _failure(check: ComponentCheck) -> str:
-    if check.bounded is False:
-        return "the exact law is above a bound"
-    if check.agrees is False:
-        return "the samples contradict the exact law"
-    return "the samples contradict a bound"
+def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
+    """Return what a check found, with what the options say beyond it."""
+    from ikos.results import percent
+
+    graph, sampled = check.graph, check.tally.trials
+    title = (
+        f"The number of components C of {sampled:,} random share graphs: {check.n:,} users, "
+        f"{graph.m:,} shuffled messages of each ({graph.shuffler}), {int(graph.clear_share)} clear"
+    )
+    notes = [*check.verdict]
+    if sampled:
+        notes.append(
+            f"graphs: how many had c components, and what that says of P[C = c] with "
+            f"{percent(check.confidence)} confidence; rare: the same by importance sampling."
+        )
+    if check.q is not None:
+        known = "is not computed" if check.excess is None else f"is at most {_above(check.excess)}"
+        lemma = (
+            f"; Lemma C.5: {_above(check.excess_bound)}" if check.excess_bound is not None else ""
+        )
+        notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}{lemma}.")
+    if asked["plot"] is not None:
+        notes.append(f"Plotted in {click.format_filename(asked['plot'])}")
+    rows = []
+    for row in check.rows:
+        exact_low, exact_high = _ends(row.exact)
+        rare_low, rare_high = _ends(row.planted)
+        rows.append({
+            "c": row.c,
+            "exact_low": exact_low, "exact_high": exact_high,
+            "exact_log10": _log10(None if row.exact is None else row.exact.high),
+            "lemma_c5": _up(row.lemma), "bound": _up(row.bound), "bound_log10": _log10(row.bound),
+            "slack": row.slack,
+            "seen": row.seen, "low": row.sampled.low, "high": row.sampled.high,
+            "importance_low": rare_low, "importance_high": rare_high,
+        })  # fmt: skip
+    importance = []
+    for tally in check.planted:
+        low, high = tally.interval(check.confidence)
+        importance.append({
+            "at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
+            "low": low, "high": high,
+        })  # fmt: skip
+    data = {
+        "command": "graphs",
+        "users": check.n,
+        "messages": graph.m,
+        "shuffler": graph.shuffler,
+        "clear_share": graph.clear_share,
+        "modulus": None if check.q is None else digits(check.q),
+        "confidence": check.confidence,
+        **asked,
+        "sampled": sampled,
+        "holds": check.holds,
+        "bounded": check.bounded,
+        "agrees": check.agrees,
+        "contradicted": check.contradicted,
+        "fit": check.fit,
+        "importance_fit": check.planted_fit,
+        "tally": list(check.tally.counts.items()),
+        "alone": check.tally.alone,
+        "unseen": check.unseen if check.unseen <= check.n else None,
+        "importance": importance,
+        "excess": check.excess,
+        "excess_bound": check.excess_bound,
+    }
+    return Report(title, COLUMNS, rows, notes, data)
 
 
-def _plot(path: Path, check: ComponentCheck) -> None:
-    from ikos.plots import save
-    from ikos.plots.components import components_figure
+def _ends(ends: Enclosure | None) -> tuple[float | None, float | None]:
+    from ikos.counts.rounding import float_down, float_up
 
-    try:
-        save(components_figure(check), path)
-    except OSError as error:
-        raise unwritten(path, error) from None
+    return (None, None) if ends is None else (float_down(ends.low), float_up(ends.high))
+
+
+def _up(value: mpfr | None) -> float | None:
+    from ikos.counts.rounding import float_up
+
+    return None if value is None else float_up(value)
+
+
+def _log10(value: mpfr | None) -> float | None:
+    import gmpy2
+
+    return float(gmpy2.log10(value)) if value else None
 
 
 # Processes
@@ -204,72 +311,36 @@ def _plot(path: Path, check: ComponentCheck) -> None:
 @contextmanager
 def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
     """Give an executor of processes here or of a cluster, or None."""
-    if scheduler is None:
-        with _pool(workers or 1) as executor:
-            yield executor
+    if scheduler is not None:
+        with connected(workers, scheduler) as cluster:
+            yield None if cluster is None else cluster.executor
         return
-    with connected(workers, scheduler) as cluster:
-        yield None if cluster is None else cluster.executor
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[Executor | None]:
-    """Give an executor of so many processes, or None for one.
-
-    Whatever ends it early, Ctrl-C for one, ends the processes at once: what they are at is
-    no longer wanted. Ctrl-C goes to all processes of a terminal; these leave it to this one.
-    """
-    if workers == 1:
+    if workers is None or workers == 1:
         yield None
         return
-    from ikos.cluster.processes import interrupts_held
-
     before = set(multiprocessing.active_children())
     # spawn, because threads of numerical libraries do not survive a fork
     executor = ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_interrupts,
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts
     )
     try:
-        with interrupts_held():
-            for _ in range(workers):
-                executor.submit(_ready)  # starts a process, which goes without interrupts as well
         yield executor
     except BaseException:
-        try:
-            _forget(executor)
-        finally:
-            for process in set(multiprocessing.active_children()) - before:
-                process.terminate()
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()  # what it computes is no longer wanted
         raise
     executor.shutdown()
 
 
-def _forget(executor: Executor) -> None:
-    """Cancel what is not begun, and return when that is done: in a second at most."""
-    with suppress(RuntimeError):  # the executor may be broken
-        last = executor.submit(_ready)
-        executor.shutdown(wait=False, cancel_futures=True)
-        # Another thread cancels. Processes that end before it has done so make it, in versions
-        # of Python before 3.13, stumble over what was cancelled already.
-        patience = time.monotonic() + 1
-        while not (last.done() or last.running()) and time.monotonic() < patience:
-            time.sleep(0.002)
-
-
 def _leave_interrupts() -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 
 def _end_with_the_parent() -> None:
-    """End this process once its parent is gone, killed in a way that left it no time to say so."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _ready() -> None:
-    """Do nothing."""

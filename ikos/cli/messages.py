@@ -3,90 +3,141 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.counting import (
-    RESERVE,
-    SEES_ALL,
-    Row,
-    asked_settings,
-    check_collusion,
-    listing_options,
-    reason,
-    reserve_option,
-    uncovered,
+from ikos.cli.domains import KEYS as DOMAIN_KEYS
+from ikos.cli.domains import OPTIONS, described, domain_of
+from ikos.cli.errors import Command, in_options
+from ikos.cli.options import (
+    check_bounds,
+    check_plot,
+    format_options,
+    option,
+    options,
+    save_plot,
 )
-from ikos.cli.errors import Command, unwritten
-from ikos.cli.messages_report import Asked, Floor, Values, as_json, as_text
-from ikos.cli.options import FIGURE, check_bounds, option
-from ikos.cli.output import power_text, print_json, print_text, progress, warn
-from ikos.cli.types import SIGMA, Honest, Whole
+from ikos.cli.output import at_least, at_most, power_text, print_report, progress
+from ikos.cli.release import unproved_for
+from ikos.cli.types import SIGMA, Honest
+from ikos.report import KEYS as REPORT_KEYS
+from ikos.report import Column, Report, digits
 
 if TYPE_CHECKING:
-    from ikos import MessageCount
+    from ikos.vectors import Domain
+
+KEYS = {
+    **REPORT_KEYS,
+    "users": "how many there are",
+    "min_honest": "how many of them are honest, at least",
+    "corrupt_shufflers": "how many shufflers, of each sum, may collude with the analyzer",
+    "modulus": "order of the group of the shares, of each coordinate; a string of digits",
+    "bits_per_message": "of one coordinate",
+    "sigma": "security asked for in bits, of the whole vector; null for a private sum",
+    "epsilon": "privacy asked for; null for a secure sum",
+    "delta": "the same",
+    "reserve": "the part of epsilon that hiding may take at most, or null",
+    "releases": "for how many sums about the same users the budget is, or null",
+    "precision": "steps between the bounds of a private sum, or null",
+    "integers": "whether values are integers, so that nothing is rounded",
+    **DOMAIN_KEYS,
+    "plot": "the file that was written, or null",
+}
+
+
+def _level(sigma: float) -> str:
+    from ikos.results import hundredths
+
+    return f"{hundredths(sigma):,}" if math.isfinite(sigma) else "no limit"
+
+
+COLUMNS = [
+    Column("best", "whether no proved row has fewer messages", "", lambda best: "*" * best),
+    Column("smallest", "whether no proved row has fewer bits", "", lambda best: "+" * best),
+    Column("analysis", "which bound", "analysis"),
+    Column("shuffler", "parallel or single", "shuffler"),
+    Column("clear_share", "whether a message bypasses the shufflers"),
+    Column("layout", "of vectors: separate sums or one group; null for numbers", "layout"),
+    Column("sums", "how many sums: 1, or one for each coordinate"),
+    Column("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled"),
+    Column("clear", "clear messages of each sum", "clear"),
+    Column("total", "messages of each sum"),
+    Column("messages_per_user", "of all sums", "in all"),
+    Column("bits_per_user", "of all sums", "bits/user"),
+    Column(
+        "sigma", "security proved in bits; null where unlimited", "sigma",
+        _level,
+    ),
+    Column("unlimited", "whether there is nothing to hide, as of a single user"),
+    Column("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2)),
+    Column("noise_epsilon", "what is left of epsilon for the noise", "noise eps",
+           lambda left: at_most(left, 4)),
+    Column("standard_error", "of a private sum: bound on the root of its mean squared error",
+           "error", lambda error: at_least(error, 4)),
+    Column("floor", "of a secure sum: shuffled messages below which nothing can be proved",
+           "floor"),
+    Column("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
+    Column("theorem", "what proves it"),
+    Column("reason", "why nothing is covered or proved, or null"),
+]  # fmt: skip
 
 EXAMPLES = """\b
 Examples
   ikos messages --users 10^6 --modulus 2^64 --sigma 80
   ikos messages --users 10^6 --epsilon 1 --delta 1e-12
-  ikos messages --users 1000 --modulus 2^32 --sigma 40 \\
-      --shuffler parallel --plot messages.svg
+  ikos messages --users 10^5 --epsilon 1 --delta 1e-10 \\
+      --domain ball --dimension 1024
 """
 
 SECTIONS = {
     "users": "Users",
     "modulus": "A secure sum",
     "epsilon": "A private sum",
+    "domain": "Vectors (a secure sum takes --dimension alone)",
     "analysis": "What to list",
     "plot": "Output",
 }
 
+PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reserve", "releases",
+           "domain", "radius", "sparsity", "sizes")  # fmt: skip
+"""Options of private sums alone."""
 
-@click.command("messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
-@option("--users", required=True, type=Whole(low=1, high=1 << 53))
-@option("--min-honest")
-@option("--corrupt-shufflers")
-@option(
-    "--modulus",
-    help="Order of the group of the shares, e.g. 2^64 or 1000003.",
-    shown="chosen for a private sum",
+LAYOUTS = ("separate sums", "one group")
+
+
+@click.command(
+    "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
 )
+@options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
+@option("--modulus", shown="chosen for a private sum")
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
-@option("--epsilon")
-@option("--delta")
+@options("--epsilon", "--delta")
 @option("--lower", shown="0")
 @option("--upper", shown="1")
-@option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
-@option("--precision")
-@reserve_option()
-@listing_options("all", "each user")
-@option("--plot", help=FIGURE.format("the messages against the users"))
-@option("--json", "json")
+@options("--integers", "--precision", "--reserve")
+@option("--releases", type=click.IntRange(1, 10**6), shown="1",
+        help="Of vectors: how many sums about the same users share the budget.")  # fmt: skip
+@options("--domain", *OPTIONS)
+@option("--analysis", default=None, shown="all")
+@option("--shuffler", default=None, shown="both")
+@option("--clear-share/--no-clear-share", default=None, shown="both")
+@option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
+@format_options
 def command(
+    how: str,
     users: int,
-    modulus: int | None,
-    sigma: Fraction | None,
-    epsilon: Fraction | None,
-    delta: Fraction | None,
-    lower: float | None,
-    upper: float | None,
-    integers: bool,
-    precision: int | None,
-    reserve: Fraction | None,
     min_honest: int | Fraction | None,
     corrupt_shufflers: int,
     analysis: str | None,
     shuffler: str | None,
     clear_share: bool | None,
     plot: Path | None,
-    json: bool,
+    **given: Any,
 ) -> None:
     """Print how many messages each user must send.
 
@@ -95,258 +146,302 @@ def command(
     for parallel shufflers and for a single one, with and without a clear share
     (one message of each user that bypasses the shufflers).
 
-    For a secure sum, it also prints the floor: the number of messages below
-    which no analysis, present or future, can get.
-    """
-    from ikos.counts import ANALYSES
-    from ikos.counts.secure import checked_analysis
+    With --dimension (secure) or --domain (private) the sums are of vectors,
+    whose coordinates are summed separately, or as one group.
 
-    values = {"lower": lower, "upper": upper, "integers": integers or None}
-    _check(sigma, modulus, epsilon, delta, {**values, "precision": precision, "reserve": reserve})
-    honest = Honest.of(min_honest, users)
-    check_collusion(corrupt_shufflers, shuffler)
-    if plot is not None:
-        import ikos.plots.figures  # noqa: F401  (says at once whether it can be done)
-    if sigma is None:
-        low, high = 0.0 if lower is None else lower, 1.0 if upper is None else upper
-        check_bounds(low, high)
-        held = Values(low, high, integers)
-        asked = _private(users, honest, modulus, epsilon, delta, reserve, precision, held)
-    else:
-        assert modulus is not None
-        asked = Asked(users, honest, modulus, sigma, None, None, None, None)
-    asked = replace(asked, corrupt=corrupt_shufflers)
-    analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
-    ways = asked_settings(shuffler, clear_share)
-    rows = _rows(asked, analyses, ways)
-    if all(row.count is None for row in rows):
-        raise click.UsageError(uncovered(rows, analysis, shuffler, clear_share))
-    floor = _floor(asked, ways)
-    if plot is not None:
-        narrowed = shuffler is not None or clear_share is not None
-        _plot(plot, asked, analyses, ways if narrowed else None, modulus, precision)
+    For a secure sum, it also prints the floor: the number of shuffled messages
+    below which no analysis, present or future, can get.
+    """
+    from ikos.counts import ANALYSES, SHUFFLERS
+    from ikos.counts.secure import checked_analysis
     from ikos.results import budget_warnings, trust_warnings
 
-    warnings = (
-        budget_warnings(epsilon, delta, users) if epsilon is not None and delta is not None else []
-    )
-    most = max(row.count.shuffled for row in rows if row.count)
-    warnings += trust_warnings(corrupt_shufflers, most)
-    for warning in warnings:
-        warn(warning)
-    if json:
-        print_json(as_json(asked, rows, floor, plot, warnings))
+    check_plot(plot)
+    given["integers"] = given["integers"] or None
+    check_together(given, plot)
+    request = Request.of(users, Honest.of(min_honest, users), corrupt_shufflers, given)
+    analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
+    settings = [
+        (kind, clear)
+        for kind in ([shuffler] if shuffler else SHUFFLERS)
+        for clear in ((True, False) if clear_share is None else (clear_share,))
+    ]
+    rows: list[dict[str, Any]] = []
+    with progress("counting messages", parts=analyses) as shown:
+        for done, one in enumerate(analyses, 1):
+            found = [row for setting in settings for row in request.rows(one, *setting)]
+            rows += sorted(found, key=lambda row: row.get("messages_per_user", math.inf))
+            if shown is not None:
+                shown(done, len(analyses))
+    covered = [row for row in rows if "total" in row]
+    reasons = dict.fromkeys(f"{row['analysis']}: {row['reason']}" for row in rows if row["reason"])
+    if not covered:
+        raise click.UsageError(f"no theorem covers this: {'; '.join(reasons)}")
+    fewest = min((row["messages_per_user"] for row in covered if row["proved"]), default=None)
+    smallest = min((row["bits_per_user"] for row in covered if row["proved"]), default=None)
+    for row in covered:
+        row["best"] = row["proved"] and row["messages_per_user"] == fewest
+        row["smallest"] = row["proved"] and row["bits_per_user"] == smallest
+    if plot is not None:
+        _plot(plot, request, analyses, settings, given)
+
+    notes = [f"{row['analysis']}: {row['theorem']}" for row in covered]
+    warnings = trust_warnings(corrupt_shufflers, max(row["shuffled"] for row in covered))
+    if request.sigma is None:
+        warnings = budget_warnings(request.epsilon, request.delta, users) + warnings
+        notes.append(
+            "delta and noise eps: what is proved, and what is left of epsilon for the noise after "
+            "what imperfect hiding takes. error: of the sum, root mean square, at most."
+        )
     else:
-        print_text(as_text(asked, rows, floor, plot))
+        notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
+    notes += [f"Not covered, or not proved: {reason}." for reason in reasons]
+    notes.append(
+        "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
+    )
+    if plot is not None:
+        notes.append(f"Plotted in {click.format_filename(plot)}")
+    data = {
+        **request.described(),
+        "plot": plot,
+        "warnings": warnings,
+    }
+    shown_rows = [row for row in rows if "total" in row] if how == "text" else rows
+    print_report(Report(request.title, COLUMNS, shown_rows, list(dict.fromkeys(notes)), data), how)
 
 
-def _check(
-    sigma: Fraction | None,
-    modulus: int | None,
-    epsilon: Fraction | None,
-    delta: Fraction | None,
-    private: Mapping[str, object],
-) -> None:
+def check_together(given: Mapping[str, Any], plot: Path | None) -> None:
     """Refuse options that do not go together."""
+    sigma, epsilon, delta = given["sigma"], given["epsilon"], given["delta"]
     if sigma is None and epsilon is None and delta is None:
         raise click.UsageError(
             "give --modulus and --sigma for a secure sum, --epsilon and --delta for a private one"
         )
     if sigma is not None:
-        for name, value in {"epsilon": epsilon, "delta": delta, **private}.items():
-            if value is not None:
+        for name in PRIVATE:
+            if given[name] is not None:
                 raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
-        if modulus is None:
+        if given["modulus"] is None:
             raise click.UsageError("--sigma needs --modulus, e.g. --modulus 2^64")
     elif epsilon is None or delta is None:
-        given, missing = ("delta", "epsilon") if epsilon is None else ("epsilon", "delta")
-        raise click.UsageError(f"--{given} needs --{missing}")
+        known, missing = ("delta", "epsilon") if epsilon is None else ("epsilon", "delta")
+        raise click.UsageError(f"--{known} needs --{missing}")
+    elif given["releases"] is not None and given["domain"] is None:
+        raise click.UsageError("--releases needs --domain")
+    if plot is not None and (given["domain"] or given["dimension"]):
+        raise click.UsageError("--plot is for sums of numbers, without --domain and --dimension")
 
 
-def _private(
-    users: int,
-    honest: int,
-    modulus: int | None,
-    epsilon: Fraction | None,
-    delta: Fraction | None,
-    reserve: Fraction | None,
-    precision: int | None,
-    values: Values,
-) -> Asked:
-    """Return what is asked for a private sum, with the parameters that it chooses."""
-    from ikos import PrivateSum
+@dataclass(frozen=True)
+class Request:
+    """What is asked, with the parameters of a private sum filled in; numbers have no domain."""
 
-    assert epsilon is not None
-    assert delta is not None
-    spare = RESERVE if reserve is None else reserve
-    # What the private sum chooses does not depend on the number of messages.
-    chosen = PrivateSum(
-        users,
-        epsilon,
-        delta,
-        precision=precision,
-        modulus=modulus,
-        messages=5,
-        min_honest=honest,
-        reserve=spare,
-        **asdict(values),
-    )
-    return Asked(
-        users, honest, chosen.modulus, None, epsilon, delta, spare, chosen.precision, values
-    )
+    users: int
+    honest: int
+    corrupt: int
+    q: int
+    sigma: Fraction | None
+    dimension: int
+    vectors: bool
+    named: str | None = None
+    domain: Domain | None = None
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    options: Mapping[str, Any] | None = None
 
+    @classmethod
+    def of(cls, users: int, honest: int, corrupt: int, given: Mapping[str, Any]) -> Request:
+        """Return what the options ask for."""
+        if given["sigma"] is not None:
+            from ikos.counts.vectors import checked_dimension
 
-def _ask(
-    asked: Asked, analysis: str, shuffler: str, clear: bool
-) -> tuple[MessageCount, float | None]:
-    """Return the messages, and for a private sum its standard error."""
-    from ikos import PrivateSum
-    from ikos.counts import least
-
-    setting: dict[str, Any] = {
-        "analysis": analysis,
-        "shuffler": shuffler,
-        "clear_share": clear,
-    }
-    if asked.sigma is not None:
-        count = least((asked.honest, asked.users), asked.q, asked.sigma, **setting)
-        return count.with_corruption(asked.corrupt), None
-    assert asked.epsilon is not None
-    assert asked.delta is not None
-    assert asked.reserve is not None
-    protocol = PrivateSum(
-        asked.users,
-        asked.epsilon,
-        asked.delta,
-        precision=asked.precision,
-        modulus=asked.q,
-        min_honest=asked.honest,
-        corrupt_shufflers=asked.corrupt,
-        reserve=asked.reserve,
-        **asdict(asked.values),
-        **setting,
-    )
-    return protocol.messages, math.sqrt(protocol.mse)
-
-
-def _rows(asked: Asked, analyses: list[str], settings: list[tuple[str, bool]]) -> list[Row]:
-    """Return all rows, analysis by analysis, of each the fewest messages first."""
-    rows: list[Row] = []
-    with progress("counting messages", parts=analyses) as shown:
-        for i, analysis in enumerate(analyses):
-            of_one = []
-            for j, (shuffler, clear) in enumerate(settings, 1):
-                of_one.append(_row(asked, analysis, shuffler, clear))
-                if shown is not None:
-                    shown(i * len(settings) + j, len(analyses) * len(settings))
-            rows += sorted(of_one, key=lambda row: row.count.total if row.count else math.inf)
-    return rows
-
-
-def _row(asked: Asked, analysis: str, shuffler: str, clear: bool) -> Row:
-    count, error, why = None, None, None
-    try:
-        if asked.corrupt and shuffler == "single":
-            raise ValueError(SEES_ALL)
-        count, error = _ask(asked, analysis, shuffler, clear)
-    except ValueError as problem:
-        why = reason(str(problem), analysis)
-    from ikos.counts.published import unproved
-
-    missing = unproved(analysis, asked.q) if count else None
-    return Row(analysis, shuffler, clear, count, error, why, missing)
-
-
-def _floor(asked: Asked, settings: list[tuple[str, bool]]) -> list[Floor] | None:
-    """Return the floor in each setting, or None where there is none.
-
-    The level must hold for every number of honest users from the fewest to all: the highest
-    floor of some of these counts is a floor. What colluding shufflers pass on is as good as clear,
-    and clear messages do not count.
-    """
-    from ikos.counts.floor import counting_floor
-
-    if asked.sigma is None or asked.users == 1:
-        return None
-    sizes = {max(2, asked.honest), asked.users}
-    floors = []
-    for shuffler, clear in settings:
-        if asked.corrupt and shuffler == "single":
-            continue
-        shuffled = max(
-            counting_floor(n, asked.q, asked.sigma, shuffler=shuffler, clear_share=clear)
-            for n in sizes
+            d = given["dimension"]
+            checked_dimension(d or 1, given["modulus"])
+            return cls(
+                users, honest, corrupt, given["modulus"], given["sigma"], d or 1, d is not None
+            )
+        name = given["domain"]
+        domain_options = ("dimension", "lower", "upper", "radius", "sparsity", "sizes")
+        domain = domain_of(name, {key: given[key] for key in domain_options})
+        chosen = {key: given[key] for key in ("precision", "integers", "reserve", "releases")}
+        chosen = {key: value for key, value in chosen.items() if value is not None}
+        if domain is None:
+            chosen["lower"] = 0.0 if given["lower"] is None else given["lower"]
+            chosen["upper"] = 1.0 if given["upper"] is None else given["upper"]
+            check_bounds(chosen["lower"], chosen["upper"])
+        request = cls(
+            users, honest, corrupt, 0, None, 1 if domain is None else domain.dimension,
+            domain is not None, name, domain, given["epsilon"], given["delta"], chosen,
+        )  # fmt: skip
+        # what a private sum chooses does not depend on the number of messages
+        made = request.private(modulus=given["modulus"], messages=5, min_honest=honest)
+        return cls(
+            **{
+                **vars(request),
+                "q": made.modulus,
+                "options": {**chosen, "precision": made.precision},
+            }
         )
-        floors.append(Floor(shuffler, clear, shuffled + asked.corrupt))
-    return floors
+
+    @property
+    def title(self) -> str:
+        """What is counted."""
+        what = f"vectors of {self.dimension:,} coordinates" if self.vectors else "numbers"
+        kind, level = "secure", f" with {float(self.sigma or 0):g} bits of security"
+        if self.sigma is None:
+            kind, level = f"({float(self.epsilon):g}, {float(self.delta):g})-private", ""
+        who = f"{power_text(self.users)} users"
+        who += f", {self.honest:,} of them honest" * (self.honest < self.users)
+        trust = f", {self.corrupt} shufflers corrupt" * bool(self.corrupt)
+        of = f"{what} of {who}{trust}, modulo {power_text(self.q)}"
+        return f"Messages of each user for a {kind} sum{level}: {of}"
+
+    def described(self) -> dict[str, Any]:
+        """Return what JSON says of it, of `KEYS`."""
+        private = self.sigma is None
+        chosen = dict(self.options or {})
+        found = {
+            "command": "messages",
+            "users": self.users,
+            "min_honest": self.honest,
+            "corrupt_shufflers": self.corrupt,
+            "modulus": digits(self.q),
+            "bits_per_message": (self.q - 1).bit_length(),
+            "sigma": self.sigma,
+            "epsilon": self.epsilon if private else None,
+            "delta": self.delta if private else None,
+            "reserve": chosen.get("reserve", Fraction(1, 100)) if private else None,
+            "releases": chosen.get("releases", 1) if private else None,
+            "precision": chosen.get("precision"),
+            "integers": bool(chosen.get("integers")),
+            **described(self.named, self.domain),
+            "dimension": self.dimension,
+        }
+        return found | {key: chosen[key] for key in ("lower", "upper") if key in chosen}
+
+    def private(self, **how: Any) -> Any:
+        """Return the private sum that is asked for."""
+        from ikos import PrivateSum
+        from ikos.vectors import PrivateVectorSum
+
+        parameters = {**(self.options or {}), **({"modulus": self.q} if self.q else {}), **how}
+        if self.domain is None:
+            return PrivateSum(self.users, self.epsilon, self.delta, **parameters)
+        return PrivateVectorSum(self.users, self.domain, self.epsilon, self.delta, **parameters)
+
+    def rows(self, analysis: str, shuffler: str, clear: bool) -> Iterator[dict[str, Any]]:
+        """Yield a row for each layout."""
+        layouts = LAYOUTS if self.dimension > 1 else LAYOUTS[1:]
+        for layout in layouts:
+            row = {
+                "analysis": analysis, "shuffler": shuffler, "clear_share": clear,
+                "layout": layout if self.vectors else None,
+                "sums": self.dimension if layout == LAYOUTS[0] else 1,
+                "best": False,
+                "smallest": False, "proved": False, "reason": None,
+            }  # fmt: skip
+            try:
+                yield row | self._counted(layout, row)
+            except ValueError as problem:
+                said = in_options(str(problem))
+                if said.startswith("analysis ") and ": " in said:  # the setting is in the row
+                    said = said.partition(": ")[2].partition("; ")[0]
+                yield row | {"reason": said.removeprefix(f"{analysis} ")}
+
+    def _counted(self, layout: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        from ikos.counts import vector_layouts
+
+        how = {
+            "analysis": row["analysis"],
+            "shuffler": row["shuffler"],
+            "clear_share": row["clear_share"],
+            "min_honest": self.honest,
+            "corrupt_shufflers": self.corrupt,
+        }
+        found: dict[str, Any] = {}
+        bits = (self.q - 1).bit_length() * (self.dimension // row["sums"])
+        if self.sigma is None:
+            if self.vectors and self.dimension > 1:
+                how["layout"] = layout
+            protocol = self.private(**how)
+            whole = protocol.layout if self.vectors else protocol.messages
+            count = whole.count if self.vectors else whole
+            found["delta"], found["noise_epsilon"] = whole.delta, count.noise_epsilon
+            found["standard_error"] = math.sqrt(protocol.mse)
+        else:
+            made = vector_layouts(self.users, self.q, self.sigma, self.dimension, **how)
+            (whole,) = (one for one in made if one.name == layout)
+            count = whole.count
+            found["floor"] = self._floor(row)
+            found["sigma"] = whole.sigma
+            found["unlimited"] = math.isinf(whole.sigma)
+        why = unproved_for(row["analysis"], self.q, self.dimension // row["sums"])
+        return found | {
+            "shuffled": count.shuffled,
+            "clear": count.clear,
+            "total": count.total,
+            "messages_per_user": row["sums"] * count.total,
+            "bits_per_user": row["sums"] * count.total * bits,
+            "proved": why is None,
+            "theorem": count.theorem,
+            "reason": why,
+        }
+
+    def _floor(self, row: Mapping[str, Any]) -> int | None:
+        """Return the highest floor of some numbers of honest users: the level is for all of them.
+
+        What corrupt shufflers pass on is as good as clear, and clear messages do not count. Where
+        a vector is hidden, so is each coordinate.
+        """
+        from ikos.counts.floor import counting_floor
+
+        if self.users == 1 or self.sigma is None:
+            return None
+        q = self.q ** (self.dimension // row["sums"])
+        how = {"shuffler": row["shuffler"], "clear_share": row["clear_share"]}
+        sizes = {max(2, self.honest), self.users}
+        return self.corrupt + max(counting_floor(n, q, self.sigma, **how) for n in sizes)
 
 
 def _plot(
     path: Path,
-    asked: Asked,
+    request: Request,
     analyses: list[str],
-    settings: Sequence[tuple[str, bool]] | None,
-    modulus: int | None,
-    precision: int | None,
+    settings: list[tuple[str, bool]],
+    given: Mapping[str, Any],
 ) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
-    from ikos.counts.published import unproved
-    from ikos.plots import BOTH_WAYS, grid, private_curves, save, secure_curves
+    from ikos.plots import BOTH_WAYS, grid, private_curves, secure_curves
     from ikos.plots.figures import messages_figure
 
-    low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
-    chosen = settings or BOTH_WAYS
-    options: dict[str, Any] = {
+    low, high = max(2, request.users // 1000), min(1 << 53, 1000 * max(2, request.users))
+    chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
+    honest = Fraction(request.honest, request.users)
+    how: dict[str, Any] = {
         "analyses": analyses,
-        "settings": [way for way in chosen if way[0] == "parallel" or not asked.corrupt],
-        "honest": Fraction(asked.honest, asked.users),
-        "corrupt": asked.corrupt,
+        "settings": [way for way in chosen if way[0] == "parallel" or not request.corrupt],
+        "honest": honest,
+        "corrupt": request.corrupt,
     }
     with progress("plotting", parts=()) as shown:
-        options["progress"] = shown
-        if asked.sigma is not None:
-            users = grid(low, high, 30, also=[asked.users])
-            curves = secure_curves(users, asked.q, asked.sigma, **options)
+        if request.sigma is not None:
+            users = grid(low, high, 30, also=[request.users])
+            curves = secure_curves(users, request.q, request.sigma, progress=shown, **how)
         else:
-            assert asked.epsilon is not None
-            assert asked.delta is not None
-            if asked.values.integers:
-                precision = asked.precision
-            options |= {"precision": precision, "modulus": modulus, "reserve": asked.reserve}
-            users = grid(low, high, 12, also=[asked.users])
-            curves = private_curves(users, asked.epsilon, asked.delta, **options)
+            steps = (
+                (request.options or {})["precision"] if given["integers"] else given["precision"]
+            )
+            users = grid(low, high, 12, also=[request.users])
+            curves = private_curves(
+                users, request.epsilon, request.delta, precision=steps, modulus=given["modulus"],
+                reserve=(request.options or {}).get("reserve", Fraction(1, 100)),
+                progress=shown, **how,
+            )  # fmt: skip
     notes = ["Totals count the clear share where there is one."]
-    drawn = {curve.name for curve in curves}
-    if "attack" in drawn:
+    if any(curve.name == "attack" for curve in curves):
         notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
-    if "ghazi2020" in drawn and (missing := unproved("ghazi2020", asked.q)):
-        notes.append(f"ghazi2020: {missing}.")
-    if asked.corrupt:
-        notes.append(f"Shufflers that may collude with the analyzer: {asked.corrupt:,}.")
-    if asked.sigma is None:
-        notes.append("Precision and modulus are chosen for each n, unless given.")
+    title = request.title.partition(": ")[0]
     figure = messages_figure(
-        curves,
-        _title(asked),
-        mark=asked.users,
-        honest=options["honest"],
-        footnote="\n".join(notes),
+        curves, title, mark=request.users, honest=honest, footnote="\n".join(notes)
     )
-    try:
-        save(figure, path)
-    except OSError as error:
-        raise unwritten(path, error) from None
-
-
-def _title(asked: Asked) -> str:
-    if asked.sigma is None:
-        assert asked.epsilon is not None
-        assert asked.delta is not None
-        return (
-            "Messages of a private sum with "
-            f"ε = {float(asked.epsilon):.6g}, δ = {float(asked.delta):.3g}"
-        )
-    modulus = re.sub(r"2\^(\d+)", r"$\\mathbf{2^{\1}}$", power_text(asked.q))
-    return (
-        f"Messages of a secure sum modulo {modulus} with {float(asked.sigma):,.6g} bits of security"
-    )
+    save_plot(figure, path)

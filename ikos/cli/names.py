@@ -33,3 +33,6 @@ VECTOR_PROTOCOLS = (
 
 MAX_WORKERS = 1024
 """That of `ikos.cluster.processes`."""
+
+DOMAINS = ("box", "ball", "ternary", "categories")
+"""Where vectors lie: those of `ikos.vectors`."""

@@ -1,39 +1,40 @@
-"""Options that several commands take: of each the type, the unit, the default and the words."""
+"""Options that several commands take: of each the type, the default and the words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import clipped, unbroken
-from ikos.cli.names import MAX_WORKERS
+from ikos.cli.names import DOMAINS, MAX_WORKERS
 from ikos.cli.types import (
     BOUND,
-    CONFIDENCE,
     CORRUPT,
-    DELIMITER,
     DELTA,
     EPSILON,
     FILE,
     HONEST,
     MODULUS,
     NAME,
-    PLOT,
     WHOLE,
-    Name,
+    Number,
     Whole,
 )
 
-FIGURE = "Also plot {}, to a file .png, .svg or .pdf. Needs the extra 'plot'."
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 JSON = ("--json", "as_json")
+FORMATS = ("text", "json", "csv", "markdown")  # those of ikos.report
 
 _SHARED: dict[str, dict[str, Any]] = {
-    "--users": {"help": "How many users there are, e.g. 1000 or 10^6."},
+    "--users": {"type": WHOLE, "help": "How many users there are, e.g. 1000 or 10^6."},
     "--protocol": {
         "multiple": True,
+        "metavar": "NAME",
         "shown": "all",
         "help": "Only this protocol, as the table calls it; can be given many times.",
     },
@@ -43,7 +44,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--no-header": {"is_flag": True, "help": "The table has no header line."},
     "--delimiter": {
-        "type": DELIMITER,
+        "callback": lambda _ctx, _param, given: {"\\t": "\t", "tab": "\t"}.get(given, given),
+        "metavar": "CHARACTER",
         "shown": ",",
         "help": r"What is between the cells of CSV; \t for tabs.",
     },
@@ -52,12 +54,13 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "Let messages quote what the table holds: for your own data.",
     },
     "--on-out-of-range": {
-        "type": Name("reject", "clamp"),
-        "shown": "reject",
+        "type": click.Choice(["reject", "clamp"]),
+        "default": "reject",
         "help": "Refuse values outside the bounds, or move them to the nearest bound.",
     },
     "--lower": {"type": BOUND, "help": "Public lower bound of the values."},
     "--upper": {"type": BOUND, "help": "Public upper bound of the values."},
+    "--integers": {"is_flag": True, "help": "The values are integers: nothing is rounded."},
     "--epsilon": {"type": EPSILON, "help": "Privacy budget, e.g. 1; smaller is more private."},
     "--delta": {
         "type": DELTA,
@@ -73,21 +76,24 @@ _SHARED: dict[str, dict[str, Any]] = {
         "default": 0,
         "help": "How many parallel shufflers may collude with the analyzer.",
     },
-    "--precision": {
-        "type": WHOLE,
-        "shown": "chosen",
-        "help": "Steps between the bounds.",
-    },
+    "--precision": {"type": WHOLE, "shown": "chosen", "help": "Steps between the bounds."},
     "--modulus": {
         "type": MODULUS,
         "shown": "chosen",
         "help": "Order of the group of the shares, e.g. 2^32.",
     },
+    "--messages": {"type": WHOLE, "shown": "chosen", "help": "Messages of each user."},
+    "--reserve": {
+        "type": Number(),
+        "shown": "0.01",
+        "help": "Part of epsilon, up to 0.5, to spend on hiding by shuffling instead of on noise.",
+    },
     "--analysis": {
         "type": NAME["analysis"],
         "default": "best",
-        "help": "Which bound: best, second_moment, balle2020, ghazi2020 or ishai2006; see "
-        "'ikos messages'.",
+        "metavar": "NAME",
+        "help": "Which bound of what shuffling hides: best, second_moment, balle2020, ghazi2020 "
+        "or ishai2006; see 'ikos messages'.",
     },
     "--unproved": {
         "is_flag": True,
@@ -103,8 +109,8 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "With or without a message of each user that bypasses the shufflers.",
     },
     "--confidence": {
-        "type": CONFIDENCE,
-        "default": "0.95",
+        "type": click.FloatRange(0, 1, min_open=True, max_open=True),
+        "default": 0.95,
         "help": "Confidence of each interval.",
     },
     "--seed": {
@@ -113,24 +119,39 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "Draw the same each time; any number.",
     },
     "--threads": {
-        "type": Whole(low=1, high=1024),
+        "type": click.IntRange(1, 1024),
         "shown": "all cores",
-        "help": "Threads to work on; the result does not depend on it.",
+        "help": "Threads to run on; the result does not depend on it.",
     },
-    "--workers": {"type": Whole(low=1, high=MAX_WORKERS)},
+    "--workers": {"type": click.IntRange(1, MAX_WORKERS)},
     "--scheduler": {
         "metavar": "ADDRESS",
-        "help": "Work on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the "
+        "help": "Run on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the "
         "extra 'cluster'.",
     },
-    "--plot": {"type": PLOT},
+    "--domain": {
+        "type": click.Choice(DOMAINS),
+        "help": "Where vectors lie. box: each coordinate between bounds; ball: within a Euclidean "
+        "ball; ternary: a few entries of -1 or 1, else 0; categories: an answer to each of "
+        "several questions.",
+    },
+    "--dimension": {"type": Whole(1), "help": "Coordinates of each vector."},
+    "--radius": {"type": Number(above=0, high=10**100, kind=float), "shown": "1",
+                 "help": "Of a ball: the largest norm."},
+    "--sparsity": {"type": Whole(1), "help": "Of ternary vectors: most entries that are not 0."},
+    "--sizes": {
+        "metavar": "LIST",
+        "callback": lambda _ctx, _param, text: _sizes(text),
+        "help": "Of categories: how many answers each question has, e.g. 2,5,12.",
+    },
+    "--plot": {"type": FILE},
     "--ca": {
         "type": FILE,
         "metavar": "FILE",
         "help": "PEM file of authorities to trust in certificates, instead of the system's.",
     },
     "--json": {"is_flag": True, "help": "Print one JSON object."},
-}
+}  # fmt: skip
 
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
@@ -144,32 +165,83 @@ def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
         As for `click.option`; and ``shown``, what the help says of a default that is none.
     """
     known = {**_SHARED.get(name, {}), **changes}
-    shown = known.pop("shown", None) or known.get("default")
-    if shown is not None and known["help"]:
-        known["help"] += f"  {unbroken(f'[default: {_default(name, shown)}]')}"
+    shown = known.pop("shown", None)
+    if shown is not None and known.get("default") is None:
+        known["show_default"] = shown
     return click.option(name, *names, **known)
 
 
-def _default(name: str, value: object) -> str:
-    """Return how a default is written; of a pair of flags its name."""
-    if not isinstance(value, bool):
-        return str(value)
-    yes, _, no = name.replace("--", "").partition("/")
-    return yes if value else no
+def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]:
+    """Add several of the options that are known, some of them required."""
+
+    def add(command: Any) -> Any:
+        for name in reversed(names):
+            command = option(name, **({"required": True} if name in required else {}))(command)
+        return command
+
+    return add
+
+
+def format_options(command: Any) -> Any:
+    """Add ``--format`` and ``--json``, its short form, as the argument ``how``."""
+
+    def json(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+        if wanted and ctx.params.get("how", "json") not in ("text", "json"):
+            raise click.UsageError(f"--json contradicts --format {ctx.params['how']}", ctx)
+        if wanted:
+            ctx.params["how"] = "json"
+
+    add_json = click.option(
+        "--json", is_flag=True, expose_value=False, callback=json, help="The same as --format json."
+    )
+    add_format = click.option(
+        "--format", "how", type=click.Choice(FORMATS), default="text", is_eager=True,
+        help="How to print the result; csv has the table alone.",
+    )  # fmt: skip
+    return add_format(add_json(command))
+
+
+def _sizes(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise click.UsageError(f"--sizes must be numbers such as 2,5,12, got {text[:60]!r}")
+    return tuple(map(int, parts))
 
 
 def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
     """Refuse bounds that hold no more than one value."""
     if not lower < upper:
-        high, low = (
-            f"{bound:.15g}" if isinstance(bound, float) else str(bound) for bound in (upper, lower)
-        )
-        raise click.UsageError(f"--upper must be greater than --lower, got {high} and {low}")
+        raise click.UsageError(f"--upper must be greater than --lower, got {upper} and {lower}")
 
 
-def check_column(column: str, *, header: bool) -> None:
-    """Refuse the name of a column where there are no names."""
-    if not header and not column.isdigit():
-        raise click.UsageError(
-            f"with --no-header, --column is a number counted from 1, got {clipped(column)}"
-        )
+def usual_delta(delta: Fraction | None, users: int) -> Fraction:
+    """Return delta, by default 1/users^2, as Table 3 of BBGN20."""
+    if delta is None and users == 1:
+        raise click.UsageError("give --delta: for a single user there is no default")
+    return Fraction(1, users**2) if delta is None else delta
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a figure that cannot be drawn or named so, before anything is computed for it."""
+    if path is None:
+        return
+    import ikos.plots.figures  # noqa: F401  (needs matplotlib)
+    from ikos.plots import SUFFIXES
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise click.UsageError(f"--plot must end in {', '.join(SUFFIXES)}, got {path.name!r}")
+    if not path.resolve().parent.is_dir():
+        raise click.UsageError(f"--plot must be in a folder that exists, got {str(path)!r}")
+
+
+def save_plot(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all."""
+    from ikos.plots import save
+
+    try:
+        save(figure, path)
+    except OSError as error:
+        reason = (error.strerror or "output error").lower()
+        raise click.UsageError(f"cannot write {str(path)!r}: {reason}") from None

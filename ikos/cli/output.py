@@ -1,29 +1,26 @@
-"""What the commands print: numbers, styles, progress, and the one write at the end."""
+"""What the commands print: the result in one write at the end; warnings and progress before it."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-MAX_EXACT = 1 << 53
-"""Integers up to here are JSON numbers everywhere; larger ones can be rounded by readers."""
+if TYPE_CHECKING:
+    from ikos.report import Report
 
 SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
 
 
 class Quiet(Exception):  # noqa: N818
-    """The end of the program without a word."""
+    """The end of the program without a further word."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -40,10 +37,18 @@ def print_json(result: dict[str, Any]) -> None:
     _write(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
+def print_report(report: Report, how: str) -> None:
+    """Print what a command found, after its warnings, in one of `ikos.report.FORMATS`."""
+    for warning in report.data.get("warnings", ()):
+        warn(warning)
+    _write(report.render(how, styled=styled(sys.stdout)))
+
+
 def _write(text: str) -> None:
     stream = sys.stdout
+    context = click.get_current_context(silent=True)
     if stream is None:
-        raise click.UsageError("cannot write the output: standard output is closed", _context())
+        raise click.UsageError("cannot write the output: standard output is closed", context)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -54,15 +59,17 @@ def _write(text: str) -> None:
     except OSError as error:
         discard_output()
         reason = (error.strerror or "output error").lower()
-        raise click.UsageError(f"cannot write the output: {reason}", _context()) from None
+        raise click.UsageError(f"cannot write the output: {reason}", context) from None
 
 
-def _context() -> click.Context | None:
-    return click.get_current_context(silent=True)
+def discard_output() -> None:
+    """Let standard output go nowhere, so that the interpreter's last flush cannot fail again."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str) -> None:
-    """Print a line beside the result, if anybody can read it: what matters is the result."""
+    """Print a line on standard error; if nobody can read it, the result matters more."""
     with suppress(OSError):
         click.echo(text, err=True)
 
@@ -73,30 +80,10 @@ def warn(message: str) -> None:
 
 
 def complain(path: str, kind: str, message: str) -> None:
-    """Print what is wrong, an error in red and a warning in yellow where colours are wanted.
-
-    Parameters
-    ----------
-    path : str
-        The command.
-    kind : str
-        "error" or "warning".
-    message : str
-        The rest of the line.
-    """
-    shown = kind
+    """Print ``path: kind: message``, an error in red and a warning in yellow on a terminal."""
     if styled(sys.stderr):
-        shown = click.style(kind, bold=True, fg="red" if kind == "error" else "yellow")
-    say(f"{path}: {shown}: {message}")
-
-
-def discard_output() -> None:
-    """Let standard output go nowhere, so that the interpreter's last flush cannot fail again."""
-    try:
-        target = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(target, sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):
-        pass
+        kind = click.style(kind, bold=True, fg="red" if kind == "error" else "yellow")
+    say(f"{path}: {kind}: {message}")
 
 
 def on_terminal(stream: Any) -> bool:
@@ -111,44 +98,44 @@ def styled(stream: Any) -> bool:
 
 
 def bold(text: str) -> str:
-    """Return a heading, bold on a terminal where colours and styles are wanted."""
+    """Return a heading, bold on a terminal where styles are wanted."""
     return click.style(text, bold=True) if styled(sys.stdout) else text
 
 
 def printable(text: str) -> str:
-    """Return somebody else's words with nothing in them that commands a terminal or ends a line."""
+    """Return someone else's words with nothing in them that commands a terminal or ends a line."""
     from ikos import _validation
 
     return _validation.printable(text)
 
 
-def figures(value: float, scale: float) -> str:
-    """Return a number to three significant digits of ``scale``, what it is uncertain by."""
+def at_least(value: float, digits: int) -> str:
+    """Return a number to so many significant digits, rounded up."""
+    from ikos import results  # which takes longer to import than a help
+
+    return results.at_least(value, digits)
+
+
+def at_most(value: float, digits: int) -> str:
+    """Return a number to so many significant digits, rounded down."""
     from ikos import results
 
-    text = results.figures(value, scale)
-    return f"{Decimal(text):,f}" if _grouped(scale, value) else text
+    return results.at_most(value, digits)
 
 
-def _grouped(scale: float, *values: float) -> bool:
-    """Whether numbers are printed in groups of digits: if they need no exponent."""
-    return 1e-9 < scale < 1e12 and max(map(abs, values)) < 1e15
+def figures(value: float, scale: float) -> str:
+    """Return a number to three significant digits of ``scale``, its uncertainty."""
+    from ikos import results
+
+    return grouped(results.figures(value, scale))
 
 
-def outwards(low: float, high: float) -> tuple[str, str]:
-    """Return the ends of an interval, as `figures` prints them but rounded outwards."""
-    from ikos.results import Interval
-
-    scale = (high - low) / 2
-    if not _grouped(scale, low, high):
-        first, last = str(Interval(low, high)).strip("[]").split(", ")
-        return first, last
-    whole = float(low).is_integer() and float(high).is_integer()
-    step = Decimal(1).scaleb(0 if whole else min(0, math.floor(math.log10(scale)) - 2))
-    ends = ((low, ROUND_FLOOR), (high, ROUND_CEILING))
-    texts = [f"{Decimal(end).quantize(step, way):,f}" for end, way in ends]
-    first, last = (text if text.strip("-0.,") else text.removeprefix("-") for text in texts)
-    return first, last
+def grouped(text: str) -> str:
+    """Return a number with commas between groups of digits, unless it has an exponent."""
+    if "e" in text or "inf" in text:
+        return text
+    whole, point, rest = text.removeprefix("-").partition(".")
+    return f"{'-' * text.startswith('-')}{int(whole):,}{point}{rest}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -168,15 +155,6 @@ def wrapped(text: str, first: str = "  ", rest: str = "  ") -> list[str]:
     )
 
 
-def integer_text(value: int) -> str:
-    """Return all the digits of an integer, also beyond Python's limit for str()."""
-    if value.bit_length() <= 8192:
-        return str(value)
-    import gmpy2
-
-    return str(gmpy2.mpz(value).digits())
-
-
 def power_text(value: int) -> str:
     """Return an integer for people: grouped digits, a power of two, or its size."""
     if value < 10**7:
@@ -185,35 +163,16 @@ def power_text(value: int) -> str:
         power = value + offset
         if power & (power - 1) == 0:
             return f"2^{power.bit_length() - 1}{sign}"
-    if value < 10**27:
-        return f"{value:,}"
-    return f"an integer of {value.bit_length():,} bits"
-
-
-def remaining(noise_epsilon: float, epsilon: Fraction) -> Fraction:
-    """Return what is left of epsilon for the noise; all of it is more than the double below it."""
-    whole = math.nextafter(noise_epsilon, math.inf) >= epsilon
-    return epsilon if whole else Fraction(noise_epsilon)
+    return f"{value:,}" if value < 10**27 else f"an integer of {value.bit_length():,} bits"
 
 
 @contextmanager
 def progress(
     label: str, parts: Sequence[str] | None = None
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a callback that shows progress on standard error: on a terminal, and only if it lasts.
+    """Give a callback for what is done and the whole, which a terminal shows on standard error.
 
-    Parameters
-    ----------
-    label : str
-        What is going on.
-    parts : sequence of str, optional
-        The names of parts that take unequal times, or no names: they are counted, and no time left
-        is shown.
-
-    Yields
-    ------
-    callable or None
-        To be called with what is done and the whole.
+    ``parts`` name what takes unequal times: the one under way is shown, and no time left.
     """
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield None
@@ -221,43 +180,28 @@ def progress(
     from rich import progress as rich
     from rich.console import Console
 
-    elapsed = rich.TimeElapsedColumn()
-    columns: list[str | rich.ProgressColumn]
+    columns: list[str | rich.ProgressColumn] = [rich.SpinnerColumn(), "{task.description}"]
     if parts is None:
-        percent = rich.TaskProgressColumn()
-        columns = [rich.BarColumn(24), percent, elapsed, "elapsed,", rich.TimeRemainingColumn()]
-        columns.append("left")
+        columns += [rich.BarColumn(24), rich.TaskProgressColumn(), rich.TimeRemainingColumn()]
     else:
-        columns = [rich.MofNCompleteColumn(), elapsed, "elapsed"]
+        columns += [rich.MofNCompleteColumn(), rich.TimeElapsedColumn()]
     shown = rich.Progress(
-        rich.SpinnerColumn(),
-        "{task.description}",
-        *columns,
-        console=Console(stderr=True),
-        redirect_stdout=False,
-        redirect_stderr=False,
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
     )
 
     def described(done: int, whole: int) -> str:
         under_way = parts[done * len(parts) // whole :] if parts else ()
         return f"{label}: {under_way[0]}" if under_way else label
 
-    def update(done: int, whole: int) -> None:
-        shown.update(task, description=described(done, whole), completed=done, total=whole)
-
-    whole = 1 if parts is None else len(parts) or None
-    task = shown.add_task(described(0, 1), total=whole)
-    # by itself, since the first part may be a long one
-    start = threading.Timer(_LASTING, shown.start)
+    task = shown.add_task(described(0, 1), total=len(parts or ()) or None)
+    start = threading.Timer(0.5, shown.start)  # nothing is shown of what is done at once
     start.daemon = True
     start.start()
     try:
-        yield update
+        yield lambda done, whole: shown.update(
+            task, description=described(done, whole), completed=done, total=whole
+        )
     finally:
         start.cancel()
         start.join()
         shown.stop()
-
-
-_LASTING = 0.5
-"""Seconds after which progress is shown."""

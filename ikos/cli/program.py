@@ -10,23 +10,16 @@ import click
 from click.shell_completion import CompletionItem
 
 from ikos import __version__
-from ikos.cli.errors import (
-    Command,
-    Group,
-    Interrupted,
-    leave_interrupts,
-    one_line,
-    problem,
-)
+from ikos.cli.errors import Command, Group, Interrupted, one_line, problem
 from ikos.cli.output import Quiet, complain, discard_output, print_text, say
 
 SUMMARIES = {
     "sum": "Release the private sum and mean of a column of TABLE.",
+    "mean": "Release the private mean of a column of TABLE.",
+    "histogram": "Release private counts of the values of a column of TABLE.",
     "secure-sum": "Sum a column of TABLE, exactly and securely.",
     "messages": "Print how many messages each user must send.",
-    "messages-vectors": "Print how many messages each user must send, for sums of vectors.",
     "compare": "Compare all protocols for a private sum.",
-    "compare-vectors": "Compare all protocols for a private sum of vectors.",
     "graphs": "Sample share graphs and check the bounds of their components.",
     "demo": "Run a private sum on real data that comes with the package.",
     "task": "Make, watch and end sums of parties that do not trust each other.",
@@ -36,9 +29,16 @@ SUMMARIES = {
 """What each command does: once more, so that none is imported to be listed. A test compares."""
 
 COMMANDS = tuple(SUMMARIES)
-"""Each a module of this package with a click command called ``command``."""
+"""Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
 
-SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+MODULES = {"mean": "sum"}
+"""The modules of commands that share one with another."""
+
+SETTINGS: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 80,
+    "show_default": True,
+}
 
 ENDING = """\b
 Begin with
@@ -47,7 +47,7 @@ Begin with
 \b
 Exit status
   0    done
-  1    the answer is no: a check failed, a release stopped
+  1    the command fails: a check failed, a release stopped
   2    a mistake, or something failed: one line says what
   130  interrupted
 
@@ -66,8 +66,8 @@ class Commands(Group):
         """Import a command."""
         if name not in COMMANDS:
             return super().get_command(ctx, name)
-        module = importlib.import_module(f"ikos.cli.{name.replace('-', '_')}")
-        command: click.Command = module.command
+        module = importlib.import_module(f"ikos.cli.{MODULES.get(name, name).replace('-', '_')}")
+        command: click.Command = getattr(module, f"command_{name}", None) or module.command
         return command
 
     def summary(self, ctx: click.Context, name: str) -> str:
@@ -93,10 +93,20 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def commands() -> None:
     """Sum private numbers in the shuffle model of differential privacy.
 
-    Users split their numbers into random shares, shufflers mix everybody's
-    shares, and the analyzer who adds them up learns a noisy sum and nothing
-    else about anybody.
+    Users split their numbers into random shares, shufflers mix the shares of
+    all users, and the analyzer who adds them up learns a noisy sum and nothing
+    else about any user.
     """
+
+
+def _complete_words(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    try:
+        found, context = _of_words(ctx, ctx.params.get(str(param.name)) or ())
+    except click.UsageError:
+        return []
+    return found.shell_complete(context, incomplete) if isinstance(found, click.Group) else []
 
 
 def _of_words(
@@ -111,16 +121,6 @@ def _of_words(
             raise click.UsageError(f"there is no command {' '.join(words)!r}", ctx)
         found, context = inner, click.Context(inner, context, info_name=word)
     return found, context
-
-
-def _complete_words(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    try:
-        found, context = _of_words(ctx, ctx.params.get(str(param.name)) or ())
-    except click.UsageError:
-        return []
-    return found.shell_complete(context, incomplete) if isinstance(found, click.Group) else []
 
 
 @commands.command("help", cls=Command, epilog="\b\nExample\n  ikos help task new")
@@ -146,17 +146,11 @@ def execute(command: click.Command, name: str) -> NoReturn:
         status = command.main(prog_name=name, standalone_mode=False, **SETTINGS)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else name
-        _fail(path, one_line(error), 2)
+        _fail(context.command_path if context is not None else name, one_line(error), 2)
     except (Interrupted, KeyboardInterrupt, click.Abort) as stop:
-        try:
-            leave_interrupts()
-        except KeyboardInterrupt:  # another one, which came just before
-            leave_interrupts()
-        said = getattr(stop, "said", None)
-        if said is None:
+        if getattr(stop, "said", None) is None:
             _fail(name, "interrupted", 130)
-        say(said)
+        say(str(stop))
         sys.exit(130)
     except Quiet as error:
         sys.exit(error.status)

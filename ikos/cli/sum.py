@@ -1,143 +1,210 @@
-"""``ikos sum``: the private sum and mean of a column of a file.
-
-The JSON object that ``--json`` prints is described in `ikos.cli.release`.
-"""
+"""``ikos sum`` and ``ikos mean``: the private sum and mean of a column."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos.cli import release
 from ikos.cli.cluster import connected
-from ikos.cli.errors import Command, leave_interrupts
-from ikos.cli.options import JSON, check_bounds, check_column, option
-from ikos.cli.output import print_json, print_text, warn
-from ikos.cli.types import TABLE, WHOLE
+from ikos.cli.errors import Command
+from ikos.cli.options import check_bounds, format_options, option, options
+from ikos.cli.output import power_text, print_report, progress
+from ikos.report import Report
 
-EXAMPLES = """\b
-Examples
-  ikos sum people.csv --column age \\
-      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  ikos sum adult.data --no-header --column 1 --integers \\
-      --lower 0 --upper 99 --epsilon 1 --delta 1e-9 --json
-  ikos sum people/ --column age --threads 4 \\
-      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  grep -v '^#' people.csv | ikos sum - --column age \\
-      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-"""
+if TYPE_CHECKING:
+    from ikos.aggregation.execution import Engine
+
+KEYS = {
+    **release.KEYS,
+    "sum": "the estimate of the sum, in the data's units, unbiased and not clipped",
+    "sum_low": "lower end of its interval",
+    "sum_high": "upper end of its interval",
+    "mean": "the estimate of the mean",
+    "mean_low": "lower end of its interval",
+    "mean_high": "upper end of its interval",
+    "confidence": "of the intervals",
+    "standard_error": "of the sum: bound on the root of its mean squared error",
+    "epsilon": "that of the guarantee",
+    "delta": "that of the guarantee: what is proved, 1 where nothing is",
+    "requested_delta": "the delta that was asked for",
+    "precision": "steps of the encoding between the bounds",
+    "integers": "whether values were taken as integers, without rounding",
+    "wrap_probability": "bound on the probability that the estimate wrapped around",
+    "not_private": "with --show-true the truth: true_sum, true_mean, sum_error, clamped_values, "
+    "true_sum_before_clamping; else null",
+}
 
 SECTIONS = {
     "column": "Values",
     "epsilon": "Privacy",
     "precision": "Protocol",
-    "threads": "Where to work",
+    "threads": "Where to run",
     "confidence": "Output",
 }
 
+EXAMPLES = """\b
+Examples
+  ikos {0} people.csv --column age \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
+  ikos {0} adult.data --no-header --column 1 --integers \\
+      --lower 0 --upper 99 --epsilon 1 --delta 1e-9 --json
+  grep -v '^#' people.csv | ikos {0} - --column age \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9
+"""
 
-@click.command("sum", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
-@click.argument("file", type=TABLE, metavar="TABLE")
-@option("--column", required=True)
-@option("--no-header")
-@option("--delimiter")
-@option("--show-values")
-@option("--lower", required=True)
-@option("--upper", required=True)
-@option("--on-out-of-range", default="reject")
-@option("--integers", is_flag=True, help="The values are integers: nothing is rounded.")
-@option("--epsilon", required=True)
-@option("--delta", required=True)
-@option("--min-honest")
-@option("--corrupt-shufflers")
-@option("--precision")
-@option("--modulus")
-@option(
-    "--messages",
-    type=WHOLE,
-    shown="chosen",
-    help="Messages of each user.",
-)
-@option("--unproved")
-@option("--analysis")
-@option("--shuffler")
-@option("--clear-share/--no-clear-share")
-@option("--threads")
-@option(
-    "--workers",
-    help="Work in so many processes of Dask on this machine instead. Needs the extra 'cluster'.",
-)
-@option("--scheduler")
-@option("--confidence")
-@option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
-@option(*JSON)
-def command(
-    file: str,
-    column: str,
+
+def release_sum(
+    source: release.Source,
+    *,
+    command: str,
     lower: float,
     upper: float,
     epsilon: Fraction,
     delta: Fraction,
-    no_header: bool,
-    delimiter: str | None,
-    show_values: bool,
-    on_out_of_range: str,
-    show_true: bool,
-    confidence: Fraction,
-    threads: int | None,
-    workers: int | None,
-    scheduler: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Release the private sum and mean of a column of TABLE.
-
-    TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such
-    files, or - for CSV from standard input. Of Parquet, no more than a few
-    blocks of values are in memory. All users, shufflers and the analyzer are
-    simulated here, or on a cluster. The bounds must not be taken from the
-    data: they are public, as is the number of rows. Every further release
-    about the same people adds to what it costs them.
-    """
-    from ikos.cli.release import Reading, release
-    from ikos.tables import open_column
+    confidence: float = 0.95,
+    on_out_of_range: str = "reject",
+    show_true: bool = False,
+    unproved: bool = False,
+    threads: int | None = None,
+    cluster: Engine | None = None,
+    given: Mapping[str, Any],
+) -> Report:
+    """Run the private sum of a column, and report it; ``given`` are options of `PrivateSum`."""
+    from ikos import PrivateSum
+    from ikos.results import percent
 
     check_bounds(lower, upper)
-    check_column(column, header=not no_header)
-    if threads is not None and (workers is not None or scheduler is not None):
-        raise click.UsageError("--threads are for work without --workers and --scheduler")
-    path = click.get_current_context().command_path
-    reading = Reading()
-    with reading.told(path), connected(workers, scheduler) as cluster:
-        made = release(
-            open_column(
-                file,
-                column,
-                header=not no_header,
-                delimiter=delimiter,
-                show_values=show_values,
-            ),
-            reading,
-            command="sum",
-            file=file,
-            column=column,
-            lower=lower,
-            upper=upper,
-            epsilon=epsilon,
-            delta=delta,
-            clamp=on_out_of_range == "clamp",
-            show_true=show_true,
-            confidence=float(confidence),
-            threads=threads,
-            cluster=cluster,
-            options={name: value for name, value in options.items() if value is not None},
+    parameters, clamp = dict(given), on_out_of_range == "clamp"
+    rule = release.Rule(lower, upper, clamp, bool(parameters.get("integers", False)))
+    truth = release.Truth() if show_true else None
+    users, values = release.read(source.open(), rule, truth)
+    release.honest_users(parameters, users)
+    protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **parameters)
+    release.check_runnable(protocol, protocol.modulus, unproved=unproved)
+    with progress("adding up shares") as shown:
+        result = protocol.run(values, threads=threads, cluster=cluster, progress=shown)
+
+    total, mean = result.interval(confidence), result.mean_interval(confidence)
+    found = {"sum": (result.estimate, total), "mean": (result.mean(), mean)}
+    if command == "mean":
+        del found["sum"]
+    columns, rows = release.estimates(found)
+    secure, guarantee = protocol.secure_sum, result.guarantee
+    sent = f"{result.cost}, integers modulo {power_text(protocol.modulus)}"
+    notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
+    if not users * lower <= result.estimate <= users * upper:
+        notes.append("The noise is large: the estimate is beyond what the bounds allow.")
+    if truth is not None:
+        error = result.estimate - truth.total
+        notes.append(
+            f"The truth, NOT private, do not publish: sum {truth.total:,.15g}, mean "
+            f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
         )
-    # What was said to be interrupted was not released, and what is released is so as a whole.
-    leave_interrupts()
-    for warning in made.warnings():
-        warn(warning)
-    if as_json:
-        print_json(made.json())
-    else:
-        print_text(made.text())
+    notes += release.notes_of(guarantee, lower, upper, users, sent, clamp=clamp)
+    warnings = release.warnings_of(protocol, protocol.modulus, secure.corrupt_shufflers)
+    title = f"Private {' and '.join(found)} of {source.which}"
+    if not guarantee.proved:
+        title = f"NOT PRIVATE, nothing is proved: {' and '.join(found)} of {source.which}"
+    return Report(
+        title,
+        columns,
+        rows,
+        notes,
+        {
+            "command": command,
+            **release.about(source, protocol, secure, clamp),
+            "lower": lower,
+            "upper": upper,
+            "sum": result.estimate,
+            "sum_low": total.low,
+            "sum_high": total.high,
+            "mean": result.mean(),
+            "mean_low": mean.low,
+            "mean_high": mean.high,
+            "confidence": confidence,
+            "standard_error": result.standard_error,
+            "guarantee": guarantee,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "requested_delta": delta,
+            "cost": result.cost,
+            "precision": protocol.precision,
+            "integers": protocol.integers,
+            "wrap_probability": result.error.wrap_probability,
+            "warnings": warnings + release.budget_said(guarantee, epsilon, delta, users),
+            "not_private": truth
+            and {
+                "true_sum": truth.total,
+                "true_mean": truth.total / users,
+                "sum_error": result.estimate - truth.total,
+                "clamped_values": truth.clamped,
+                "true_sum_before_clamping": truth.before_clamping,
+            },
+        },
+    )
+
+
+def _command(name: str, what: str) -> click.Command:
+    """Return the command that releases a sum or a mean."""
+
+    @click.command(
+        name, cls=Command, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS,
+        epilog=EXAMPLES.format(name),
+        help=f"""Release the private {what} of a column of TABLE.
+
+        TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such files, or - for CSV
+        from standard input. All users, shufflers and the analyzer are simulated here, or on a
+        cluster. The bounds must not be taken from the data: they are public, as is the number of
+        rows. Every further release about the same people adds to what it costs them.""",
+    )  # fmt: skip
+    @release.of_table
+    @options(
+        "--lower", "--upper", "--on-out-of-range", "--integers", "--epsilon", "--delta",
+        "--min-honest", "--corrupt-shufflers", "--precision", "--modulus", "--messages",
+        "--unproved", "--analysis", "--shuffler", "--clear-share/--no-clear-share", "--threads",
+        required=("--lower", "--upper", "--epsilon", "--delta"),
+    )  # fmt: skip
+    @option(
+        "--workers",
+        help="Run in this many processes of Dask on this machine instead. Needs the extra "
+        "'cluster'.",
+    )
+    @options("--scheduler", "--confidence")
+    @option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
+    @format_options
+    def command(
+        how: str,
+        lower: float,
+        upper: float,
+        epsilon: Fraction,
+        delta: Fraction,
+        on_out_of_range: str,
+        show_true: bool,
+        unproved: bool,
+        confidence: float,
+        threads: int | None,
+        workers: int | None,
+        scheduler: str | None,
+        **given: Any,
+    ) -> None:
+        if threads is not None and (workers is not None or scheduler is not None):
+            raise click.UsageError("--threads goes without --workers and --scheduler")
+        source = release.Source.taken(given)
+        with release.nothing_released(), connected(workers, scheduler) as cluster:
+            report = release_sum(
+                source, command=name, lower=lower, upper=upper, epsilon=epsilon, delta=delta,
+                confidence=confidence, on_out_of_range=on_out_of_range, show_true=show_true,
+                unproved=unproved, threads=threads, cluster=cluster,
+                given={key: value for key, value in given.items() if value is not None},
+            )  # fmt: skip
+        print_report(report, how)
+
+    return command
+
+
+command = _command("sum", "sum and mean")
+command_mean = _command("mean", "mean")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import dataclass
 
@@ -35,12 +34,8 @@ def run(monkeypatch, capsys):
 
     def run(*arguments, status=0, warning=None):
         monkeypatch.setattr(sys, "argv", ["ikos", *map(str, arguments)])
-        interrupts = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as end:
-                main()
-        finally:  # a program that ends leaves them ignored
-            signal.signal(signal.SIGINT, interrupts)
+        with pytest.raises(SystemExit) as end:
+            main()
         captured = capsys.readouterr()
         outcome = Outcome(end.value.code or 0, captured.out, captured.err)
         assert outcome.status == status, outcome

@@ -13,7 +13,7 @@ from click.shell_completion import BashComplete, get_completion_class
 from command_lines import POSIX, PROGRAM, program
 
 from ikos.cli import COMMANDS, commands
-from ikos.cli.names import PROTOCOLS
+from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
 
 SLOW = (
     "cryptography", "dask", "distributed", "gmpy2", "httpx", "matplotlib", "networkx", "numpy",
@@ -48,9 +48,9 @@ class TestWords:
             ("ikos sum t.csv --shuffler s", ["single"]),
             ("ikos messages --analysis b", ["best", "balle2020"]),
             ("ikos graphs --backend=n", ["networkx"]),
-            ("ikos compare --protocol ", list(PROTOCOLS)),
-            ("ikos compare --protocol private-sum --protocol local-l", ["local-laplace"]),
-            ("ikos compare-vectors --domain b", ["box", "ball"]),
+            ("ikos compare --protocol ", [*PROTOCOLS, *VECTOR_PROTOCOLS]),
+            ("ikos compare --protocol private-sum --protocol local-la", ["local-laplace"]),
+            ("ikos compare --domain b", ["box", "ball"]),
             (
                 "ikos sum --epsilon x --delimiter ;; --threads -1 --show",
                 ["--show-values", "--show-true"],
@@ -95,7 +95,7 @@ def test_nothing_slow_is_imported():
         "ikos ", "ikos --", "ikos su", "ikos help ta", "ikos sum t.csv --delimiter ; --sh",
         "ikos sum --analysis ", "ikos compare --protocol p", "ikos task new --", "ikos graphs --",
         "ikos compare --protocol private-sum --plot x.png --mi", "ikos messages --plot ",
-        "ikos serve analyzer x --", "ikos compare-vectors --",
+        "ikos serve analyzer x --", "ikos histogram --",
     ]  # fmt: skip
     script = f"""
 import shlex, sys

@@ -283,7 +283,7 @@ class TestAsked:
 
     def test_folders_that_are_none(self, refused, small, tmp_path):
         said = refused("task", "status", tmp_path)
-        assert said == f"cannot read {str(tmp_path / 'task.json')!r}: no such file or directory"
+        assert said == f"{str(tmp_path / 'task.json')!r} must be a task: no such file or directory"
         for folder in ("analyzer", "none", "task.json"):
             said = refused("task", "close", small / folder)
             assert said == (

@@ -1,0 +1,160 @@
+"""A user's mistake: exit status 2, one line that names the option, and no traceback."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+import click
+import pytest
+from command_lines import once
+
+from ikos.cli import errors
+
+SUM = ("sum", "people.csv", "--column", "age", "--lower", "0", "--upper", "100", "--epsilon", "1",
+       "--delta", "1e-6")  # fmt: skip
+EXACT = ("secure-sum", "people.csv", "--column", "age", "--upper", "100")
+COUNTS = ("histogram", "people.csv", "--column", "age", "--epsilon", "1", "--delta", "1e-6")
+SECURE = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
+PRIVATE = ("messages", "--users", "1000", "--epsilon", "1", "--delta", "1e-8")
+COMPARE = ("compare", "--users", "1000", "--epsilon", "1", "--protocol", "local-laplace")
+BALLS = ("compare", "--users", "1000", "--epsilon", "1", "--domain", "ball")
+DATA = ("compare", "--data", "people.csv", "--column", "age", "--lower", "0", "--upper", "100",
+        "--epsilon", "1", "--protocol", "local-laplace")  # fmt: skip
+GRAPHS = ("graphs", "--users", "10", "--messages", "2", "--trials", "10")
+
+REFUSED = [
+    # numbers
+    (SUM, ("--epsilon", "0"), "--epsilon must be at least 1e-100, got 0"),
+    (SUM, ("--epsilon", "1e7"), "--epsilon must be at most 1,000,000, got 1e7"),
+    (SUM, ("--epsilon", "inf"), "'--epsilon': 'inf' is not a number such as 0.1"),
+    (SUM, ("--epsilon", "1,000"), "'--epsilon': '1,000' is not a number"),
+    (SUM, ("--epsilon", "1e999999999"), "too large or too small"),
+    (SUM, ("--epsilon", ""), "'' is not a number"),
+    (SUM, ("--delta", "0"), "--delta must be at least 1e-300, got 0"),
+    (SUM, ("--delta", "1"), "--delta must be less than 1, got 1"),
+    (SUM, ("--upper", "nan"), "'--upper': 'nan' is not a number"),
+    (SUM, ("--upper", "-5"), "--upper must be greater than --lower, got -5.0 and 0.0"),
+    (SUM, ("--confidence", "1"), "'--confidence': 1.0 is not in the range 0<x<1"),
+    (SUM, ("--precision", "1.5"), "'--precision': '1.5' is not a whole number"),
+    (SUM, ("--modulus", "7"), "--modulus must be "),
+    (SUM, ("--modulus", "1"), "--modulus must be at least 2, got 1"),
+    (SUM, ("--messages", "10^9"), "--messages must be at most 100000000"),
+    (SUM, ("--min-honest", "abc"), "'--min-honest': 'abc' is not a whole number"),
+    (SUM, ("--min-honest", "2^99999999"), "is too large or too small to compute with"),
+    (SUM, ("--min-honest", "120%"), "is not between 0% and 100%"),
+    (SUM, ("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
+    (SUM, ("--corrupt-shufflers", "-1"), "--corrupt-shufflers must be at least 0, got -1"),
+    (SUM, ("--threads", "0"), "'--threads': 0 is not in the range"),
+    (EXACT, ("--upper", "1.5"), "'--upper': '1.5' is not a whole number"),
+    (EXACT, ("--upper", "-3"), "--upper must be greater than --lower"),
+    (EXACT, ("--modulus", "70"), "--modulus must be at least 100001, or a sum"),
+    (EXACT, ("--sigma", "0"), "--sigma must be greater than 0, got 0"),
+    (SECURE, ("--users", "0"), "--users must be at least 1, got 0"),
+    (SECURE, ("--users", "2^99"), "--users must be at most 2^53, got 2^99"),
+    (PRIVATE, ("--reserve", "0.9"), "--reserve must be "),
+    (GRAPHS, ("--trials", "0"), "--trials must be at least 1"),
+    (GRAPHS, ("--largest", "11"), "--largest must be at most 10, got 11"),
+    # names
+    (SUM, ("--analysis", "better"), "'--analysis': 'better' is not one of"),
+    (SUM, ("--analysis", "ghazi2020"), "ghazi2020 needs a single shuffler and no clear share"),
+    (SUM, ("--shuffler", "three"), "'--shuffler': 'three' is not one of"),
+    (SUM, ("--on-out-of-range", "drop"), "'drop' is not one of"),
+    (SUM, ("--nonsense",), "no such option"),
+    (SUM, ("more",), "unexpected extra argument"),
+    (SUM, ("--json", "--format", "csv"), "--json contradicts --format csv"),
+    (COMPARE, ("--protocol", "bogus"), "'bogus' is not one of"),
+    # what does not go together
+    (SUM, ("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
+    (SUM, ("--threads", "2", "--workers", "2"), "--threads goes without --workers"),
+    (SUM, ("--workers", "2", "--scheduler", "x"), "give one of them"),
+    (SUM, ("--no-header",), "--column is a number counted from 1, got 'age'"),
+    (COUNTS, (), "give --categories or --bins"),
+    (COUNTS, ("--bins", "1,2", "--other", "x"), "--other goes with --categories"),
+    (COUNTS, ("--bins", "3,2"), "--bins must be two or more growing numbers, got '3,2'"),
+    (COUNTS, ("--bins", "3"), "--bins must be two or more growing numbers"),
+    (COUNTS, ("--categories", "a,a"), "--categories must be distinct and not empty"),
+    (SECURE, ("--epsilon", "1"), "--epsilon is for a private sum, --sigma for a secure one"),
+    (SECURE, ("--domain", "ball"), "--domain is for a private sum"),
+    (SECURE, ("--dimension", "2^30"), "--dimension must be at most"),
+    (SECURE, ("--dimension", "2", "--plot", "x.png"), "--plot is for sums of numbers"),
+    (("messages", "--users", "9"), (), "give --modulus and --sigma for a secure sum"),
+    (("messages", "--users", "9", "--sigma", "9"), (), "--sigma needs --modulus"),
+    (("messages", "--users", "9", "--delta", "0.1"), (), "--delta needs --epsilon"),
+    (PRIVATE, ("--dimension", "3"), "--dimension needs --domain"),
+    (PRIVATE, ("--releases", "3"), "--releases needs --domain"),
+    (PRIVATE, ("--domain", "ternary", "--dimension", "3"), "ternary needs --sparsity"),
+    (PRIVATE, ("--domain", "ball", "--dimension", "3", "--lower", "0"), "--lower is not for"),
+    (PRIVATE, ("--domain", "categories", "--sizes", "2,x"), "--sizes must be numbers"),
+    (PRIVATE, ("--analysis", "balle2020", "--min-honest", "3"), "no theorem covers this"),
+    (BALLS, (), "--domain ball needs --dimension"),
+    (BALLS, ("--dimension", "3", "--protocol", "private-sum"), "no protocol is possible here"),
+    (BALLS, ("--dimension", "3", "--protocol", "collision"), "no protocol is possible here"),
+    (COMPARE, ("--runs", "3"), "need --data"),
+    (("compare", "--epsilon", "1"), (), "give --users, or --data"),
+    (DATA, ("--users", "7"), "--users must be the 1,000 rows, got 7"),
+    (DATA[:3], ("--epsilon", "1"), "--data needs --column"),
+    # tables
+    (SUM, ("--column", "agee"), "has no column 'agee' among its 3 columns"),
+    (SUM, ("--column", "agee", "--show-values"), "did you mean 'age'?"),
+    (SUM, ("--column", "name"), "row 1 (line 2) has a value in column 'name'"),
+    (SUM, ("--upper", "7", "--show-values"), "row 1 (line 2) has 20 in column 'age', outside"),
+    (SUM, ("--no-header", "--column", "9"), "has no column 9"),
+    (("sum", "none.csv", *SUM[2:]), (), "cannot read 'none.csv': there is no such file"),
+    (("histogram", "none.csv", *COUNTS[2:]), ("--categories", "a"), "'none.csv': no such file"),
+    # figures
+    (SECURE, ("--plot", "x.txt"), "--plot must end in .png, .svg, .pdf, got 'x.txt'"),
+    (COMPARE, ("--plot", "none/x.png"), "--plot must be in a folder that exists"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "options", "said"), REFUSED, ids=str)
+def test_refused(refused, people, monkeypatch, line, options, said):
+    if "--plot" in options:
+        pytest.importorskip("matplotlib")
+    monkeypatch.chdir(people.parent)
+    assert said in refused(*once(*line, *options))
+
+
+@pytest.mark.parametrize("line", [SUM, EXACT, GRAPHS], ids=lambda line: line[0])
+def test_what_is_missing_is_named(refused, line):
+    required = [word for word in line if word.startswith("--")]
+    given = {word: value for word, value in pairwise(line) if word in required}
+    for name in required:
+        rest = [word for key, value in given.items() if key != name for word in (key, value)]
+        head = line[:2] if line[1] == "people.csv" else line[:1]
+        assert refused(*head, *rest) == f"missing option '{name}'"
+
+
+@pytest.mark.parametrize("extra", ["pyarrow", "matplotlib"])
+def test_extras_that_are_missing(refused, tmp_path, monkeypatch, extra):
+    monkeypatch.setitem(sys.modules, extra, None)
+    if extra == "matplotlib":
+        for name in list(sys.modules):
+            if name.startswith("matplotlib.") or name == "ikos.plots.figures":
+                monkeypatch.delitem(sys.modules, name)
+        said = refused(*SECURE, "--plot", tmp_path / "x.png")
+        assert "pip install 'ikos[plot]'" in said
+    else:
+        path = tmp_path / "x.parquet"
+        path.write_bytes(b"PAR1")
+        assert "pip install 'ikos[parquet]'" in refused("sum", path, *SUM[2:])
+
+
+def test_parameters_are_options():
+    """The names that begin a message of the library, and only those of the command's options."""
+    names = ("--users", "--min-honest", "--port", "--host")
+    with click.Context(click.Command("x", params=[click.Option([name]) for name in names])):
+        assert errors.in_options("n must be at least 1, got 0").startswith("--users must")
+        assert errors.in_options("min_honest must be n").startswith("--min-honest must be n")
+        assert errors.in_options("host and port must be").startswith("--host and --port must")
+        for kept in ("x must hold", "x must be users", "what min_honest is", "users and x must"):
+            assert errors.in_options(kept) == kept
+    assert errors.in_options("n must be at least 1") == "n must be at least 1"
+
+
+def test_what_exceptions_say():
+    missing = FileNotFoundError(2, "No such file or directory", "x" * 400)
+    assert errors.problem(missing).endswith("...': no such file or directory")
+    assert errors.problem(OverflowError()) == "a number is too large or too small to compute with"
+    assert errors.problem(ValueError()) == "ValueError"

@@ -1,0 +1,357 @@
+"""Releases of tables: what they print is what the library computes, and nothing private unasked."""
+
+from __future__ import annotations
+
+import gzip
+import shlex
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ikos import PrivateSum, SecureSum
+from ikos.cli import release
+from ikos.datasets import load_anes96
+
+BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+AGE = ("--column", "age", "--lower", "0", "--upper", "100", *BUDGET)
+EXACT = ("--column", "age", "--upper", "100")
+AGES = 20 + np.arange(1000) % 50
+
+
+class TestSum:
+    @pytest.mark.usefixtures("seeded")
+    @pytest.mark.parametrize("command", ["sum", "mean"])
+    def test_numbers_are_the_librarys(self, run, people, command):
+        result = run(command, people, *AGE, "--json", "--confidence", "0.9").json
+        protocol = PrivateSum(1000, 1, Fraction("1e-6"), lower=0, upper=100)
+        expected = protocol.run(AGES)
+        assert (result["version"], result["command"], result["users"]) == (1, command, 1000)
+        assert (result["sum"], result["mean"]) == (expected.estimate, expected.mean())
+        assert (result["sum_low"], result["sum_high"]) == expected.interval(0.9)
+        assert (result["mean_low"], result["mean_high"]) == expected.mean_interval(0.9)
+        assert result["standard_error"] == expected.standard_error
+        assert result["delta"] == result["guarantee"]["delta"] <= 1e-6
+        assert result["guarantee"]["conditions"] == list(expected.guarantee.conditions)
+        assert result["messages"]["shuffled"] == protocol.messages.shuffled
+        assert result["modulus"] == str(protocol.modulus)
+        assert result["not_private"] is None
+        assert [row["name"] for row in result["rows"]] == (
+            ["sum", "mean"] if command == "sum" else ["mean"]
+        )
+
+    def test_every_option_reaches_the_library(self, run, people, monkeypatch):
+        seen = {}
+        real = PrivateSum.__init__
+
+        def spy(self, *args, **kwargs):
+            seen.update(kwargs, args=args)
+            real(self, *args, **kwargs)
+
+        monkeypatch.setattr(PrivateSum, "__init__", spy)
+        run(
+            "sum", people, "--column", "age", "--lower", "-1e1", "--upper", "1e2", "--epsilon",
+            "0.1", "--delta", "1e-7", "--precision", "500", "--modulus", "2^31-1", "--messages",
+            "40", "--analysis", "balle2020", "--no-clear-share", "--min-honest", "90.01%",
+            "--corrupt-shufflers", "2",
+        )  # fmt: skip
+        assert seen == {
+            "args": (1000, Fraction(1, 10), Fraction(1, 10**7)), "lower": -10.0, "upper": 100.0,
+            "precision": 500, "modulus": 2**31 - 1, "messages": 40, "analysis": "balle2020",
+            "shuffler": "parallel", "clear_share": False, "min_honest": 901,
+            "corrupt_shufflers": 2, "integers": False,
+        }  # fmt: skip
+
+    def test_text(self, run, people):
+        text = " ".join(run("sum", people, *AGE).out.split())
+        assert text.startswith("Private sum and mean of column 'age' estimate at least at most sum")
+        assert "differential privacy, replace-one" in text
+        assert "The number of users, 1,000, and the bounds, 0 and 100, are public" in text
+        assert "while at least 1,000 of 1,000 users are honest" in text
+        assert "estimate" not in run("mean", people, *AGE, "--format", "csv").out.splitlines()[1]
+
+    @pytest.mark.usefixtures("seeded")
+    def test_every_form_of_a_table_and_any_threads_give_the_same(self, run, people, tmp_path):
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"age": AGES}), tmp_path / "p.parquet")
+        (tmp_path / "p.csv.gz").write_bytes(gzip.compress(people.read_bytes()))
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "1.csv").write_bytes(people.read_bytes())
+        found = [
+            run("sum", tmp_path / name, *AGE, *threads, "--json").json["sum"]
+            for name in ("people.csv", "p.csv.gz", "p.parquet", "folder")
+            for threads in ((), ("--threads", "2"))
+        ]
+        assert len(set(found)) == 1
+
+    def test_integers(self, run, refused, people):
+        result = run("sum", people, *AGE, "--integers", "--json").json
+        assert (result["integers"], result["precision"]) == (True, 100)
+        assert result["sum"].is_integer()
+        score = ("--column", "score", "--lower", "0", "--upper", "2", *BUDGET, "--integers")
+        assert "which is no integer as --integers says" in refused("sum", people, *score)
+
+    def test_clamped_only_if_asked(self, run, refused, people):
+        narrow = ("--column", "age", "--lower", "30", "--upper", "40", *BUDGET)
+        message = refused("sum", people, *narrow)
+        assert "row 1 (line 2) has a value in column 'age', outside [30, 40]" in message
+        assert " 20 " not in message
+        given = (*narrow, "--on-out-of-range", "clamp", "--show-true", "--json")
+        result = run("sum", people, *given).json
+        assert result["out_of_range"] == "clamp"
+        truth = result["not_private"]
+        assert truth["true_sum"] == np.clip(AGES, 30, 40).sum()
+        assert truth["true_sum_before_clamping"] == AGES.sum()
+        assert truth["clamped_values"] == np.sum((AGES < 30) | (AGES > 40))
+
+    @pytest.mark.usefixtures("seeded")
+    @pytest.mark.parametrize("how", ["text", "json", "csv", "markdown"])
+    def test_without_show_true_the_output_depends_on_the_release_alone(
+        self, run, people, monkeypatch, how
+    ):
+        """With the protocol's result fixed, other data gives the same output."""
+        real, results = PrivateSum.run, []
+
+        def replay(self, x, rng=None, **options):
+            results.append(real(self, x, rng, **options))
+            return results[0]
+
+        monkeypatch.setattr(PrivateSum, "run", replay)
+        clamp = ("--on-out-of-range", "clamp", "--format", how)
+        first = run("sum", people, *AGE, *clamp).out
+        people.write_text(people.read_text().replace(",25,", ",990,"))
+        assert run("sum", people, *AGE, *clamp).out == first
+
+    def test_what_proves_nothing_needs_its_flag(self, run, refused, people):
+        two = (*AGE, "--messages", "2")
+        assert "2 messages per user prove nothing; --unproved" in refused("sum", people, *two)
+        given = (*two, "--unproved")
+        warning = "2 messages per user prove nothing"
+        assert run("sum", people, *given, warning=warning).out.startswith("NOT PRIVATE")
+        result = run("sum", people, *given, "--json", warning=warning).json
+        assert (result["proved"], result["delta"]) == (False, 1)
+        assert result["warnings"]
+
+    def test_less_than_asked_for_is_a_warning(self, run, people):
+        few = ("--messages", "5", "--json")
+        result = run("sum", people, *AGE, *few, warning="the delta proved is").json
+        assert result["proved"] is True
+        assert result["delta"] > result["requested_delta"] == 1e-6
+
+    def test_a_formula_without_a_proof_for_the_group(self, run, refused, people):
+        given = (*AGE, "--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share",
+                 "--modulus", "2^20")  # fmt: skip
+        said = "ghazi2020 is not proved for a composite modulus; --unproved"
+        assert said in refused("sum", people, *given)
+
+    @pytest.mark.parametrize(
+        ("options", "warning"),
+        [(("--delta", "0.001"), "delta = 0.001 is not below 1/users"),
+         (("--epsilon", "50"), "epsilon = 50 protects")],
+    )  # fmt: skip
+    def test_budgets_that_protect_little(self, run, people, options, warning):
+        given = [*AGE]
+        given[given.index(options[0]) + 1] = options[1]
+        assert warning in run("sum", people, *given, "--json", warning=warning).json["warnings"][0]
+
+    def test_trust_that_costs_most_shufflers(self, run, people):
+        run("sum", people, *AGE, "--corrupt-shufflers", "9", warning="corrupt_shufflers = 9")
+
+    def test_more_messages_than_can_be_run(self, refused, people, monkeypatch):
+        monkeypatch.setattr(release, "MAX_MESSAGES", 10**5)
+        message = refused("sum", people, *AGE, "--messages", "101")
+        assert "1,000 users with 101 messages each are more than the 100,000" in message
+
+    def test_bugs_are_not_hidden(self, people, monkeypatch, run):
+        def broken(*args, **kwargs):
+            raise AttributeError("a bug")
+
+        monkeypatch.setattr(PrivateSum, "run", broken)
+        with pytest.raises(AttributeError, match="a bug"):
+            run("sum", people, *AGE)
+
+    def test_memory(self, refused, people, monkeypatch):
+        def short(*args, **kwargs):
+            raise MemoryError
+
+        monkeypatch.setattr(PrivateSum, "run", short)
+        assert refused("sum", people, *AGE) == "not enough memory for this"
+
+    def test_columns_by_number_and_other_delimiters(self, run, tmp_path):
+        path = tmp_path / "t.txt"
+        path.write_text("1\t2\n" * 30)
+        given = ("--no-header", "--column", "2", "--delimiter", r"\t", *AGE[2:], "--json")
+        assert run("sum", path, *given).json["users"] == 30
+
+    def test_names_cannot_break_lines(self, run, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text('"a\nb"\n' + "1\n" * 30)
+        text = run("sum", path, "--column", "a\nb", *AGE[2:]).out
+        assert text.startswith("Private sum and mean of column 'a\\nb'\n")
+
+
+class TestSecureSum:
+    @pytest.fixture
+    def summed(self, run, tmp_path):
+        """Sum values of a new file, and return the JSON object."""
+
+        def summed(values, *options, **outcome):
+            path = tmp_path / "values.csv"
+            path.write_text("a\n" + "".join(f"{value}\n" for value in values))
+            return run("secure-sum", path, "--column", "a", *options, "--json", **outcome).json
+
+        return summed
+
+    def test_numbers_are_the_librarys(self, run, people):
+        result = run("secure-sum", people, *EXACT, "--json").json
+        protocol = SecureSum(1000, 2**17)
+        assert (result["sum"], result["mean"]) == (str(AGES.sum()), AGES.mean())
+        assert (result["users"], result["lower"], result["upper"]) == (1000, 0, 100)
+        assert result["modulus"] == "131072"
+        assert result["differentially_private"] is False
+        assert result["sigma"] == protocol.guarantee.sigma >= result["requested_sigma"] == 80
+        assert result["guarantee"]["theorem"] == protocol.guarantee.theorem
+        assert result["cost"]["messages_per_user"] == protocol.messages.total
+        text = " ".join(run("secure-sum", people, *EXACT).out.split())
+        assert "NOT differentially private" in text
+        assert "are public and not protected" in text
+
+    @pytest.mark.parametrize(
+        ("values", "lower", "upper"),
+        [
+            ([0, 0, 0], 0, 1), ([4] * 16, 0, 4), ([-7] * 9, -7, -3), ([-3] * 9, -7, -3),
+            ([-4] * 16, -4, 0), ([7], 7, 8), ([2**53 - 1] * 5, 0, 2**53 - 1),
+            ([2**70 + 1, -(2**70)], -(2**70), 2**70 + 1),
+        ],
+    )  # fmt: skip
+    def test_exact_at_either_end_of_what_is_possible(self, summed, values, lower, upper):
+        result = summed(values, "--lower", lower, "--upper", upper)
+        assert result["sum"] == str(sum(values))
+        assert result["mean"] == float(Fraction(sum(values), len(values)))
+        q = int(result["modulus"])
+        assert q & (q - 1) == 0
+        assert q > len(values) * (upper - lower) >= q // 2
+
+    @pytest.mark.parametrize("extreme", [-3, 4])
+    def test_the_smallest_group_is_enough_and_a_smaller_one_refused(
+        self, summed, refused, tmp_path, extreme
+    ):
+        bounds = ("--lower", "-3", "--upper", "4")
+        result = summed([extreme] * 10, *bounds, "--modulus", "71")
+        assert (result["sum"], result["modulus"]) == (str(10 * extreme), "71")
+        given = ("--column", "a", *bounds, "--modulus", "70")
+        said = refused("secure-sum", tmp_path / "values.csv", *given)
+        assert said.startswith("--modulus must be at least 71")
+
+    def test_settings(self, run, people):
+        given = ("--shuffler", "single", "--no-clear-share", "--analysis", "ghazi2020",
+                 "--min-honest", "80%", "--sigma", "40.5", "--json")  # fmt: skip
+        result = run("secure-sum", people, *EXACT, *given).json
+        assert (result["shuffler"], result["clear_share"]) == ("single", False)
+        assert (result["min_honest"], result["proved"]) == (800, True)  # modulo a prime
+        assert int(result["modulus"]) % 2
+
+    def test_values(self, run, refused, people):
+        score = ("--column", "score", "--upper", "2")
+        assert "row 2 (line 3) has a value in column 'score'" in refused(
+            "secure-sum", people, *score
+        )
+        low = ("--column", "age", "--upper", "68")
+        assert "row 50 (line 51)" in refused("secure-sum", people, *low)
+        clamped = run("secure-sum", people, *low, "--on-out-of-range", "clamp", "--json").json
+        assert clamped["sum"] == str(np.clip(AGES, 0, 68).sum())
+
+    def test_one_user_has_nothing_to_hide(self, summed):
+        result = summed([5], "--upper", "9")
+        assert (result["sum"], result["sigma"], result["proved"]) == ("5", None, True)
+
+
+class TestHistogram:
+    COUNT = ("--column", "vote", "--json", *BUDGET)
+
+    @pytest.fixture
+    def votes(self, tmp_path):
+        path = tmp_path / "votes.csv"
+        rows = ["yes", " no ", "yes", '"yes"', "perhaps"] * 200
+        path.write_text("vote\n" + "\n".join(rows) + "\n\n\n")
+        return path
+
+    @staticmethod
+    def near(result, expected):
+        """The noise is beyond this with a probability below 1e-20 for each count."""
+        found = {row["name"]: row["estimate"] for row in result["rows"]}
+        assert found.keys() == expected.keys()
+        assert all(abs(found[name] - count) < 120 for name, count in expected.items())
+        assert all(row["low"] <= row["estimate"] <= row["high"] for row in result["rows"])
+
+    def test_categories(self, run, refused, votes):
+        given = ("histogram", votes, *self.COUNT, "--categories")
+        result = run(*given, "yes,no,perhaps,never").json
+        self.near(result, {"yes": 600, "no": 200, "perhaps": 200, "never": 0})
+        assert (result["users"], result["proved"]) == (1000, True)
+        assert result["guarantee"]["epsilon"] == 1
+        assert result["guarantee"]["delta"] <= 1e-6
+        self.near(run(*given, "yes", "--other", "rest").json, {"yes": 600, "rest": 400})
+        said = refused(*given, "yes,no")
+        assert "row 5 has a value that is none of the --categories" in said
+        assert "perhaps" not in said
+        assert "'perhaps'" in refused(*given, "yes,no", "--show-values")
+
+    def test_bins(self, run, refused, people):
+        given = ("histogram", people, "--column", "age", "--json", *BUDGET, "--bins")
+        result = run(*given, "0,30,50,69").json
+        self.near(result, {"[0, 30)": 200, "[30, 50)": 400, "[50, 69]": 400})
+        assert "outside [0, 60]" in refused(*given, "0,60")
+        clamped = run(*given, "40,60", "--on-out-of-range", "clamp").json
+        self.near(clamped, {"[40, 60]": 1000})
+
+    @pytest.mark.parametrize("form", ["folder", "parquet", "gz"])
+    def test_forms_of_tables(self, run, votes, tmp_path, form):
+        path = votes
+        if form == "folder":
+            (tmp_path / "votes").mkdir()
+            path = votes.rename(tmp_path / "votes" / "1.csv").parent
+        elif form == "gz":
+            path = tmp_path / "votes.csv.gz"
+            path.write_bytes(gzip.compress(votes.read_bytes()))
+        else:
+            pyarrow = pytest.importorskip("pyarrow")
+            parquet = pytest.importorskip("pyarrow.parquet")
+            path = tmp_path / "votes.parquet"
+            parquet.write_table(pyarrow.table({"vote": ["yes", "no"] * 500}), path)
+        result = run("histogram", path, *self.COUNT, "--categories", "yes", "--other", "x").json
+        self.near(result, {"yes": 500, "x": 500} if form == "parquet" else {"yes": 600, "x": 400})
+
+    def test_trust(self, run, votes):
+        trust = ("--min-honest", "50%", "--corrupt-shufflers", "1", "--shuffler", "parallel")
+        given = ("--categories", "yes", "--other", "x", *trust)
+        conditions = run("histogram", votes, *self.COUNT, *given).json["guarantee"]["conditions"]
+        assert any("500 of 1,000" in condition for condition in conditions)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [("vote,x\nyes,1\nyes\n", "line 3: 1 cells"), ("vote\nyes\n\nno\n", "0 cells"),
+         ("vote,vote\n1,2\n", "has no column 'vote', or several"), ("vote\n", "has no rows")],
+    )  # fmt: skip
+    def test_tables_that_are_broken(self, refused, tmp_path, text, said):
+        path = tmp_path / "t.csv"
+        path.write_text(text)
+        assert said in refused("histogram", path, *self.COUNT, "--categories", "yes,no")
+
+
+class TestDemo:
+    @pytest.mark.usefixtures("seeded")
+    def test_the_equivalent_command_line_is_equivalent(self, run):
+        demo = run("demo", "--json").json
+        same = run(*shlex.split(demo.pop("equivalent"))[1:], "--json").json
+        assert (same.pop("command"), demo.pop("command")) == ("sum", "demo")
+        assert set(same.pop("notes")) < set(demo.pop("notes"))
+        assert same == demo
+
+    def test_accuracy(self, run):
+        demo = run("demo", "--json").json
+        assert demo["delta"] < 1 / 944**2
+        assert demo["not_private"]["true_sum"] == load_anes96("vote").sum()
+        assert abs(demo["not_private"]["sum_error"]) < 20 * demo["standard_error"]
+        assert "These answers are public" in " ".join(run("demo").out.split())
