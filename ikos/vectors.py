@@ -15,12 +15,6 @@ from ikos.baselines.pckv import PCKVGRR, PCKVUE
 from ikos.baselines.privkv import PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.baselines.vector_registry import (
-    VECTOR_PROTOCOLS,
-    VectorProtocolSpec,
-    VectorRow,
-    vector_comparison,
-)
 from ikos.categories import Categories
 from ikos.columns import (
     ColumnSums,
@@ -37,7 +31,6 @@ from ikos.simplex import project_simplex, projected_frequencies
 __all__ = [
     "PCKVGRR",
     "PCKVUE",
-    "VECTOR_PROTOCOLS",
     "Ball",
     "Box",
     "Categories",
@@ -60,13 +53,10 @@ __all__ = [
     "SparseTernary",
     "Ternarizer",
     "Variances",
-    "VectorProtocolSpec",
-    "VectorRow",
     "histograms",
     "linear_statistics",
     "means",
     "project_simplex",
     "projected_frequencies",
     "variances",
-    "vector_comparison",
 ]

@@ -25,6 +25,7 @@ import numpy as np
 import ikos
 from ikos import accounting, counts, noise, vectors
 from ikos.baselines import PROTOCOLS
+from ikos.bounds import Bounds
 from ikos.deployment.task import Task
 from ikos.testing import DeterministicRandom
 
@@ -167,11 +168,11 @@ def _figures(protocol: Any, x: Any) -> list[Any]:
 
 def _protocol(name: str) -> list[Any]:
     (one,) = (one for one in PROTOCOLS if one.key == name)
-    return _figures(one.make(2000, 1, 1e-6), np.arange(2000) % 2)
+    return _figures(one.make(2000, Bounds(0, 1), 1, 1e-6), np.arange(2000) % 2)
 
 
 def _vector_protocol(name: str, domain: str) -> list[Any]:
-    (one,) = (one for one in vectors.VECTOR_PROTOCOLS if one.key == name)
+    (one,) = (one for one in PROTOCOLS if one.key == name)
     angles = np.arange(2000)[:, None] * np.arange(1, 5)
     data = {
         "box": (angles % 7) / 6,
@@ -359,10 +360,12 @@ def _accountants() -> Entries:
 
 
 def _protocols() -> Entries:
-    for one in PROTOCOLS:
-        yield "protocol", {"name": one.key}
-    for one, domain in itertools.product(vectors.VECTOR_PROTOCOLS, DOMAINS):
-        yield "vector protocol", {"name": one.key, "domain": domain}
+    numbers = [one.key for one in PROTOCOLS if Bounds in one.domains]
+    for key in numbers:
+        yield "protocol", {"name": key}
+    others = [one.key for one in PROTOCOLS if one.key not in numbers]
+    for key, domain in itertools.product(others, DOMAINS):
+        yield "vector protocol", {"name": key, "domain": domain}
 
 
 def _tasks() -> Entries:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ikos.baselines import PROTOCOLS, comparison, measure
+from ikos.bounds import Bounds
 from ikos.plots import save
 from ikos.testing import DeterministicRandom
 
@@ -21,7 +22,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from ikos.plots import protocols
 
 SEARCHED = ("recursive-2", "recursive-3", "recursive-4", "correlated-noise")
-QUICK = tuple(contender.key for contender in PROTOCOLS if contender.key not in SEARCHED)
+QUICK = tuple(
+    contender.key
+    for contender in PROTOCOLS
+    if Bounds in contender.domains and contender.key not in SEARCHED
+)
 SETTINGS = [(100, 1e-4), (10**4, 1e-8), (10**6, 1e-12), (10**9, 1e-18)]
 
 
@@ -37,7 +42,7 @@ def boxes(figure, axes):
 
 
 def markers(axes):
-    keys = {contender.key for contender in PROTOCOLS}
+    keys = {contender.key for contender in PROTOCOLS if Bounds in contender.domains}
     return {
         line.get_gid(): (line.get_xdata()[0], line.get_ydata()[0])
         for line in axes.get_lines()

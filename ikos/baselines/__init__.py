@@ -14,15 +14,9 @@ from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.baselines.designated_bbgn20 import DesignatedNoise
 from ikos.baselines.local_laplace import LocalLaplace
 from ikos.baselines.local_randomized_response import LocalRandomizedResponse
+from ikos.baselines.measuring import Measurement, measure
 from ikos.baselines.recursive_bbgn20 import RecursiveSum
-from ikos.baselines.registry import (
-    PROTOCOLS,
-    Measurement,
-    ProtocolSpec,
-    Row,
-    comparison,
-    measure,
-)
+from ikos.baselines.registry import PROTOCOLS, ComparisonRow, ProtocolSpec, comparison
 from ikos.baselines.sample_and_threshold import SampleAndThreshold
 from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
 from ikos.baselines.unary_csuzz19 import UnaryEncoding
@@ -33,6 +27,7 @@ __all__ = [
     "BinaryRandomizedResponse",
     "CentralDiscreteLaplace",
     "CentralLaplace",
+    "ComparisonRow",
     "CorrelatedNoise",
     "DesignatedNoise",
     "LocalLaplace",
@@ -41,7 +36,6 @@ __all__ = [
     "PrivacyBlanket",
     "ProtocolSpec",
     "RecursiveSum",
-    "Row",
     "SampleAndThreshold",
     "SparseNoise",
     "SumProtocol",

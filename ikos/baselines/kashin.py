@@ -42,7 +42,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import hadamard
 
 from ikos._validation import integer, number
 from ikos.domains import MAX_DIMENSION, Ball
@@ -69,6 +68,8 @@ _STEPS = 300
 
 @lru_cache(maxsize=8)
 def _matrix(size: int) -> NDArray[np.float64]:
+    from scipy.linalg import hadamard  # costs time to import
+
     result: NDArray[np.float64] = hadamard(size).astype(np.float64)
     result.setflags(write=False)
     return result

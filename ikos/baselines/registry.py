@@ -1,52 +1,49 @@
 """All protocols for sums side by side: what each asks of its users, and how far off it can be.
 
-`comparison` makes each protocol for the same users and the same guarantee, or says why there is
-none; `measure` runs one of them, or any other, on data whose sum is known.
+`comparison` makes each protocol that there is for a domain, for the same users and the same
+guarantee, or says why there is none; `measure` runs one of them, or any other.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from numpy.typing import ArrayLike
-
-from ikos._validation import integer, number, quote
+from ikos._validation import choice, integer, quote
 from ikos.aggregation import PrivateSum
+from ikos.aggregation.private_vector_sum import PrivateVectorSum
 from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
 from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
+from ikos.baselines.central_gaussian import CentralGaussian
 from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
-from ikos.baselines.compared import ComparisonRow, checked_progress, compare
+from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.baselines.designated_bbgn20 import DesignatedNoise
+from ikos.baselines.kashin_correlated_noise_afnntz24 import KashinCorrelatedNoise
+from ikos.baselines.kashin_private_sum_afnntz24 import KashinPrivateSum
 from ikos.baselines.local_laplace import LocalLaplace
 from ikos.baselines.local_randomized_response import LocalRandomizedResponse
+from ikos.baselines.pckv import PCKVGRR, PCKVUE
+from ikos.baselines.privkv import PrivKV
 from ikos.baselines.recursive_bbgn20 import RecursiveSum
 from ikos.baselines.sample_and_threshold import SampleAndThreshold
+from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
+from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
 from ikos.baselines.unary_csuzz19 import UnaryEncoding
-from ikos.bounds import Bounds
+from ikos.bounds import Bounds, Domain
+from ikos.categories import Categories
 from ikos.concurrency import Progress
-from ikos.randomness import RandomSource, secure
-from ikos.results import Interval
+from ikos.domains import Ball, Box, SparseTernary
+from ikos.results import Cost, Guarantee, Printed, at_least
 
-MAX_RUN = 10**8
-"""Most messages of one run that is measured."""
-
-KURTOSIS = 6
-"""Of Laplace noise; no error here has tails as heavy, but for what is likelier to be seen."""
-
-_CURATOR = "all users trust the curator with their values, and to add the noise"
-_COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
-_DESIGNATED = (
-    "all users trust the first one to add the noise and to keep it to itself; "
-    "nobody is protected from that user"
-)
+MODELS = ("central", "shuffle", "local")
+"""Whom users trust: a curator; shufflers, or some of the other users; no one."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +58,14 @@ class ProtocolSpec:
         What it is called by people, and the paper that it is from.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
-    note : str or None
-        A special trust assumption.
     made_by : callable
-        The protocol's class.
+        Makes it: the protocol's class.
+    domains : tuple of type
+        The domains that it is for; `ikos.bounds.Bounds` for numbers.
     options : mapping
-        Further arguments of it.
+        Further arguments.
+    note : str or None
+        A special trust assumption, or what it does for a domain that it is not made for.
     pure : bool
         Whether its delta is 0, so that it takes none.
     honest : {"counted", "all", "any"}
@@ -80,6 +79,7 @@ class ProtocolSpec:
     source: str
     model: str
     made_by: Callable[..., SumProtocol]
+    domains: tuple[type[Domain], ...] = (Bounds,)
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: str | None = None
     pure: bool = False
@@ -89,27 +89,33 @@ class ProtocolSpec:
     def make(
         self,
         n: int,
+        domain: Domain,
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
         min_honest: int | None = None,
-        lower: float = 0.0,
-        upper: float = 1.0,
     ) -> SumProtocol:
         """Return the protocol; ValueError if there is none."""
-        given: dict[str, Any] = {"lower": lower, "upper": upper, **self.options}
+        if not isinstance(domain, self.domains):
+            names = " or ".join(kind.__name__ for kind in self.domains)
+            raise ValueError(  # noqa: TRY004 - a row says so, as for any other that is impossible
+                f"domain must be a {names}, got {type(domain).__name__}"
+            )
+        given = dict(self.options)
         if min_honest is not None and min_honest < n:
             if self.honest == "all":
                 raise ValueError("it needs all users to be honest and present")
             if self.honest == "counted":
                 given["min_honest"] = min_honest
         spent = (epsilon,) if self.pure else (epsilon, delta)
-        return self.made_by(n, *spent, **given)
+        if isinstance(domain, Bounds):
+            return self.made_by(n, *spent, lower=domain.lower, upper=domain.upper, **given)
+        return self.made_by(n, domain, *spent, **given)
 
 
 @dataclass(frozen=True)
-class Row(ComparisonRow[ProtocolSpec, SumProtocol]):
-    """A protocol for given users and a given guarantee, or why there is none.
+class ComparisonRow(Printed):
+    """A protocol for given users, domain and guarantee, or why there is none.
 
     Attributes
     ----------
@@ -121,140 +127,315 @@ class Row(ComparisonRow[ProtocolSpec, SumProtocol]):
         Why it was not, in one line.
     """
 
+    contender: ProtocolSpec
+    protocol: SumProtocol | None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        if self.protocol is None:
+            return f"{self.key}: none, {self.reason}"
+        return (
+            f"{self.key}: error {at_least(math.sqrt(self.protocol.mse), 4)}, "
+            f"{self.protocol.cost()}; "
+            f"one user can move it by {at_least(self.protocol.influence, 4)}"
+        )
+
+    @property
+    def key(self) -> str:
+        """What it is called in programs."""
+        return self.contender.key
+
+    @property
+    def _cost(self) -> Cost | None:
+        return None if self.protocol is None else self.protocol.cost()
+
+    @property
+    def messages(self) -> int | float | None:
+        """Messages of each user; the mean where their number is random."""
+        return None if self._cost is None else self._cost.messages_per_user
+
+    @property
+    def bits(self) -> int | float | None:
+        """Bits of each user."""
+        return None if self._cost is None else self._cost.bits_per_user
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What is guaranteed to each user."""
+        return None if self.protocol is None else self.protocol.guarantee
+
+    @property
+    def mse(self) -> float | None:
+        """Bound on the mean squared error of the sum, in squared data units."""
+        return None if self.protocol is None else self.protocol.mse
+
+    @property
+    def rmse(self) -> float | None:
+        """Its root, in the data's units."""
+        return None if self.protocol is None else math.sqrt(self.protocol.mse)
+
+    @property
+    def influence(self) -> float | None:
+        """Greatest difference that one user's messages can make to the sum, in the data's units."""
+        return None if self.protocol is None else self.protocol.influence
+
+    def as_dict(self) -> dict[str, str | int | float | None]:
+        """Return numbers and words by name, as a row of a data frame: None where there is none."""
+        found = self.guarantee
+        return {
+            "key": self.key,
+            "model": self.contender.model,
+            "messages": self.messages,
+            "bits": self.bits,
+            "mse": self.mse,
+            "rmse": self.rmse,
+            "influence": self.influence,
+            "epsilon": None if found is None else found.epsilon,
+            "delta": None if found is None else found.delta,
+            "reason": self.reason,
+        }
+
+
+def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> SumProtocol:
+    """Return sampled coordinates of a box, or of the smallest box around a ball."""
+    if isinstance(domain, Ball):
+        domain = Box(domain.dimension, -domain.reach, domain.reach)
+    return SampledCoordinates(n, domain, *spent, **options)
+
+
+def _central(
+    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
+) -> ProtocolSpec:
+    return ProtocolSpec(key, name, source, "central", made_by, honest="any", **more)
+
+
+def _shuffle(
+    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
+) -> ProtocolSpec:
+    return ProtocolSpec(key, name, source, "shuffle", made_by, **more)
+
+
+def _local(
+    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
+) -> ProtocolSpec:
+    return ProtocolSpec(key, name, source, "local", made_by, pure=True, honest="any", **more)
+
 
 def _recursive(messages: int, whose: str) -> ProtocolSpec:
     by = ", BBGN20's parameters" if whose == "paper" else ", optimized"
-    return ProtocolSpec(
+    return _shuffle(
         f"recursive-{messages}" + ("-paper" if whose == "paper" else ""),
         f"recursive protocol with {messages} messages{by}",
         "BBGN20, Section 4",
-        "shuffle",
         RecursiveSum,
-        {"messages": messages, "parameters": whose},
+        options={"messages": messages, "parameters": whose},
     )
 
 
+_CURATOR = "all users trust the curator with their values, and to add the noise"
+_CURATOR_OF_VECTORS = "all users trust the curator with their vectors, and to add the noise"
+_COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
+_DESIGNATED = (
+    "all users trust the first one to add the noise and to keep it to itself; "
+    "nobody is protected from that user"
+)
+_IN_BOX = "for a ball, in the box around it"
+_ALL_VECTORS = (Box, Ball, SparseTernary, Categories)
+_SECURE = "noise of all users, over secure summation"
+_SPARSE = "noise of a few random users, over secure summation"
+
 PROTOCOLS: tuple[ProtocolSpec, ...] = (
-    ProtocolSpec(
+    # of numbers
+    _central(
         "central-laplace",
         "central Laplace noise",
         "Dwork, McSherry, Nissim, Smith 2006",
-        "central",
         CentralLaplace,
         note=_CURATOR,
         pure=True,
-        honest="any",
     ),
-    ProtocolSpec(
+    _central(
         "central-discrete",
         "central discrete Laplace noise",
         "Ghosh, Roughgarden, Sundararajan 2009",
-        "central",
         CentralDiscreteLaplace,
         note=_CURATOR,
         pure=True,
-        honest="any",
     ),
-    ProtocolSpec(
-        "private-sum",
-        "noise of all users, over secure summation",
-        "BBGN20, Section 5, counts of this library",
-        "shuffle",
-        PrivateSum,
-    ),
-    ProtocolSpec(
+    _shuffle("private-sum", _SECURE, "BBGN20, Section 5, counts of this library", PrivateSum),
+    _shuffle(
         "private-sum-bbgn20",
-        "noise of all users, over secure summation",
+        _SECURE,
         "BBGN20, Section 5, and its counts",
-        "shuffle",
         PrivateSum,
-        {"analysis": "balle2020"},
+        options={"analysis": "balle2020"},
     ),
-    ProtocolSpec(
+    _shuffle(
         "designated-noise",
         "noise of one designated user, over secure summation",
         "BBGN20, Section 5.2",
-        "shuffle",
         DesignatedNoise,
         note=_DESIGNATED,
         honest="all",
     ),
-    ProtocolSpec(
-        "sparse-noise",
-        "noise of a few random users, over secure summation",
-        "SCRCS11 and GPV19, exact divergence",
-        "shuffle",
-        SparseNoise,
-    ),
-    ProtocolSpec(
+    _shuffle("sparse-noise", _SPARSE, "SCRCS11 and GPV19, exact divergence", SparseNoise),
+    _shuffle(
         "sparse-noise-scrcs11",
-        "noise of a few random users, over secure summation",
+        _SPARSE,
         "SCRCS11 and GPV19",
-        "shuffle",
         SparseNoise,
-        {"accountant": "published"},
+        options={"accountant": "published"},
     ),
-    ProtocolSpec(
+    _shuffle(
         "correlated-noise",
         "noise of all users, hidden in messages that cancel",
         "GKMPS21, certified numerically",
-        "shuffle",
         CorrelatedNoise,
         counted=True,
     ),
-    ProtocolSpec(
-        "privacy-blanket",
-        "single-message privacy blanket",
-        "BBGN19",
-        "shuffle",
-        PrivacyBlanket,
-    ),
+    _shuffle("privacy-blanket", "single-message privacy blanket", "BBGN19", PrivacyBlanket),
     _recursive(2, "paper"),
     _recursive(3, "paper"),
     _recursive(2, "optimized"),
     _recursive(3, "optimized"),
     _recursive(4, "optimized"),
-    ProtocolSpec(
+    _shuffle(
         "binary-response",
         "shuffled randomized response on one bit",
         "CSUZZ19",
-        "shuffle",
         BinaryRandomizedResponse,
     ),
-    ProtocolSpec(
+    _shuffle(
         "unary-encoding",
         "shuffled randomized response on many bits",
         "CSUZZ19, exact divergence",
-        "shuffle",
         UnaryEncoding,
         counted=True,
     ),
-    ProtocolSpec(
+    _shuffle(
         "sample-threshold",
         "sampled ones, and no small counts",
         "after CSUZZ19",
-        "shuffle",
         SampleAndThreshold,
         note=_COUNTING,
         honest="all",
     ),
-    ProtocolSpec(
+    _local(
         "local-response",
         "local randomized response on one bit",
         "Warner 1965, after randomized rounding",
-        "local",
         LocalRandomizedResponse,
-        pure=True,
-        honest="any",
     ),
-    ProtocolSpec(
+    _local(
         "local-laplace",
         "local Laplace noise",
         "Dwork, McSherry, Nissim, Smith 2006",
-        "local",
         LocalLaplace,
-        pure=True,
-        honest="any",
+    ),
+    # of vectors
+    _central(
+        "central-gaussian",
+        "central discrete Gaussian noise",
+        "Canonne, Kamath, Steinke 2020",
+        CentralGaussian,
+        domains=_ALL_VECTORS,
+        note=_CURATOR_OF_VECTORS,
+    ),
+    _shuffle(
+        "private-vector-sum",
+        _SECURE,
+        "BBGN20, Section 5, accounts of this library",
+        PrivateVectorSum,
+        domains=_ALL_VECTORS,
+    ),
+    _shuffle(
+        "kashin-private-sum",
+        "noise of all users in even coefficients, over secure summation",
+        "AFNNTZ24, Section 2.2, with BBGN20's sums",
+        KashinPrivateSum,
+        domains=(Ball,),
+    ),
+    _shuffle(
+        "kashin-correlated-noise",
+        "correlated noise in even coefficients",
+        "AFNNTZ24, Algorithms 3 and 4, with GKMPS21",
+        KashinCorrelatedNoise,
+        domains=(Ball,),
+    ),
+    _shuffle(
+        "kashin-sampled-noise",
+        "correlated noise in a sample of even coefficients",
+        "AFNNTZ24, end of Section 2.2, with GKMPS21",
+        KashinCorrelatedNoise,
+        domains=(Ball,),
+        options={"sampling": "auto"},
+    ),
+    _shuffle(
+        "sampled-coordinates",
+        "randomized response on sampled coordinates",
+        "SCM22, exact divergence, stratified",
+        _sampled,
+        domains=(Box, Ball),
+        options={"messages": None},
+        note=_IN_BOX,
+    ),
+    _shuffle(
+        "one-coordinate",
+        "randomized response on one coordinate of each user",
+        "SCM22, exact divergence",
+        _sampled,
+        domains=(Box, Ball),
+        note=_IN_BOX,
+    ),
+    _shuffle(
+        "single-message-grid",
+        "randomized response on a grid of vectors",
+        "AFNNTZ24, Algorithms 5 and 6, exact divergence",
+        SingleMessageGrid,
+        domains=(Box, Ball),
+    ),
+    _shuffle(
+        "collision",
+        "collision of hashed entries",
+        "WLQDLY21, exact divergence",
+        Collision,
+        domains=(SparseTernary,),
+    ),
+    _shuffle(
+        "privkv",
+        "randomized response on one key",
+        "PrivKV, exact divergence",
+        PrivKV,
+        domains=(SparseTernary,),
+    ),
+    _shuffle(
+        "pckv-grr",
+        "randomized response on one of a user's keys",
+        "PCKV, exact divergence",
+        PCKVGRR,
+        domains=(SparseTernary,),
+        note="vectors must have exactly as many entries as allowed",
+    ),
+    _shuffle(
+        "pckv-ue",
+        "unary encoding of one of a user's keys",
+        "PCKV, by clones (FMT21)",
+        PCKVUE,
+        domains=(SparseTernary,),
+    ),
+    _local(
+        "local-collision",
+        "collision of hashed entries",
+        "WLQDLY21",
+        Collision,
+        domains=(SparseTernary,),
+    ),
+    _local(
+        "local-privkv",
+        "randomized response on one key",
+        "PrivKV",
+        PrivKV,
+        domains=(SparseTernary,),
     ),
 )
 """All protocols that are compared."""
@@ -267,11 +448,12 @@ def comparison(
     *,
     lower: float = 0.0,
     upper: float = 1.0,
+    domain: Domain | None = None,
     min_honest: int | None = None,
     protocols: Sequence[str] | None = None,
     progress: Progress | None = None,
-) -> tuple[Row, ...]:
-    """Make every protocol for the same users and the same guarantee.
+) -> tuple[ComparisonRow, ...]:
+    """Make every protocol for a domain, for the same users and the same guarantee.
 
     Parameters
     ----------
@@ -281,20 +463,23 @@ def comparison(
         The guarantee, under replacement of one user's value. The purely private protocols have a
         delta of 0.
     lower, upper : float
-        Public bounds of the values.
+        Public bounds of the users' numbers.
+    domain : Domain, optional
+        Where the users' vectors lie, in place of bounds of numbers.
     min_honest : int, optional
         How many users are honest and present at least; ``n`` by default.
     protocols : sequence of str, optional
-        Only those of these keys; all of ``PROTOCOLS`` by default.
+        Only those of these keys; by default all of ``PROTOCOLS`` that are for the domain.
     progress : callable, optional
         Called with how many are made and of how many: the search for the parameters of several
         messages takes seconds.
 
     Returns
     -------
-    tuple of Row
+    tuple of ComparisonRow
         The central model first, then the shuffle model, then the local one; in each the smallest
-        bound on the mean squared error first, and last those that there are not.
+        bound on the mean squared error first, and last those that there are not. ``print(row)``
+        shows a row in a line.
 
     Raises
     ------
@@ -311,146 +496,59 @@ def comparison(
     private-sum 6 2
     privacy-blanket 1 221
     local-laplace 1 20000
+
+    >>> from ikos.vectors import Box
+    >>> keys = ["one-coordinate", "single-message-grid"]
+    >>> for row in comparison(10**5, 1, 1e-8, domain=Box(64), protocols=keys):
+    ...     print(row.key, row.messages, row.reason is None)
+    one-coordinate 1 True
+    single-message-grid None False
     """
     users = integer("n", n, low=1, high=MAX_USERS)
     eps, small = budget(epsilon, delta)
     bounds = Bounds(lower, upper)
+    if domain is None:
+        domain = bounds
+    elif not isinstance(domain, Domain):
+        raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
+    elif bounds != Bounds(0, 1):
+        raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
-
-    def make(contender: ProtocolSpec) -> SumProtocol:
-        return contender.make(
-            users, eps, small, min_honest=honest, lower=bounds.lower, upper=bounds.upper
-        )
-
-    return compare(PROTOCOLS, protocols, make, Row, honest=honest, users=users, progress=progress)
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Errors of runs on data whose sum is known. Not private: they say what the sum is.
-
-    Attributes
-    ----------
-    errors : tuple of float
-        Estimate minus true sum, of each run, in the data's units.
-    seconds : float
-        Time of one run, on average.
-    """
-
-    errors: tuple[float, ...]
-    seconds: float
-
-    @property
-    def runs(self) -> int:
-        """How many."""
-        return len(self.errors)
-
-    @property
-    def rmse(self) -> float:
-        """Root of the mean of the squared errors."""
-        return math.sqrt(math.fsum(error * error for error in self.errors) / self.runs)
-
-    def interval(self, confidence: float | Fraction = Fraction(19, 20)) -> Interval:
-        """Return an approximate interval for the root mean squared error of all possible runs.
-
-        Parameters
-        ----------
-        confidence : float
-            Strictly between 0 and 1.
-
-        Returns
-        -------
-        Interval
-
-        Notes
-        -----
-        Of runs whose errors are normal, the sum of squares has a chi-square law with a degree of
-        freedom for each run. Here there are ``2 / (kurtosis - 1)`` for each, which gives the mean
-        square the right variance, at the kurtosis of Laplace noise, 6: where errors are nearer to
-        normal, as in most protocols, the interval is wider than it must be.
-        """
-        from scipy.special import chdtri
-
-        miss = float(1 - number("confidence", confidence, above=0, below=1))
-        freedom = 2 * self.runs / (KURTOSIS - 1)
-        scale = self.rmse * math.sqrt(freedom)
-        low, high = chdtri(freedom, miss / 2), chdtri(freedom, 1 - miss / 2)
-        return Interval(scale / math.sqrt(low), scale / math.sqrt(high))
-
-
-def measure(
-    row: Row | SumProtocol,
-    values: ArrayLike,
-    runs: int,
-    rng: RandomSource | None = None,
-    *,
-    progress: Progress | None = None,
-) -> Measurement:
-    """Run a protocol many times on data whose sum is known.
-
-    Parameters
-    ----------
-    row : Row or SumProtocol
-        Of a comparison, where there is that protocol; or any protocol itself, also one of your own.
-    values : (n,) array_like of float
-        Everybody's values, within the bounds.
-    runs : int
-        How often, at least 1.
-    rng : RandomSource, optional
-        Secure randomness by default.
-    progress : callable, optional
-        Called with how many runs are done and of how many.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, one run would take more than 10^8
-        messages (a protocol of `PROTOCOLS` that draws how often each is sent may have more), or
-        the values are refused.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
-    >>> (row,) = comparison(1000, 1, 1e-6, protocols=["central-discrete"])
-    >>> measured = measure(row, np.full(1000, 0.25), 50, DeterministicRandom(0))
-    >>> low, high = measured.interval()
-    >>> low < row.rmse < high
-    True
-
-    A protocol by itself:
-
-    >>> protocol = PrivateSum(1000, 1, 1e-6)
-    >>> measure(protocol, np.full(1000, 0.25), 50, DeterministicRandom(0)).rmse < 3
-    True
-    """
-    many = integer("runs", runs, low=1)
+    wanted = _chosen(protocols, domain)
     checked_progress(progress)
-    protocol, counted = _measured(row)
-    sent = protocol.cost().messages
-    if sent > MAX_RUN and not counted:
-        raise ValueError(
-            f"a run has {sent:,.0f} messages, more than the {MAX_RUN:,} that are simulated"
-        )
-    checked = protocol.domain.values(values)
-    truth, source = math.fsum(checked), secure(rng)
-    errors = []
-    began = time.perf_counter()
-    for done in range(1, many + 1):
-        errors.append(protocol.run(checked, source).estimate - truth)
+    rows = []
+    for done, spec in enumerate(wanted, 1):
+        try:
+            made = spec.make(users, domain, eps, small, min_honest=honest)
+            rows.append(ComparisonRow(spec, made))
+        except ValueError as problem:
+            reason = str(problem)
+            if honest is not None and honest < users and reason.endswith(f", got {honest}"):
+                reason = re.sub(r"^n must", "min_honest must", reason)
+            rows.append(ComparisonRow(spec, None, reason))
         if progress is not None:
-            progress(done, many)
-    return Measurement(tuple(errors), (time.perf_counter() - began) / many)
+            progress(done, len(wanted))
+
+    def order(row: ComparisonRow) -> tuple[int, float]:
+        mse = row.mse
+        return MODELS.index(row.contender.model), math.inf if mse is None else mse
+
+    return tuple(sorted(rows, key=order))
 
 
-def _measured(row: object) -> tuple[SumProtocol, bool]:
-    """Return a protocol, and whether a run draws how often each message is sent."""
-    if isinstance(row, Row):
-        if row.protocol is None:
-            raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
-        return row.protocol, row.contender.counted
-    if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
-        raise TypeError(
-            f"row must be a Row or a SumProtocol, got {type(row).__name__} {quote(row)}"
-        )
-    return row, any(one.counted and type(row) is one.made_by for one in PROTOCOLS)
+def checked_progress(progress: object) -> None:
+    """Refuse what cannot be called, before the first call of it."""
+    if progress is not None and not callable(progress):
+        kind = type(progress).__name__
+        raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
+
+
+def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
+    """Return the protocols of some keys, or all that are for a domain."""
+    if keys is None:
+        return [spec for spec in PROTOCOLS if isinstance(domain, spec.domains)]
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        kind = type(keys).__name__
+        raise TypeError(f"protocols must be a sequence of keys, got {kind} {quote(keys)}")
+    known = {spec.key: spec for spec in PROTOCOLS}
+    return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]

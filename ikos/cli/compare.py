@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ikos.baselines import Row
+    from ikos.baselines import ComparisonRow as Row
 
 EXAMPLES = """\b
 Examples

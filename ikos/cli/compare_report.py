@@ -49,8 +49,7 @@ from ikos.cli.errors import in_options
 from ikos.cli.output import aligned, bold, integer_text, power_text, wrapped
 
 if TYPE_CHECKING:
-    from ikos.baselines import Measurement
-    from ikos.baselines.compared import ComparisonRow
+    from ikos.baselines import ComparisonRow, Measurement
 
 CONFIDENCE = 0.95
 """Of the intervals of measured errors."""
@@ -119,7 +118,7 @@ class Data:
         return f"column {self.column}" if self.column.isdigit() else f"column {self.column!r}"
 
 
-R = TypeVar("R", bound="ComparisonRow[Any, Any]")
+R = TypeVar("R", bound="ComparisonRow")
 
 
 @dataclass(frozen=True)

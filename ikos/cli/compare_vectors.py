@@ -22,7 +22,8 @@ from ikos.cli.types import Honest, Name, Whole
 from ikos.cli.vector_domains import described, domain_of, domain_options
 
 if TYPE_CHECKING:
-    from ikos.vectors import Domain, VectorRow
+    from ikos.baselines import ComparisonRow
+    from ikos.vectors import Domain
 
 EXAMPLES = """\b
 Examples
@@ -120,30 +121,31 @@ def command(
 
 def _unfit(name: str, domain: Domain, protocols: tuple[str, ...]) -> dict[str, str]:
     """Return the protocols that are for another domain, and for which."""
-    from ikos.vectors import VECTOR_PROTOCOLS, Ball, Box, Categories, SparseTernary
+    from ikos.baselines import PROTOCOLS
+    from ikos.vectors import Ball, Box, Categories, SparseTernary
 
     names = {Box: "box", Ball: "ball", SparseTernary: "ternary", Categories: "categories"}
     return {
         one.key: f"needs --domain {' or '.join(names[kind] for kind in one.domains)}, got {name}"
-        for one in VECTOR_PROTOCOLS
+        for one in PROTOCOLS
         if one.key in protocols and not isinstance(domain, one.domains)
     }
 
 
 def _lines(
     asked: Asked, domain: Domain, protocols: tuple[str, ...], unfit: dict[str, str]
-) -> list[Line[VectorRow]]:
-    from ikos.vectors import VECTOR_PROTOCOLS, vector_comparison
+) -> list[Line[ComparisonRow]]:
+    from ikos.baselines import PROTOCOLS, comparison
 
     keys = tuple(dict.fromkeys(protocols)) or tuple(
-        one.key for one in VECTOR_PROTOCOLS if isinstance(domain, one.domains)
+        one.key for one in PROTOCOLS if isinstance(domain, one.domains)
     )
     with progress("choosing parameters", keys) as shown:
-        rows = vector_comparison(
+        rows = comparison(
             asked.users,
-            domain,
             asked.epsilon,
             asked.delta,
+            domain=domain,
             min_honest=asked.honest,
             protocols=keys,
             progress=shown,

@@ -20,7 +20,7 @@ PROTOCOLS = (
     "unary-encoding", "sample-threshold",
     "local-response", "local-laplace",
 )  # fmt: skip
-"""The keys of `ikos.baselines.PROTOCOLS`."""
+"""The keys of `ikos.baselines.PROTOCOLS` that are for numbers."""
 
 VECTOR_PROTOCOLS = (
     "central-gaussian",
@@ -29,7 +29,7 @@ VECTOR_PROTOCOLS = (
     "collision", "privkv", "pckv-grr", "pckv-ue",
     "local-collision", "local-privkv",
 )  # fmt: skip
-"""The keys of `ikos.vectors.VECTOR_PROTOCOLS`."""
+"""The keys of `ikos.baselines.PROTOCOLS` that are for vectors."""
 
 MAX_WORKERS = 1024
 """That of `ikos.cluster.processes`."""

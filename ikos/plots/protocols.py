@@ -22,8 +22,7 @@ except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 if TYPE_CHECKING:
-    from ikos.baselines import Measurement
-    from ikos.baselines.compared import ComparisonRow
+    from ikos.baselines import ComparisonRow, Measurement
 
 _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
@@ -58,7 +57,7 @@ class _Point:
 
 
 def protocols_figure(
-    rows: Iterable[ComparisonRow[Any, Any]],
+    rows: Iterable[ComparisonRow],
     title: str,
     *,
     measured: Mapping[str, Measurement] | None = None,
@@ -67,9 +66,9 @@ def protocols_figure(
 
     Parameters
     ----------
-    rows : iterable of Row or VectorRow
-        What `ikos.baselines.comparison` or `ikos.vectors.vector_comparison` returns; those without
-        a protocol are left out. The central model is a line.
+    rows : iterable of ComparisonRow
+        What `ikos.baselines.comparison` returns; those without a protocol are left out. The central
+        model is a line.
     title : str
         What is compared.
     measured : mapping, optional
@@ -115,7 +114,7 @@ def protocols_figure(
     return figure
 
 
-def _point(row: ComparisonRow[Any, Any], sent: str, measured: Measurement | None) -> _Point:
+def _point(row: ComparisonRow, sent: str, measured: Measurement | None) -> _Point:
     assert row.protocol is not None
     cost = row.protocol.cost()
     kind = row.contender.model

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,53 +16,75 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 import ikos.baselines
+import ikos.vectors
 from ikos import PrivateSum
 from ikos.baselines import (
     PROTOCOLS,
     BaseProtocol,
+    ComparisonRow,
     DesignatedNoise,
     LocalLaplace,
     Measurement,
     PrivacyBlanket,
-    ProtocolSpec,
-    Row,
     SparseNoise,
     SumProtocol,
     UnaryEncoding,
     comparison,
     measure,
-    registry,
+    measuring,
 )
-from ikos.bounds import Bounds
+from ikos.bounds import Bounds, Domain
 from ikos.errors import Bounded, SumError
 from ikos.randomness import RandomSource
 from ikos.results import Cost, Guarantee, SumResult
 from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
+from ikos.vectors import (
+    Ball,
+    Box,
+    Categories,
+    CentralGaussian,
+    Collision,
+    KashinPrivateSum,
+    PrivateVectorSum,
+    PrivKV,
+    SampledCoordinates,
+    SparseTernary,
+)
 
-QUICK = [
-    contender.key
-    for contender in PROTOCOLS
-    if contender.key not in ("recursive-2", "recursive-3", "recursive-4", "correlated-noise")
-]
-"""Those whose parameters take no search."""
+SEARCHED = {"recursive-2", "recursive-3", "recursive-4", "correlated-noise"}
+"""Those whose parameters take a search."""
 
-DELTA = Fraction(1, 10**6)
+QUICK = [one.key for one in PROTOCOLS if Bounds in one.domains and one.key not in SEARCHED]
+
+DELTA = Fraction(1, 10**5)
+UNIT = Bounds(0, 1)
+DOMAINS: tuple[Domain, ...] = (UNIT, Box(4, -1, 1), Ball(4), SparseTernary(6, 2))
 
 
-def by_key(rows: tuple[Row, ...]) -> dict[str, Row]:
+@cache
+def compared(domain: Domain) -> tuple[ComparisonRow, ...]:
+    keys = QUICK if domain is UNIT else None
+    given: dict[str, Any] = {} if domain is UNIT else {"domain": domain}
+    return comparison(400, 2, DELTA, protocols=keys, **given)
+
+
+def by_key(rows: tuple[ComparisonRow, ...]) -> dict[str, ComparisonRow]:
     return {row.key: row for row in rows}
 
 
 def test_keys_are_short_distinct_and_in_kebab_case() -> None:
-    keys = [contender.key for contender in PROTOCOLS]
+    keys = [one.key for one in PROTOCOLS]
     assert len(set(keys)) == len(keys)
-    assert all(len(key) <= 20 and key == key.lower() and " " not in key for key in keys)
-    assert {contender.model for contender in PROTOCOLS} == {"central", "shuffle", "local"}
+    assert all(len(key) <= 24 and re.fullmatch("[a-z0-9-]+", key) for key in keys)
+    assert {one.model for one in PROTOCOLS} == {"central", "shuffle", "local"}
 
 
 def test_every_protocol_of_the_package_is_compared() -> None:
-    exported = {getattr(ikos.baselines, name) for name in ikos.baselines.__all__}
+    exported = [
+        *map(ikos.baselines.__dict__.get, ikos.baselines.__all__),
+        *map(ikos.vectors.__dict__.get, ikos.vectors.__all__),
+    ]
     concrete = {
         item
         for item in exported
@@ -68,40 +92,27 @@ def test_every_protocol_of_the_package_is_compared() -> None:
         and issubclass(item, BaseProtocol)
         and not inspect.isabstract(item)
     }
-    assert {contender.made_by for contender in PROTOCOLS} == concrete | {PrivateSum}
+    made = {one.made_by for one in PROTOCOLS if isinstance(one.made_by, type)}
+    assert made | {SampledCoordinates} == concrete | {PrivateSum}
 
 
-def test_rows_are_the_protocols_own_answers() -> None:
-    rows = by_key(comparison(1000, 1, DELTA, lower=-1, upper=3, protocols=QUICK))
-    expected: dict[str, SumProtocol] = {
-        "private-sum": PrivateSum(1000, 1, DELTA, lower=-1, upper=3),
-        "private-sum-bbgn20": PrivateSum(1000, 1, DELTA, lower=-1, upper=3, analysis="balle2020"),
-        "designated-noise": DesignatedNoise(1000, 1, DELTA, lower=-1, upper=3),
-        "sparse-noise-scrcs11": SparseNoise(
-            1000, 1, DELTA, accountant="published", lower=-1, upper=3
-        ),
-        "privacy-blanket": PrivacyBlanket(1000, 1, DELTA, lower=-1, upper=3),
-        "unary-encoding": UnaryEncoding(1000, 1, DELTA, lower=-1, upper=3),
-        "local-laplace": LocalLaplace(1000, 1, lower=-1, upper=3),
-    }
-    for key, protocol in expected.items():
-        row = rows[key]
-        assert row.messages == protocol.cost().messages_per_user
-        assert row.bits == protocol.cost().bits_per_user
-        assert row.guarantee == protocol.guarantee
-        assert row.mse == protocol.mse
-        assert row.rmse == math.sqrt(protocol.mse)
-        assert row.influence == protocol.influence
-        assert row.reason is None
-
-
-def test_all_keep_the_guarantee_and_are_ordered_by_model_and_error() -> None:
-    rows = comparison(1000, 1, DELTA, protocols=QUICK)
+@pytest.mark.parametrize(
+    "domain", [pytest.param(one, marks=[pytest.mark.slow] * (one is not UNIT)) for one in DOMAINS]
+)
+def test_all_keep_the_guarantee_and_are_ordered_by_model_and_error(domain: Domain) -> None:
+    rows = compared(domain)
+    fit = {one.key for one in PROTOCOLS if isinstance(domain, one.domains)}
+    assert {row.key for row in rows} == fit - (SEARCHED if domain is UNIT else set())
     for row in rows:
+        assert row.reason is None
+        assert row.protocol is not None
+        assert row.protocol.n == 400
+        assert row.protocol.domain == domain or row.contender.note
         assert row.guarantee is not None
-        assert row.guarantee.epsilon == 1
-        assert Fraction(row.guarantee.delta) <= DELTA * (1 + Fraction(1, 2**50))
+        assert row.guarantee.epsilon == 2
+        assert Fraction(row.guarantee.delta) <= DELTA * (1 + Fraction(1, 2**40))
         assert (row.guarantee.delta == 0) == row.contender.pure
+        assert row.messages
     models = [row.contender.model for row in rows]
     assert models == sorted(models, key=["central", "shuffle", "local"].index)
     for model in set(models):
@@ -112,13 +123,44 @@ def test_all_keep_the_guarantee_and_are_ordered_by_model_and_error() -> None:
 @pytest.mark.slow
 def test_all_of_them() -> None:
     rows = comparison(1000, 1, DELTA)
-    assert {row.key for row in rows} == {contender.key for contender in PROTOCOLS}
+    assert {row.key for row in rows} == {*QUICK, *SEARCHED}
     assert all(row.protocol is not None for row in rows)
     found = by_key(rows)
     digits = [found[f"recursive-{m}"].mse or 0 for m in (2, 3, 4)]
     assert digits == sorted(digits, reverse=True)
     assert (found["recursive-2"].mse or 0) < (found["privacy-blanket"].mse or 0)
     assert (found["central-laplace"].mse or 0) < (found["private-sum"].mse or 0) < 2.1
+    of_categories = comparison(1000, 1, DELTA, domain=Categories([3, 4]))
+    assert [row.key for row in of_categories] == ["central-gaussian", "private-vector-sum"]
+
+
+def test_rows_are_the_protocols_own_answers() -> None:
+    ball, signs, at = Ball(5, 2), SparseTernary(5, 2), {"lower": -1, "upper": 3}
+    box = Box(5, -ball.reach, ball.reach)
+    expected: list[tuple[Domain, str, SumProtocol]] = [
+        (UNIT, "private-sum", PrivateSum(500, 1, DELTA, **at)),
+        (UNIT, "private-sum-bbgn20", PrivateSum(500, 1, DELTA, **at, analysis="balle2020")),
+        (UNIT, "designated-noise", DesignatedNoise(500, 1, DELTA, **at)),
+        (UNIT, "sparse-noise-scrcs11", SparseNoise(500, 1, DELTA, accountant="published", **at)),
+        (UNIT, "privacy-blanket", PrivacyBlanket(500, 1, DELTA, **at)),
+        (UNIT, "unary-encoding", UnaryEncoding(500, 1, DELTA, **at)),
+        (UNIT, "local-laplace", LocalLaplace(500, 1, **at)),
+        (ball, "central-gaussian", CentralGaussian(500, ball, 1, DELTA)),
+        (ball, "private-vector-sum", PrivateVectorSum(500, ball, 1, DELTA)),
+        (ball, "kashin-private-sum", KashinPrivateSum(500, ball, 1, DELTA)),
+        (ball, "one-coordinate", SampledCoordinates(500, box, 1, DELTA)),
+        (signs, "collision", Collision(500, signs, 1, DELTA)),
+        (signs, "local-collision", Collision(500, signs, 1)),
+        (signs, "local-privkv", PrivKV(500, signs, 1)),
+    ]
+    for domain, key, protocol in expected:
+        given: Any = at if domain is UNIT else {"domain": domain}
+        (row,) = comparison(500, 1, DELTA, **given, protocols=[key])
+        assert row.protocol == protocol
+        cost = protocol.cost()
+        assert (row.messages, row.bits) == (cost.messages_per_user, cost.bits_per_user)
+        assert (row.guarantee, row.influence) == (protocol.guarantee, protocol.influence)
+        assert (row.mse, row.rmse) == (protocol.mse, math.sqrt(protocol.mse))
 
 
 def test_fewer_honest_users() -> None:
@@ -130,82 +172,66 @@ def test_fewer_honest_users() -> None:
         assert rows[key].reason == "it needs all users to be honest and present"
         assert rows[key].messages is rows[key].bits is rows[key].guarantee is None
         assert rows[key].mse is rows[key].rmse is rows[key].influence is None
-    everybody = by_key(comparison(1000, 1, DELTA, min_honest=1000, protocols=QUICK))
-    assert everybody["designated-noise"].protocol is not None
+    (all_honest,) = comparison(1000, 1, DELTA, min_honest=1000, protocols=["designated-noise"])
+    assert all_honest.protocol is not None
+    (few,) = comparison(500, 1, DELTA, domain=Ball(4), min_honest=300, protocols=["one-coordinate"])
+    assert few.protocol is not None
+    assert few.protocol.min_honest == 300
 
 
 def test_what_is_not_possible_says_why_and_stands_last() -> None:
-    rows = comparison(5, 1, 0.01, protocols=["private-sum-bbgn20", "private-sum"])
-    assert [row.key for row in rows] == ["private-sum", "private-sum-bbgn20"]
-    assert rows[1].protocol is None
+    rows = comparison(5, 1, 0.01, protocols=["private-sum-bbgn20", "collision", "private-sum"])
+    assert [row.key for row in rows] == ["private-sum", "private-sum-bbgn20", "collision"]
     assert "needs n >= 19" in (rows[1].reason or "")
-
-
-def test_rows_are_rows_of_a_table() -> None:
-    made, not_made = ikos.baselines.comparison(
-        5, 1, 0.01, protocols=["central-discrete", "private-sum-bbgn20"]
-    )
-    told = made.as_dict()
+    assert rows[2].reason == "domain must be a SparseTernary, got Bounds"
+    made, not_made = rows[0].as_dict(), rows[1].as_dict()
+    assert list(made) == list(not_made)
     numbers = ("messages", "bits", "mse", "rmse", "influence")
-    assert {name: told[name] for name in numbers} == {name: getattr(made, name) for name in numbers}
-    assert (told["key"], told["model"], told["reason"]) == ("central-discrete", "central", None)
-    assert (told["epsilon"], told["delta"]) == (1, made.guarantee.delta)
-    none = not_made.as_dict()
-    assert list(none) == list(told)
-    assert none["reason"] == not_made.reason is not None
-    assert all(none[name] is None for name in (*numbers, "epsilon", "delta"))
+    assert all(made[name] == getattr(rows[0], name) for name in numbers)
+    assert all(not_made[name] is None for name in (*numbers, "epsilon", "delta"))
+    assert (made["reason"], not_made["reason"]) == (None, rows[1].reason)
+    assert re.fullmatch(r"private-sum: error \d+(\.\d+)?, \d+ messages .*", str(rows[0]))
+    assert str(rows[1]).startswith("private-sum-bbgn20: none, ")
 
 
 def test_progress() -> None:
     calls: list[tuple[int, int]] = []
-    comparison(
-        100,
-        1,
-        0.01,
-        protocols=["private-sum", "local-laplace", "private-sum"],
-        progress=lambda done, whole: calls.append((done, whole)),
-    )
+    keys = ["private-sum", "local-laplace", "private-sum"]
+    comparison(100, 1, 0.01, protocols=keys, progress=lambda *step: calls.append(step))
     assert calls == [(1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+    ("change", "error", "text"),
     [
-        ((0, 1, 0.1), {}, "n must be at least 1"),
-        ((10**9 + 1, 1, 0.1), {}, "n must be at most"),
-        ((10, 0, 0.1), {}, "epsilon must be at least"),
-        ((10, 1, 1), {}, "delta must be less than 1"),
-        ((10, 1, 0.1), {"lower": 1, "upper": 1}, "upper must be greater"),
-        ((10, 1, 0.1), {"min_honest": 11}, "min_honest must be at most 10"),
-        ((10, 1, 0.1), {"protocols": ["nothing"]}, "protocols must be one of"),
+        ({"n": 0}, ValueError, "n must"),
+        ({"n": 10**9 + 1}, ValueError, "n must"),
+        ({"epsilon": 0}, ValueError, "epsilon must"),
+        ({"delta": 1}, ValueError, "delta must"),
+        ({"lower": 1}, ValueError, "upper must"),
+        ({"domain": 5}, TypeError, "domain must"),
+        ({"domain": Ball(3), "upper": 2}, ValueError, "lower and upper must"),
+        ({"min_honest": 101}, ValueError, "min_honest must"),
+        ({"protocols": "collision"}, TypeError, "protocols must be a sequence"),
+        ({"protocols": 3}, TypeError, "protocols must be a sequence"),
+        ({"protocols": [["private-sum"]]}, TypeError, "protocols must be a string"),
+        ({"protocols": ["colision"]}, ValueError, "protocols must be one of"),
+        ({"progress": 3}, TypeError, "progress must"),
     ],
 )
-def test_mistakes(arguments, options, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        comparison(*arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"protocols": 3}, "protocols must be a sequence of keys, got int 3"),
-        ({"protocols": "private-sum"}, "protocols must be a sequence of keys, got the string"),
-        ({"protocols": [["private-sum"]]}, "protocols must be a string, got list"),
-        ({"progress": 3}, "progress must be callable, got int 3"),
-    ],
-)
-def test_what_is_no_sequence_of_keys_and_cannot_be_called(
-    options: dict[str, Any], message: str
+def test_wrong_arguments_are_refused(
+    change: dict[str, Any], error: type[Exception], text: str
 ) -> None:
-    with pytest.raises(TypeError, match=message):
-        comparison(10, 1, 0.1, **options)
+    given: dict[str, Any] = {"n": 100, "epsilon": 1, "delta": 1e-6}
+    with pytest.raises(error, match=text):
+        comparison(**given | change)
 
 
 # Measuring
 
 
-def row_of(key: str, n: int, **bounds: float) -> Row:
-    (row,) = comparison(n, 1, Fraction(1, n**2), protocols=[key], **bounds)  # type: ignore[arg-type]
+def row_of(key: str, n: int, **options: Any) -> ComparisonRow:
+    (row,) = comparison(n, 1, Fraction(1, n**2), protocols=[key], **options)
     return row
 
 
@@ -213,31 +239,39 @@ def row_of(key: str, n: int, **bounds: float) -> Row:
 def test_errors_are_those_of_runs(key: str) -> None:
     row, values = row_of(key, 200, upper=7), np.linspace(0, 7, 200)
     measured = measure(row, values, 3, DeterministicRandom(5))
-    source = DeterministicRandom(5)
     assert row.protocol is not None
+    source = DeterministicRandom(5)
     expected = [row.protocol.run(values, source).estimate - math.fsum(values) for _ in range(3)]
     assert list(measured.errors) == expected
+    assert measure(row.protocol, values, 3, DeterministicRandom(5)).errors == measured.errors
     assert measured.runs == 3
     assert measured.rmse == pytest.approx(math.sqrt(np.mean(np.square(expected))))
     assert measured.seconds > 0
+
+
+def test_errors_of_vectors_are_norms() -> None:
+    protocol, x = PrivateVectorSum(50, Box(3), 1, 1e-3), np.full((50, 3), 0.25)
+    measured = measure(protocol, x, 2, DeterministicRandom(5))
+    source = DeterministicRandom(5)
+    norms = [np.linalg.norm(protocol.run(x, source).estimate - 12.5) for _ in range(2)]
+    assert measured.errors == pytest.approx(norms)
 
 
 @pytest.mark.parametrize("key", QUICK)
 def test_bounds_hold_within_the_interval(key: str) -> None:
     """One seed; at 1 - 1e-9 the interval's lower end is far below the bound for honest code."""
     row, values = row_of(key, 300), np.linspace(0, 1, 300)
-    low, high = measure(row, values, 60, DeterministicRandom(1)).interval(1 - 1e-9)
+    low, high = measure(row, values, 20, DeterministicRandom(1)).interval(1 - 1e-9)
     assert low < (row.rmse or 0)
     assert high > (row.rmse or 0) / 20
 
 
-UNIT = Bounds(0, 1)
 NOTHING = Guarantee(1.0, 1.0, "nothing is proved", ())
 
 
 @dataclass(frozen=True)
 class Trusting:
-    """A protocol of somebody's own, in which each user sends its value as it is, in the clear."""
+    """A user's own protocol, in which each user sends its value as it is, in the clear."""
 
     n: int
     bias: float = 0.0
@@ -266,20 +300,12 @@ class Trusting:
 
     def analyze(self, view: View) -> SumResult:
         (values,) = view.columns
-        total, law = math.fsum(values) + self.bias, Bounded(0.0, 0.0)
-        error = SumError.number(law)
+        error = SumError.number(Bounded(0.0, 0.0))
+        total = math.fsum(values) + self.bias
         return SumResult(total, self.n, self.domain, self.guarantee, self.cost(), error)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
         return self.analyze(self.shuffle(self.randomize(x, rng), rng))
-
-
-def test_protocols_are_measured_as_their_rows_are() -> None:
-    row, values = row_of("private-sum", 200, upper=7), np.linspace(0, 7, 200)
-    protocol = PrivateSum(200, 1, Fraction(1, 200**2), upper=7)
-    assert row.protocol == protocol
-    of_row = measure(row, values, 3, DeterministicRandom(5))
-    assert measure(protocol, values, 3, DeterministicRandom(5)).errors == of_row.errors
 
 
 def test_a_protocol_of_ones_own_is_measured() -> None:
@@ -288,94 +314,56 @@ def test_a_protocol_of_ones_own_is_measured() -> None:
     assert measure(protocol, [0.5, 1, 0, 0.75], 3).errors == (0.25, 0.25, 0.25)
     with pytest.raises(ValueError, match=r"x\[1\] must be in \[0, 1\]"):
         measure(protocol, [0.5, 2, 0, 0.75], 3)
-    with pytest.raises(ValueError, match="a run has 200,000,000 messages, more than the"):
-        measure(Trusting(2 * 10**8), [0.5], 1)
-
-
-@pytest.mark.parametrize(
-    ("row", "got"),
-    [
-        (None, "NoneType None"),
-        ("private-sum", "str 'private-sum'"),
-        (PrivateSum, "type <class 'ikos.*PrivateSum'>"),
-        (PROTOCOLS[0], "ProtocolSpec ProtocolSpec"),
-    ],
-)
-def test_what_is_no_protocol_is_not_measured(row: Any, got: str) -> None:
-    with pytest.raises(TypeError, match=f"row must be a Row or a SumProtocol, got {got}"):
-        measure(row, [0.5], 1)
-
-
-def test_progress_of_runs() -> None:
-    with pytest.raises(TypeError, match="progress must be callable, got int 3"):
-        measure(Trusting(1), [0.5], 1, progress=3)  # type: ignore[arg-type]
     calls: list[tuple[int, int]] = []
-    measure(
-        row_of("local-laplace", 10),
-        [0.5] * 10,
-        2,
-        progress=lambda done, whole: calls.append((done, whole)),
-    )
+    measure(protocol, [0.5] * 4, 2, progress=lambda *step: calls.append(step))
     assert calls == [(1, 2), (2, 2)]
 
 
+@pytest.mark.parametrize("row", [None, "private-sum", PrivateSum, PROTOCOLS[0]])
+def test_what_is_no_protocol_is_not_measured(row: Any) -> None:
+    with pytest.raises(TypeError, match="row must be a ComparisonRow or a SumProtocol"):
+        measure(row, [0.5], 1)
+
+
 def test_interval_is_chi_square_with_two_fifths_of_a_degree_for_each_run() -> None:
-    # 5 runs: two degrees, where the law is exponential with mean 2
+    # 5 runs: two degrees, where the distribution is exponential with mean 2
     measured = Measurement((1.0, -2.0, 3.0, -4.0, 5.0), 0.1)
     low, high = measured.interval(0.9)
     scale = math.sqrt(2 * 55 / 5)
     assert low == pytest.approx(scale / math.sqrt(-2 * math.log(0.05)))
     assert high == pytest.approx(scale / math.sqrt(-2 * math.log(0.95)))
+    assert tuple(Measurement((0.0, 0.0), 0.1).interval()) == (0, 0)
 
 
 @pytest.mark.parametrize("law", ["laplace", "normal"])
 @pytest.mark.parametrize("runs", [2, 5, 20, 100])
 def test_interval_covers(law: str, runs: int) -> None:
-    """Of 4000 intervals each; 0.932 would be five standard errors below 0.95."""
+    """Of 2000 intervals each; 0.925 is five standard errors below 0.95."""
     rng = np.random.default_rng(2)
     draw = rng.laplace if law == "laplace" else rng.normal
-    errors = draw(size=(4000, runs)) / (math.sqrt(2) if law == "laplace" else 1)
+    errors = draw(size=(2000, runs)) / (math.sqrt(2) if law == "laplace" else 1)
     inside = 0
     for sample in errors:
         low, high = Measurement(tuple(map(float, sample)), 0.0).interval()
         inside += low <= 1 <= high
-    assert inside / 4000 > 0.932
+    assert inside / 2000 > 0.925
 
 
-def test_no_error_at_all() -> None:
-    assert tuple(Measurement((0.0, 0.0), 0.1).interval()) == (0, 0)
-
-
-def test_runs_that_are_too_large_are_refused() -> None:
+def test_runs_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     row = row_of("private-sum", 10**8)
-    with pytest.raises(ValueError, match=r"a run has \d00,000,000 messages, more than the 100,000"):
+    with pytest.raises(ValueError, match="a run has"):
         measure(row, [0.5], 1)
     with pytest.raises(ValueError, match="runs must be at least 1"):
         measure(row, [0.5], 0)
     absent = dataclasses.replace(row, protocol=None, reason="so it is")
     with pytest.raises(ValueError, match="got none: so it is"):
         measure(absent, [0.5], 1)
-
-
-def test_runs_that_draw_counts_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "MAX_RUN", 10)
+    with pytest.raises(TypeError, match="progress must"):
+        measure(row, [0.5], 1, progress=3)  # type: ignore[arg-type]
+    # those that draw counts are not
+    monkeypatch.setattr(measuring, "MAX_RUN", 10)
     row = row_of("unary-encoding", 100)
     assert row.protocol is not None
     assert measure(row, [0.5] * 100, 1).runs == measure(row.protocol, [0.5] * 100, 1).runs == 1
     with pytest.raises(ValueError, match="a run has"):
-        measure(row_of("privacy-blanket", 100), [0.5] * 100, 1)
-    with pytest.raises(ValueError, match="a run has"):
         measure(PrivacyBlanket(100, 1, 1e-4), [0.5] * 100, 1)
-
-
-def test_values_are_checked() -> None:
-    row = row_of("local-laplace", 3)
-    with pytest.raises(ValueError, match=r"x\[1\] must be in \[0, 1\]"):
-        measure(row, [0.5, 1.5, 0.5], 1)
-    with pytest.raises(ValueError, match="x must hold"):
-        measure(row, [0.5] * 4, 1)
-
-
-def test_a_contender_is_made_by_its_class() -> None:
-    made = ProtocolSpec("k", "n", "s", "local", LocalLaplace, pure=True, honest="any")
-    assert made.make(7, 1, 0.1, min_honest=2, upper=5) == LocalLaplace(7, 1, upper=5)

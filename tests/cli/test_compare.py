@@ -13,14 +13,14 @@ import pytest
 from command_lines import once
 
 import ikos.baselines
-from ikos.baselines import PROTOCOLS, PrivacyBlanket, comparison, measure, registry
-from ikos.cli import compare_report
+from ikos.baselines import PrivacyBlanket, comparison, measure, measuring
+from ikos.cli import compare_report, names
 from ikos.datasets import anes96_path, load_anes96
 from ikos.testing import DeterministicRandom
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 SEARCHED = ("recursive-2", "recursive-3", "recursive-4", "correlated-noise")
-QUICK = [contender.key for contender in PROTOCOLS if contender.key not in SEARCHED]
+QUICK = [one for one in names.PROTOCOLS if one not in SEARCHED]
 ONLY = [word for key in QUICK for word in ("--protocol", key)]
 FEW = ("--protocol", "private-sum", "--protocol", "local-laplace", "--protocol", "central-discrete")
 BUDGET = ("--users", "1000", "--epsilon", "1", "--delta", "1e-6")
@@ -143,7 +143,7 @@ def test_eighty_columns(run, options):
 def test_all_protocols(run):
     text = run("compare", *BUDGET).out
     assert max(map(len, text.splitlines())) <= 80
-    assert all(f"  {contender.key}: " in text for contender in PROTOCOLS)
+    assert all(f"  {key}: " in text for key in names.PROTOCOLS)
 
 
 def test_what_is_not_possible(run):
@@ -223,7 +223,7 @@ def test_measured_beside_predicted(run):
 
 
 def test_runs_that_are_too_large_are_skipped(run, monkeypatch):
-    monkeypatch.setattr(registry, "MAX_RUN", 1000)
+    monkeypatch.setattr(measuring, "MAX_RUN", 1000)
     options = (*DATA, *FEW, "--protocol", "unary-encoding", "--runs", "1")
     result = run("compare", *options, "--json", warning=WARNING).json
     rows = {row["key"]: row for row in result["protocols"]}

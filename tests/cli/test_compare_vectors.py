@@ -8,8 +8,9 @@ import re
 import numpy as np
 import pytest
 
+from ikos.baselines import comparison
 from ikos.cli import compare_report
-from ikos.vectors import Ball, Box, Categories, SparseTernary, vector_comparison
+from ikos.vectors import Ball, Box, Categories, SparseTernary
 
 BALL = ("--users", "1000", "--domain", "ball", "--dimension", "4", "--epsilon", "1",
         "--delta", "1e-6")  # fmt: skip
@@ -45,7 +46,7 @@ def test_numbers_are_the_librarys(run, options, domain, keys):
     only = [word for key in few for word in ("--protocol", key)]
     budget = ("--users", "400", "--epsilon", "2", "--delta", "1e-5")
     found = run("compare-vectors", *budget, *options, *only, "--json").json
-    rows = vector_comparison(400, domain, 2, 1e-5, protocols=few or None)
+    rows = comparison(400, 2, 1e-5, domain=domain, protocols=few or None)
     assert set(found) == KEYS
     documented = set(re.findall(r"``(\w+)``", compare_report.__doc__ or ""))
     assert documented >= KEYS
@@ -66,8 +67,13 @@ def test_numbers_are_the_librarys(run, options, domain, keys):
 def test_delta_and_honest_users(run):
     found = run("compare-vectors", *BALL[:8], *FEW, "--min-honest", "60%", "--json").json
     assert (found["delta"], found["min_honest"]) == (1e-6, 600)
-    rows = vector_comparison(
-        1000, Ball(4), 1, 1e-6, min_honest=600, protocols=["private-vector-sum", "one-coordinate"]
+    rows = comparison(
+        1000,
+        1,
+        1e-6,
+        domain=Ball(4),
+        min_honest=600,
+        protocols=["private-vector-sum", "one-coordinate"],
     )
     assert [row["mse"] for row in found["protocols"]] == [row.mse for row in rows]
 
@@ -81,7 +87,7 @@ def test_text(run):
     )
     assert "mean squared Euclidean distance" in flat(text)
     assert "a for a ball, in the box around it." in flat(text)
-    for row in vector_comparison(1000, Ball(4), 1, 1e-6):
+    for row in comparison(1000, 1, 1e-6, domain=Ball(4)):
         if row.key in FEW:
             (line,) = re.findall(rf"^[ a-h] {row.key} .*$", text, re.MULTILINE)
             mse, mean = (float(word.replace(",", "")) for word in line[2:].split()[3:5])
@@ -190,7 +196,7 @@ def test_long_titles_fit(tmp_path):
     pytest.importorskip("matplotlib")
     from ikos.plots.protocols import protocols_figure
 
-    rows = vector_comparison(100, Ball(3), 1, 1e-6, protocols=["private-vector-sum"])
+    rows = comparison(100, 1, 1e-6, domain=Ball(3), protocols=["private-vector-sum"])
     figure = protocols_figure(
         rows, "Words of some length " * 4 + "with (1, 1e-08)-differential privacy"
     )

@@ -489,12 +489,6 @@ class TestMistakes:
         empty.touch()
         assert "is empty" in refused("sum", empty, *AGE)
 
-    def test_wrap_around_beyond_the_confidence(self, refused, people):
-        tight = ("--precision", "1", "--modulus", "1001")
-        message = refused("sum", people, *AGE, *tight)
-        assert "confidence must be below" in message
-        assert message.startswith("--confidence")
-
     def test_memory(self, refused, people, monkeypatch):
         def fail(*args, **kwargs):
             raise MemoryError
