@@ -94,7 +94,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     delta: Fraction
     encoding: Encoding
     noise: NoiseRate
-    releases: int = 1
+    releases: int
 
     def __post_init__(self) -> None:
         _ = self._proved, self._error, self.setting  # found once, and not in each run
@@ -418,6 +418,7 @@ class PrivateSum(PrivateAggregation):
             delta=allowed,
             encoding=Encoding(bounds, p, exact, None),
             noise=NoiseRate(rate, "pure", 0.0),
+            releases=1,
         )
 
     @property

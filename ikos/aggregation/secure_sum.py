@@ -132,7 +132,7 @@ class SecureAggregation(ShuffledSum[_T]):
         The largest value, where there is one below ``q - 1``.
     """
 
-    upper: int | None = None
+    upper: int | None
 
     @property
     def sigma(self) -> float:
@@ -457,7 +457,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         sent = calibrated(
             n, q, d, trust, sigma=sigma, layout=layout, messages=messages, analysis=analysis
         )
-        super().__init__(n, d, q, sent, trust)
+        super().__init__(n, d, q, sent, trust, None)
 
     scalar = False
 
