@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ikos._validation import choice, flag, integer
 
@@ -56,7 +57,6 @@ class Trust:
     def of(
         cls,
         n: int,
-        *,
         shuffler: str = "parallel",
         clear_share: bool = True,
         min_honest: int | None = None,
@@ -70,3 +70,12 @@ class Trust:
     def single(self) -> bool:
         """Whether one shuffler has all shuffled messages."""
         return self.shuffler == "single"
+
+    @property
+    def graph(self) -> dict[str, Any]:
+        """What is shuffled together, as the arguments of counts."""
+        return {"shuffler": self.shuffler, "clear_share": self.clear_share}
+
+    def hiding(self, total: int) -> int:
+        """Return how many of a user's messages are neither clear nor a corrupt shuffler's."""
+        return max(0, total - int(self.clear_share) - self.corrupt_shufflers)

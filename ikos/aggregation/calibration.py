@@ -29,7 +29,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import Any
 
 import gmpy2
 
@@ -93,11 +92,6 @@ class NoiseCalibration:
     def honest(self) -> int:
         """Honest users, at least."""
         return self.trust.min_honest
-
-    @property
-    def _graph(self) -> dict[str, Any]:
-        """What messages are shuffled by whom."""
-        return {"shuffler": self.trust.shuffler, "clear_share": self.trust.clear_share}
 
     @cached_property
     def moved(self) -> Shift:
@@ -173,7 +167,7 @@ class NoiseCalibration:
             guess = self._guess(self._order(q), self._hiding_delta / self.releases)
             found = proof(smallest(enough, guess))
         else:
-            found = self.proved(q, max(0, messages - int(self.trust.clear_share) - corrupt))
+            found = self.proved(q, self.trust.hiding(messages))
         count = found.layout.count.with_corruption(corrupt, messages)
         return replace(found, layout=replace(found.layout, count=count))
 
@@ -183,11 +177,11 @@ class NoiseCalibration:
 
     def _guess(self, order: int, allowed: Fraction) -> int:
         if self.analysis == "second_moment":
-            return near(self.honest, order, allowed, **self._graph)
+            return near(self.honest, order, allowed, **self.trust.graph)
         with rounding(UP):
             level = Fraction(float_up(1 - gmpy2.log2(exact(allowed, DOWN))))
         users = (self.honest, self.honest)
-        return least(users, order, level, analysis=self.analysis, **self._graph).shuffled
+        return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
 
     def proved(self, q: int, m: int) -> HiddenNoise:
         """Return what is proved for m shuffled messages of each sum."""
@@ -208,7 +202,7 @@ class NoiseCalibration:
     def _present(self, order: int, m: int) -> MessageCount:
         """Return the count with the level for every number of honest users."""
         users = (self.honest, self.users)
-        return proved(users, order, m, analysis=self.analysis, **self._graph)
+        return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
 
     def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
         """Purely private noise, by the hockey-stick theorem as it is."""
@@ -225,7 +219,7 @@ class NoiseCalibration:
             sensitivity=self.shift.l1,
             sums=self.sums,
             most=self.users,
-            **self._graph,
+            **self.trust.graph,
         )
         assert count.noise_epsilon is not None
         rate = Fraction(count.noise_epsilon) / self.shift.l1
@@ -234,7 +228,7 @@ class NoiseCalibration:
     def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
         """Any noise, by Lemma 5.2 and the level of the sums together."""
         users = (self.honest, self.honest)
-        count = proved(users, order, m, analysis=self.analysis, **self._graph)
+        count = proved(users, order, m, analysis=self.analysis, **self.trust.graph)
         level = level_of_sums(count.sigma, self.sums, analysis=self.analysis)
         together = replace(count, sigma=level, analysis=self.analysis if level > 0 else None)
         hidden = lemma_5_2(together, self.epsilon)
@@ -254,7 +248,7 @@ class NoiseCalibration:
         tried = sorted(
             (
                 way
-                for graph in share_graphs(m, **self._graph)
+                for graph in share_graphs(m, **self.trust.graph)
                 for way in self._ways(order, graph, allowed)
             ),
             key=self._preference,

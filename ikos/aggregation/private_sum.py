@@ -21,7 +21,7 @@ from ikos.accounting.vector_noise import NoiseRate
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.calibration import reports
 from ikos.aggregation.execution import Values
-from ikos.aggregation.secure_sum import SecureSum
+from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
 from ikos.bounds import Bounds, Domain
 from ikos.counts import (
@@ -94,7 +94,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     delta: Fraction
     encoding: Encoding
     noise: NoiseRate
-    releases: int = 1
+    releases: int
 
     def __post_init__(self) -> None:
         _ = self._proved, self._error, self.setting  # found once, and not in each run
@@ -195,6 +195,19 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             "integers": self.encoding.exact,
             "secure_sum": self.sharing_parameters,
         }
+
+    @cached_property
+    def secure_sum(self) -> Any:
+        """The `SecureSum` or `SecureVectorSum` of the noisy integers."""
+        count = self.layout.count
+        how: dict[str, Any] = {
+            "messages": count.total,
+            "analysis": count.analysis or "best",
+            **asdict(self.trust),
+        }
+        if self.scalar:
+            return SecureSum(self.n, self.q, **how)
+        return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.name, **how)
 
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return values in the data's units, each looked at; from user ``first`` on.
@@ -361,13 +374,7 @@ class PrivateSum(PrivateAggregation):
         n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         analysis = checked_analysis(analysis)
-        trust = Trust.of(
-            n,
-            shuffler=shuffler,
-            clear_share=clear_share,
-            min_honest=min_honest,
-            corrupt_shufflers=corrupt_shufflers,
-        )
+        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         bounds = Bounds(lower, upper)
         if exact := flag("integers", integers):
             precision = bounds.whole_steps(precision)
@@ -388,15 +395,14 @@ class PrivateSum(PrivateAggregation):
             count = private_proved(
                 trust.min_honest,
                 q,
-                max(0, total - int(trust.clear_share) - trust.corrupt_shufflers),
+                trust.hiding(total),
                 budget,
                 allowed,
                 p,
                 analysis=analysis,
-                shuffler=shuffler,
-                clear_share=clear_share,
                 reserve=spare,
                 most=n,
+                **trust.graph,
             ).with_corruption(trust.corrupt_shufflers, total)
         assert count.noise_epsilon is not None
         rate = Fraction(count.noise_epsilon) / p
@@ -412,14 +418,8 @@ class PrivateSum(PrivateAggregation):
             delta=allowed,
             encoding=Encoding(bounds, p, exact, None),
             noise=NoiseRate(rate, "pure", 0.0),
+            releases=1,
         )
-
-    @cached_property
-    def secure_sum(self) -> SecureSum:
-        """The secure sum of the noisy integers."""
-        analysis = self.layout.count.analysis or "best"
-        how = asdict(self.trust)
-        return SecureSum(self.n, self.q, messages=self.messages.total, analysis=analysis, **how)
 
     @property
     def lower(self) -> float:
@@ -497,8 +497,7 @@ class PrivateSum(PrivateAggregation):
                 planned.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
             ),
             analysis=count.analysis or "best",
-            shuffler=planned.shuffler,
-            clear_share=planned.clear_share,
+            **planned.graph,
         )
 
     @property

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 from ikos._validation import choice, integer, quote
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration
 from ikos.aggregation.private_sum import PrivateAggregation, checked_modulus
-from ikos.aggregation.secure_sum import SecureVectorSum
 from ikos.aggregation.shuffled_sum import LAYOUTS
 from ikos.bounds import Domain
 from ikos.counts.private import checked_budget
@@ -123,13 +121,7 @@ class PrivateVectorSum(PrivateAggregation):
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
         choice("layout", layout, LAYOUTS)
         analysis = checked_analysis(analysis)
-        trust = Trust.of(
-            n,
-            shuffler=shuffler,
-            clear_share=clear_share,
-            min_honest=min_honest,
-            corrupt_shufflers=corrupt_shufflers,
-        )
+        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
 
@@ -171,19 +163,6 @@ class PrivateVectorSum(PrivateAggregation):
         )
 
     scalar = False
-
-    @cached_property
-    def secure_sum(self) -> SecureVectorSum:
-        """The secure sum of the noisy integers."""
-        return SecureVectorSum(
-            self.n,
-            self.dimension,
-            self.q,
-            layout=self.layout.name,
-            messages=self.layout.count.total,
-            analysis=self.layout.count.analysis or "best",
-            **asdict(self.trust),
-        )
 
     @property
     def parameters(self) -> dict[str, object]:

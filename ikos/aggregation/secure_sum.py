@@ -107,10 +107,9 @@ def calibrated(
     count = proved(
         (trust.min_honest, n),
         q ** (dimension // sums),
-        max(0, total - int(trust.clear_share) - trust.corrupt_shufflers),
+        trust.hiding(total),
         analysis=analysis,
-        shuffler=trust.shuffler,
-        clear_share=trust.clear_share,
+        **trust.graph,
     )
     return Layout(
         layout,
@@ -133,7 +132,7 @@ class SecureAggregation(ShuffledSum[_T]):
         The largest value, where there is one below ``q - 1``.
     """
 
-    upper: int | None = None
+    upper: int | None
 
     @property
     def sigma(self) -> float:
@@ -186,8 +185,7 @@ class SecureAggregation(ShuffledSum[_T]):
                 trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
             ),
             analysis=count.analysis or "best",
-            shuffler=trust.shuffler,
-            clear_share=trust.clear_share,
+            **trust.graph,
         )
         level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
         return replace(left, sigma=level)
@@ -353,13 +351,7 @@ class SecureSum(SecureAggregation[int]):
     ) -> None:
         n = integer("n", n, low=1)
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
-        trust = Trust.of(
-            n,
-            shuffler=shuffler,
-            clear_share=clear_share,
-            min_honest=min_honest,
-            corrupt_shufflers=corrupt_shufflers,
-        )
+        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         sent = calibrated(
             n, q, 1, trust, sigma=sigma, layout=ONE_GROUP, messages=messages, analysis=analysis
         )
@@ -461,17 +453,11 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         n, q = integer("n", n, low=1), integer("q", q, low=2)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
         choice("layout", layout, LAYOUTS)
-        trust = Trust.of(
-            n,
-            shuffler=shuffler,
-            clear_share=clear_share,
-            min_honest=min_honest,
-            corrupt_shufflers=corrupt_shufflers,
-        )
+        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         sent = calibrated(
             n, q, d, trust, sigma=sigma, layout=layout, messages=messages, analysis=analysis
         )
-        super().__init__(n, d, q, sent, trust)
+        super().__init__(n, d, q, sent, trust, None)
 
     scalar = False
 

@@ -66,7 +66,7 @@ class EnvelopedSum(PrivateSum):
     @property
     def corrupt_shufflers(self) -> int:
         """How many shufflers may collude with the analyzer, itself not counted."""
-        return self.secure_sum.corrupt_shufflers - 1
+        return self.trust.corrupt_shufflers - 1
 
     @property
     def guarantee(self) -> Guarantee:
