@@ -217,7 +217,7 @@ class NoisySum:
         return found
 
     def error(self, dimension: int = 1) -> SumError:
-        """Return the error of so many coordinates like this one."""
+        """Return the error of this many coordinates like this one."""
         return SumError(
             self,
             dimension * self.mean_square,

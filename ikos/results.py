@@ -21,7 +21,7 @@ ONE_REPORT = "for one report per user; every further release about the same user
 
 
 def present(least: int, n: int, *, whoever: bool = False) -> str:
-    """Return the condition that so many of n users are honest and present.
+    """Return the condition that this many of n users are honest and present.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def present(least: int, n: int, *, whoever: bool = False) -> str:
 
 
 NOT = "NOT for this "
-"""How a condition begins that is not met: what stands beside it is for comparison only."""
+"""How a condition begins that is not met: what stands next to it is for comparison only."""
 
-_SEEDED = f"{NOT}run: drawn from a seed, it protects nobody from whoever knows that"
+_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
 
 
 def at_least(value: float | Fraction, digits: int) -> str:
-    """Return a number to so many significant digits, rounded up: what is printed must hold.
+    """Return a number to this many significant digits, rounded up: what is printed must hold.
 
     The text is at least the value: of a float, if it is read as a double; of a fraction, as it is.
 
@@ -62,7 +62,7 @@ def at_least(value: float | Fraction, digits: int) -> str:
 
 
 def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to so many significant digits, rounded down: what is printed must hold.
+    """Return a number to this many significant digits, rounded down: what is printed must hold.
 
     The text is at most the value, read as `at_least` is.
     """
@@ -254,14 +254,14 @@ class Guarantee(Printed):
         Parameters
         ----------
         rng : RandomSource
-            What the run was drawn from. All but secure randomness is known to somebody.
+            What the run was drawn from. All but secure randomness is known to someone.
 
         Examples
         --------
         >>> from ikos.testing import DeterministicRandom
         >>> protocol = Guarantee(1.0, 0.0, "discrete Laplace mechanism", (ONE_REPORT,))
         >>> protocol.of_run(DeterministicRandom(0)).conditions[0]
-        'NOT for this run: drawn from a seed, it protects nobody from whoever knows that'
+        'NOT for this run: drawn from a seed, it protects no one from those who know the seed'
         """
         if isinstance(rng, SecureRandom):
             return self
@@ -328,7 +328,7 @@ LARGE_EPSILON = 10
 
 
 def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
-    """Return warnings for a budget that a mechanism could spend on giving somebody away.
+    """Return warnings for a budget that a mechanism could spend on giving someone away.
 
     Publishing one user's value in full, chosen at random, is (0, 1/n)-private: a delta of 1/n or
     more excludes next to nothing. At an epsilon of 10 a likelihood ratio of 22,000 is allowed.

@@ -156,7 +156,7 @@ class BaseProtocol(ABC):
     @property
     @abstractmethod
     def _particulars(self) -> str:
-        """What the printed form tells beside users, error and guarantee."""
+        """What the printed form tells besides users, error and guarantee."""
 
     @property
     def _shuffler(self) -> str:

@@ -16,7 +16,7 @@ all inputs, and change one user's vector. The views are independent of each othe
 *Every vector of the ball is protected.* What a user sends is about D numbers in [-B, B], whatever
 its vector is: coefficients are cut off there. This changes nothing but rounding errors where even
 coefficients are found. A vector for which none are is sent as the nearest ones that were found, cut
-off, and nobody but the user learns of it; refusing it would be seen. What estimates promise, that
+off, and no one but the user learns of it; refusing it would be seen. What estimates promise, that
 they are unbiased and how far off they are, is for vectors whose coefficients were found.
 """
 

@@ -102,22 +102,7 @@ def _encrypted(words: NDArray[np.uint64], space: NDArray[np.uint8]) -> NDArray[n
 def support_counts(
     seeds: NDArray[np.uint64], values: NDArray[np.int64], dimension: int, t: int
 ) -> NDArray[np.int64]:
-    """Return for each event how many of the messages it hits: H(event) = z for their seed and z.
-
-    Parameters
-    ----------
-    seeds : (n,) ndarray of uint64
-        Of the hash functions.
-    values : (n,) ndarray of int64
-        What was sent, in {0..t-1}.
-    dimension, t : int
-        Coordinates, and values of the hash functions.
-
-    Returns
-    -------
-    (dimension, 2) ndarray of int64
-        Column 0 for +1, column 1 for -1.
-    """
+    """Return for each event how many of the messages it hits: H(event) = z for their seed and z."""
     # floor(u t / 2^48) = z if and only if u is between two edges; shifted by 16 bits, the rest of
     # the half word is below the last bit that counts.
     edges = [-((-z << SEED_BITS) // t) for z in range(t + 1)]
@@ -159,19 +144,6 @@ def respond_in_sets(
 
     With probability gamma a uniform value; otherwise a uniform element of a set of exactly ``size``
     values: the distinct ones that are given, filled up with a uniformly random choice of others.
-
-    Parameters
-    ----------
-    owners, values : (k,) ndarray of int64
-        Users and the values given, at most ``size`` for each; some may be the same.
-    users : int
-        How many.
-    size, t : int
-        Of the sets, and of the domain, ``size < t``.
-    gamma : Fraction
-        A multiple of 2^-53.
-    rng : RandomSource
-        Decides.
     """
     keys = np.unique(owners * t + values)  # each user's distinct values, in order
     keepers = keys // t

@@ -194,15 +194,7 @@ class Flooded(Baseline):
         return self._listed(values, rng)
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages; possibly none.
-
-        Parameters
-        ----------
-        x : float or (d,) array_like of float
-            A value of the domain.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        """
+        """Return one user's messages; possibly none."""
         messages = super().report(x, rng)
         return np.asarray(messages[messages != 0])
 
@@ -236,17 +228,7 @@ class Flooded(Baseline):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees: all messages, mixed, and the number of users.
-
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them; zeros are not messages.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            Sorted, which needs no randomness, or in a uniformly random order.
-        """
+        """Return what the analyzer sees: all messages, mixed, and the number of users."""
         self._arrived(messages, order)
         return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 

@@ -80,11 +80,6 @@ def walsh_hadamard(a: NDArray[np.float64]) -> None:
 
     Its own inverse.
 
-    Parameters
-    ----------
-    a : (k, 2^m) ndarray of float
-        C-contiguous.
-
     Examples
     --------
     >>> a = np.array([[1.0, 0.0, 0.0, 0.0]])

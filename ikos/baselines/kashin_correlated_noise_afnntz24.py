@@ -13,7 +13,7 @@ e' = ln(1 + g (e^e0 - 1)) and b = e^(e' - e0), M'(u) - e^e' M'(w) is
 
 since e^e' - 1 = g (e^e0 - 1) makes the parts of M(0) agree; and its positive part is at most g d0,
 as hockey-stick divergences are convex (Balle, Barthe, Gaboardi, *Privacy Amplification by
-Subsampling*, NeurIPS 2018, Theorem 2). So M' is (e', g d0)-private, and so many messages are saved.
+Subsampling*, NeurIPS 2018, Theorem 2). So M' is (e', g d0)-private, which saves messages.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class KashinPrivateSum(CoefficientSums):
     """Vectors of bounded norm by a private secure sum of each coefficient.
 
     As `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
-    discrete Laplace noise: what somebody would do who has it. The D noisy sums are accounted for
+    discrete Laplace noise: what a user of this library would do. The D noisy sums are accounted for
     together, as D purely private mechanisms at their exact composition.
 
     Parameters
@@ -223,7 +223,7 @@ class KashinPrivateSum(CoefficientSums):
 
 
 def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCount, float]:
-    """Return the fewest messages for so many separate sums at a level, and what is proved."""
+    """Return the fewest messages for this many separate sums at a level, and what is proved."""
 
     def each(m: int) -> MessageCount:
         return proved((honest, honest), q, m, analysis=BEST, shuffler="parallel", clear_share=False)

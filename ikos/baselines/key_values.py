@@ -171,7 +171,7 @@ class KeyValueBaseline(Baseline):
         )
 
     def error(self, users: int) -> SumError:
-        """Return what is known of the error of a sum over so many users: exact variances."""
+        """Return what is known of the error of a sum over this many users: exact variances."""
         users = validate_users(users, self.n)
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
@@ -230,7 +230,7 @@ class KeyValueBaseline(Baseline):
 
 
 def exactly_sparse(rows: NDArray[Any], sparsity: int) -> None:
-    """Raise ValueError unless every row has so many entries that are not 0."""
+    """Raise ValueError unless every row has this many entries that are not 0."""
     counts = np.count_nonzero(rows, axis=1)
     if (wrong := counts != sparsity).any():
         worst = int(np.argmax(wrong))
@@ -362,12 +362,7 @@ class Ternarizer:
 
 
 def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
-    """Return a uniformly random set of s coordinates of d for each user, in a random order.
-
-    Returns
-    -------
-    (users, s) ndarray of int64
-    """
+    """Return a uniformly random set of s coordinates of d for each user, in a random order."""
     users = integer("users", users, low=0)
     if 4 * s > d:
         return rng.permutations(users, d)[:, :s].astype(np.int64)

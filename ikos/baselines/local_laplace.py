@@ -1,4 +1,4 @@
-"""The local model: each user adds Laplace noise to its own value, and trusts nobody."""
+"""The local model: each user adds Laplace noise to its own value, and trusts no one."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ikos.shuffling import View
 
 @dataclass(frozen=True, init=False, repr=False)
 class LocalRandomizedResponse(ClearBaseline, BitProtocol):
-    """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts nobody.
+    """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts no one.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
     The analyzer knows who sent what; nothing is shuffled.

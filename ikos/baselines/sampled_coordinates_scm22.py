@@ -60,7 +60,7 @@ class SampledCoordinates(Baseline):
     response on these ``precision + 1`` values, and is sent with the number of the coordinate as one
     integer. For one message the probability of a random answer is that of a *scalar* protocol with
     all n users, whatever the dimension. What the dimension costs is the error of the sampling,
-    which falls with the number of messages, and is 0 where everybody reports every coordinate.
+    which falls with the number of messages, and is 0 where all users report every coordinate.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class SampledCoordinates(Baseline):
         A public guess of the values, by default the middle of the bounds. What is not reported is
         estimated by it. The estimate has no bias whatever it is; the paper's is ``domain.lower``.
     shape : sequence of int, optional
-        Of everybody's matrix or tensor, with ``domain.dimension`` entries; the estimate has it too.
+        Of each user's matrix or tensor, with ``domain.dimension`` entries; the estimate has it too.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class SampledCoordinates(Baseline):
         return width * math.sqrt(parts)
 
     def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over so many users, that of the sampling included.
+        """Return bounds on the error of a sum over this many users, that of the sampling included.
 
         Both mean squares are attained: by users whose coordinates all have the worst value.
         """

@@ -87,11 +87,11 @@ class NoiseOverSecureSum(NumberBaseline):
 
     @abstractmethod
     def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return which of so many users add noise, each once, and how much."""
+        """Return which of this many users add noise, each once, and how much."""
 
     @abstractmethod
     def _law(self, users: int) -> Noise:
-        """Return the law of the sum of so many users' noise, in steps."""
+        """Return the distribution of the sum of this many users' noise, in steps."""
 
     @property
     def modulus(self) -> int:

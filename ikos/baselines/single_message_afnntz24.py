@@ -112,30 +112,6 @@ def optimal_levels(
 ) -> int:
     """Return the number of steps r of each coordinate with the smallest error that a search finds.
 
-    Parameters
-    ----------
-    n : int
-        Users, of whose sum the error is.
-    dimension : int
-        Coordinates, at most 40: a grid has at most 2^40 points.
-    epsilon, delta : float
-        The guarantee.
-    ball : bool
-        Whether vectors lie in the ball inside the box, which bounds the error further.
-    min_honest : int, optional
-        Users who answer at random as asked; ``n`` by default.
-
-    Returns
-    -------
-    int
-        At least 1. For every r the probability of a random answer is the smallest that the exact
-        accountant finds for (r + 1)^dimension values.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
-
     Examples
     --------
     >>> [optimal_levels(10**5, d, 1, 1e-10) for d in (1, 2, 4, 8)]
@@ -293,7 +269,7 @@ class SingleMessageGrid(Baseline):
         return self.box.width * math.sqrt(self.dimension) / float(1 - self.gamma)
 
     def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over so many users."""
+        """Return bounds on the error of a sum over this many users."""
         users = validate_users(users, self.n)
         g, width = float(self.gamma), self.box.width
         each = users * width**2 * _worst_variance(self.levels, g)

@@ -48,7 +48,7 @@ class UnaryEncoding(ShuffledBits):
     rest are 0. Each is flipped with probability gamma/2. The estimate is the debiased number of
     ones, divided by r.
 
-    One shuffler takes everybody's bits, so that the analyzer sees nothing but how many of them are
+    One shuffler takes all users' bits, so that the analyzer sees nothing but how many of them are
     1. The view is that: one column with the number of zeros and the number of ones. It is the
     multiset of all messages, no more and no less.
 

@@ -185,6 +185,7 @@ def test_extra_noise_against_users_who_add_none():
 
 
 @pytest.mark.parametrize("messages", [1, 2])
+@pytest.mark.slow
 def test_digits_are_those_of_the_encoded_value(messages):
     protocol = RecursiveSum(10**4, 1.0, 1e-8, messages=messages)
     digits = protocol.digits

@@ -216,6 +216,7 @@ def test_a_million_users_send_about_one_message() -> None:
         pytest.param(0.1, 1e-10, 700, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_parameters_at_the_edge_are_certified(epsilon: float, delta: float, precision: int) -> None:
     protocol = CorrelatedNoise(1000, epsilon, delta, precision=precision)
     assert 0 < protocol.noise.delta <= delta

@@ -115,7 +115,10 @@ def test_objects_are_values_and_travel(case: Case) -> None:
 @of_each
 def test_result_says_what_was_run(case: Case) -> None:
     protocol = case.small()
-    result = protocol.run(inputs(protocol, case.few))
+    x = inputs(protocol, case.few)
+    result = protocol.run(x)
+    low, high = result.interval(1 - FALSE_ALARM, simultaneous=True)
+    assert np.all((low <= x.sum(axis=0)) & (x.sum(axis=0) <= high))
     assert isinstance(result, SumResult)
     assert (result.users, result.domain, result.cost) == (
         case.few,

@@ -81,6 +81,7 @@ def test_delta_at_a_middle_size(p: float, tau: int) -> None:
 
 
 @given(st.integers(1, 63), st.floats(0.05, 2), st.integers(2, 60))
+@pytest.mark.slow
 def test_the_worst_count_is_looked_at(part: int, epsilon: float, tau: int) -> None:
     """More users make nothing worse beyond where Chernoff's bound ends the search."""
     p = Fraction(part, 64)
@@ -92,6 +93,7 @@ def test_the_worst_count_is_looked_at(part: int, epsilon: float, tau: int) -> No
 
 
 @given(st.integers(1, 63), st.floats(0.05, 2), st.floats(1e-9, 0.1), st.integers(10, 500))
+@pytest.mark.slow
 def test_the_smallest_threshold(part: int, epsilon: float, delta: float, n: int) -> None:
     p = Fraction(part, 64)
     tau = smallest_threshold(epsilon, delta, n, p)

@@ -188,6 +188,7 @@ def test_half_width_covers_rounding_too() -> None:
 # Sums that wrap around
 
 
+@pytest.mark.slow
 def test_wrapping_around_is_part_of_the_error() -> None:
     """The smallest modulus there is: wrong estimates are many, and still as stated."""
     n, p = 5, 2

@@ -368,6 +368,7 @@ def test_vectors_with_fewer_entries_and_with_none_are_estimated_without_bias():
 # One user
 
 
+@pytest.mark.slow
 def test_one_users_messages_stay_within_the_influence():
     protocol = Collision(3, SparseTernary(4, 2), epsilon=2, t=4)
     base = protocol.randomize(np.zeros((3, 4)), DeterministicRandom(6))

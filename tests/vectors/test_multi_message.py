@@ -145,6 +145,7 @@ def test_amplification_is_no_stronger_than_this() -> None:
     assert divergence(mixed, none, g * local) > 0.01
 
 
+@pytest.mark.slow
 def test_the_guarantee_is_composed_from_what_is_certified() -> None:
     for protocol in (
         KashinCorrelatedNoise(1000, Ball(20), 1, 1e-6),
@@ -278,6 +279,7 @@ def test_one_users_report_has_the_law_of_a_column() -> None:
         assert p_value_bound([found, runs * many - found], [quiet, 1 - quiet]) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_sums_have_discrete_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = correlated(6, precision=1)
     law = discrete_laplace_law(float(protocol.noise.central))
@@ -362,6 +364,7 @@ def plus(one: IntegerLaw, other: IntegerLaw) -> IntegerLaw:
 
 
 @pytest.mark.parametrize("present", [10, 20])
+@pytest.mark.slow
 def test_correlated_noise_and_floods_are_those_of_the_honest(
     present: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +390,7 @@ def test_correlated_noise_and_floods_are_those_of_the_honest(
         assert of_ones(present // 2).p_value(column) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_every_flood_is_that_of_the_honest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of precision 2: messages 2 are of one flood, or of the noise of the values alone."""
     protocol = KashinCorrelatedNoise(20, Ball(33), 40, 0.05, min_honest=10, precision=2)

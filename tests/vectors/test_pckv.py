@@ -219,6 +219,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 2, "delta": 1e-2}])
+@pytest.mark.slow
 def test_measured_errors_are_the_claimed_ones(name, budget):
     protocol = CASES[name](**budget)
     full = protocol.variances.mean_square(4, 2, exactly=True)

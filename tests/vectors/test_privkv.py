@@ -64,6 +64,7 @@ def test_variances_are_exact(epsilon):
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-3}])
+@pytest.mark.slow
 def test_measured_errors_are_the_claimed_ones(budget):
     protocol = PrivKV(300, SparseTernary(4, 2), **budget)
     x = np.tile([1, 0, -1, 0], (300, 1))

@@ -195,6 +195,7 @@ def pairs(protocol, messages):
 
 
 @pytest.mark.parametrize(("t", "k", "sampling"), SENT)
+@pytest.mark.slow
 def test_messages_have_the_law(t, k, sampling):
     x = [0.0, 0.25, 1.0, 0.625]
     users = 6000

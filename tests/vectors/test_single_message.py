@@ -303,6 +303,7 @@ def test_a_norm_within_the_tolerance_stays_on_the_grid():
         assert estimate == pytest.approx(ends.sum(axis=0), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_sums_beyond_64_bits_are_exact():
     """Nine million users with the largest point of 2^40: their sum is above 2^63."""
     n, r = 9_000_000, 2**40 - 1
