@@ -1,6 +1,6 @@
 """One report: what a command or an analysis found, for people and for programs.
 
-Whoever computes something fills a `Report`; this module alone turns it into text for a terminal,
+A command or an analysis fills a `Report`; this module alone turns it into text for a terminal,
 JSON, CSV, Markdown, or HTML for a notebook.
 """
 

@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | None]:
-    """Give the cluster that was asked for, or None.
-
-    Parameters
-    ----------
-    workers : int or None
-        Processes to start here.
-    scheduler : str or None
-        The address of a scheduler.
-    """
+    """Give a cluster of processes started here, or that of a scheduler's address, or None."""
     if workers is not None and scheduler is not None:
         raise click.UsageError("--workers are started here, without --scheduler: give one of them")
     if workers is None and scheduler is None:

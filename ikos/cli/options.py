@@ -23,12 +23,12 @@ from ikos.cli.types import (
     Number,
     Whole,
 )
+from ikos.report import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 JSON = ("--json", "as_json")
-FORMATS = ("text", "json", "csv", "markdown")  # those of ikos.report
 
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": {"type": WHOLE, "help": "How many users there are, e.g. 1000 or 10^6."},

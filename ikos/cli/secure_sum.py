@@ -128,7 +128,7 @@ def command(
             "sum": digits(total),
             "mean": mean,
             "differentially_private": False,
-            "sigma": guarantee.sigma,
+            "sigma": guarantee.sigma if guarantee.proved else 0.0,
             "requested_sigma": sigma,
             "cost": cost,
             "warnings": release.warnings_of(protocol, q, protocol.corrupt_shufflers),

@@ -129,7 +129,7 @@ def release_sum(
             "standard_error": result.standard_error,
             "guarantee": guarantee,
             "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta,
+            "delta": guarantee.delta if protocol.guarantee.proved else 1.0,
             "requested_delta": delta,
             "cost": result.cost,
             "precision": protocol.precision,

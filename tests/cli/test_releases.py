@@ -142,8 +142,11 @@ class TestSum:
     def test_a_formula_without_a_proof_for_the_group(self, run, refused, people):
         given = (*AGE, "--analysis", "ghazi2020", "--shuffler", "single", "--no-clear-share",
                  "--modulus", "2^20")  # fmt: skip
-        said = "ghazi2020 is not proved for a composite modulus; --unproved"
-        assert said in refused("sum", people, *given)
+        said = "ghazi2020 is not proved for a composite modulus"
+        assert f"{said}; --unproved" in refused("sum", people, *given)
+        given = (*given, "--unproved", "--json")
+        result = run("sum", people, *given, warning="ghazi2020: not proved").json
+        assert (result["proved"], result["delta"]) == (False, 1)
 
     @pytest.mark.parametrize(
         ("options", "warning"),
