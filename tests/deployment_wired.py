@@ -60,9 +60,9 @@ class Wired:
         stack.callback(self.analyzer.end)
         self._plug(0, analyzer.application({task.name: self.analyzer}, rate=1e6))
         for party in range(1, task.columns + 1):
-            desk = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
-            stack.callback(desk.close)
-            self._plug(party, shuffler.application({task.name: desk}, rate=1e6))
+            one = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
+            stack.callback(one.end)
+            self._plug(party, shuffler.application({task.name: one}, rate=1e6))
 
     def _plug(self, party, application):
         self.wires.ends[self.task.address(party)] = application

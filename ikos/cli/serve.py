@@ -14,21 +14,26 @@ import click
 
 from ikos.cli.errors import Command, Group
 from ikos.cli.options import option
-from ikos.cli.types import FILE, FOLDER
+from ikos.cli.types import FILE, FOLDER, Whole
 
-EXAMPLES = """\b
-Examples
+EXAMPLES = {
+    "shuffler": """\
   ikos serve shuffler visits/shuffler-1
   ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
       --host 127.0.0.1 --port 8443
   ikos serve shuffler visits/shuffler-2 \\
       --config shuffler.toml
+""",
+    "analyzer": """\
+  ikos serve analyzer visits/analyzer
   ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
       --certificate chain.pem --private-key key.pem
-"""
+""",
+}
+_EXAMPLES = "\b\nExamples\n"
 
 
-@click.group("serve", cls=Group, epilog=EXAMPLES)
+@click.group("serve", cls=Group, epilog=_EXAMPLES + "".join(EXAMPLES.values()))
 def command() -> None:
     """Run a party of one task or several, until Ctrl-C or SIGTERM.
 
@@ -42,7 +47,7 @@ def command() -> None:
 def _party(role: str, about: str) -> None:
     """Add the command of a role."""
 
-    @command.command(role, cls=Command, epilog=EXAMPLES, help=about)
+    @command.command(role, cls=Command, epilog=_EXAMPLES + EXAMPLES[role], help=about)
     @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER)
     @option(
         "--host",
@@ -52,7 +57,7 @@ def _party(role: str, about: str) -> None:
     )
     @option(
         "--port",
-        type=click.IntRange(0, 65535),
+        type=Whole(high=65535),
         shown="that of the address in the task",
         help="Port to listen at; 0 for any.",
     )

@@ -135,16 +135,16 @@ def command(
     if on_terminal(sys.stderr):
         for text in task.explain().splitlines():
             say("\n".join(wrapped(text, "", " " * 12)))
-    beside = folder if folder.is_dir() else folder.parent
+    home = folder if folder.is_dir() else folder.parent
     if store is None:
-        store = _place(beside, task)
+        store = _place(home, task)
     options = {"patience": wait, "ca": ca, **limits}
     try:
         if values is None:
-            clients, again = 1, _one(task, beside, str(value), token, store, options)
+            clients, again = 1, _one(task, home, str(value), token, store, options)
         else:
             again = store.exists()
-            clients = _many(task, beside, values, str(column), show_values, store, options)
+            clients = _many(task, home, values, str(column), show_values, store, options)
     except ValueError as error:
         raise click.UsageError(printable(problem(error))) from None
     if as_json:
@@ -165,7 +165,7 @@ def command(
     print_text([*lines, *wrapped(f"The task promises {task.protocol.guarantee}.", "", "  ")])
 
 
-def _place(beside: Path, task: Task) -> Path:
+def _place(home: Path, task: Task) -> Path:
     """Return the folder of reports, so that a client which was tried alone has no second one.
 
     It is the same for one client and for many, and for both copies of a task that are made with
@@ -173,15 +173,15 @@ def _place(beside: Path, task: Task) -> Path:
     """
     from ikos.deployment.party_files import TASK, read_task
 
-    inner = beside / CLIENTS
+    inner = home / CLIENTS
     if (inner / TASK).is_file() and read_task(inner).id == task.id:
         return inner / REPORTS
-    return beside / REPORTS
+    return home / REPORTS
 
 
 def _one(
     task: Task,
-    beside: Path,
+    home: Path,
     value: str,
     token: Path | None,
     store: Path,
@@ -192,7 +192,7 @@ def _one(
 
     if value == STDIN and str(token) == STDIN:
         raise click.UsageError("--value and --token cannot both be read from standard input")
-    secret = _secret(beside, token)
+    secret = _secret(home, token)
     number = _allowed(task, _read("--value") if value == STDIN else value)
     patience = options.pop("patience")
     client = Client(task, secret, store=store, **options)
@@ -223,7 +223,7 @@ def _read(name: str) -> str:
     return text
 
 
-def _secret(beside: Path, token: Path | None) -> bytes:
+def _secret(home: Path, token: Path | None) -> bytes:
     """Return the client's secret; an error quotes nothing of it."""
     from ikos.deployment import tokens
     from ikos.deployment.party_files import read_secret
@@ -233,7 +233,7 @@ def _secret(beside: Path, token: Path | None) -> bytes:
             return tokens.from_text(_read("--token").strip())
         except ValueError:
             raise click.UsageError("--token must be a client's secret") from None
-    place = beside / TOKEN if token is None else token
+    place = home / TOKEN if token is None else token
     if not place.exists():
         with suppress(ValueError):
             tokens.from_text(str(token))
@@ -261,7 +261,7 @@ def _allowed(task: Task, text: str) -> float:
 
 def _many(
     task: Task,
-    beside: Path,
+    home: Path,
     values: str,
     column: str,
     show_values: bool,
@@ -278,7 +278,7 @@ def _many(
 
     table = open_column(values, column, show_values=show_values)
     found = np.concatenate(list(with_location(task.protocol, table).blocks()))
-    secrets = read_secrets(beside)
+    secrets = read_secrets(home)
     if len(secrets) < found.size:
         raise click.UsageError(
             f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"

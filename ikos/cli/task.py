@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, Group, Interrupted
+from ikos.cli.errors import Command, Group, Interrupted, clipped
 from ikos.cli.options import JSON, check_bounds, option
 from ikos.cli.output import Quiet, print_json, print_text, printable, say, warn, wrapped
-from ikos.cli.types import CORRUPT, FOLDER, WHOLE, Honest
+from ikos.cli.types import CORRUPT, FOLDER, WHOLE, Honest, Whole
 
 if TYPE_CHECKING:
     from ikos.deployment.party_files import Operator
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ikos.deployment.wire import AnalyzerStatus, Release
 
 _SECONDS = click.FloatRange(0, 1e6)
-_MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%SZ"])
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 
@@ -83,6 +82,17 @@ def command() -> None:
     """
 
 
+def _moment(_: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
+    try:
+        found = None if text is None else datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        raise click.UsageError(
+            f"{param.opts[0]} must be a time such as 2026-01-31T12:00:00Z, got "
+            + clipped(str(text))
+        ) from None
+    return found and found.replace(tzinfo=UTC)
+
+
 SECTIONS = {
     "users": "Clients and their values",
     "epsilon": "Privacy",
@@ -116,7 +126,7 @@ SECTIONS = {
 )
 @option("--corrupt-shufflers", help="How many shufflers may collude with the analyzer.")
 @option("--precision")
-@option("--modulus")
+@option("--modulus", type=Whole(low=2, high=1 << 4096))
 @click.option(
     "--shuffler",
     "shufflers",
@@ -127,13 +137,13 @@ SECTIONS = {
 @click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
 @option(
     "--opens",
-    type=_MOMENT,
+    callback=_moment,
     metavar="TIME",
     shown="now",
     help="From when reports are accepted, such as 2026-01-31T12:00:00Z.",
 )
 @click.option(
-    "--closes", type=_MOMENT, metavar="TIME", help="From when none are accepted any more."
+    "--closes", callback=_moment, metavar="TIME", help="From when none are accepted any more."
 )
 @option(
     "--hours",
@@ -231,8 +241,8 @@ def _times(
     if closes is not None and hours is not None:
         raise click.UsageError("--closes and --hours say the same: give one of them")
     now = datetime.now(UTC).replace(microsecond=0)
-    start = now if opens is None else opens.replace(tzinfo=UTC)
-    end = start + timedelta(hours=hours or 24) if closes is None else closes.replace(tzinfo=UTC)
+    start = opens or now
+    end = closes or start + timedelta(hours=hours or 24)
     if end <= now:
         name = "--closes" if hours is None else "--opens and --hours"
         raise click.UsageError(f"{name} must be in the future, got {end.isoformat()}")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from ikos.deployment import hpke
 from ikos.deployment.endpoint import Endpoint
@@ -29,7 +29,7 @@ from ikos.deployment.party_files import AnalyzerConfig
 from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
 from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.retry import Retrier, in_parallel
-from ikos.deployment.service import Service, answer, log_task, page
+from ikos.deployment.service import Service, answer, log_task
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.store import StoreError, Writing
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
@@ -383,7 +383,8 @@ class Analyzer(Endpoint):
 
     def _conclude(self, result: SumResult) -> Result:
         """Note the result, and delete all shares, at once."""
-        text = Result.of(result).model_dump_json()
+        published = Result.of(result)
+        text = published.model_dump_json()
 
         def work(writing: Writing) -> None:
             writing.note(_RESULT, text)
@@ -391,7 +392,7 @@ class Analyzer(Endpoint):
 
         self.store.write(work).result()
         self._shrink()
-        return Result.model_validate_json(text)
+        return published
 
     def _shrink(self) -> None:
         """Leave nothing on the disk of what was deleted."""
@@ -427,7 +428,8 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
     service = Service(analyzers, rate)
 
     async def tasks(_: Request) -> Response:
-        return page(tasks_page((one.task, one.state, one.reports()) for one in analyzers.values()))
+        found = ((one.task, one.state, one.reports()) for one in analyzers.values())
+        return HTMLResponse(tasks_page(found))
 
     return service.application(
         service.route("GET", "/", tasks),
@@ -439,7 +441,7 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
 
 async def _page(one: Analyzer, _: Request) -> Response:
     states = await run_in_threadpool(one.states)
-    return page(task_page(one.task, one.status(), states))
+    return HTMLResponse(task_page(one.task, one.status(), states))
 
 
 def _close(one: Analyzer) -> Response:

@@ -63,23 +63,23 @@ class Retrier:
         self._changed = threading.Condition()
         self._wanted = self._ended = False
         self._thread: threading.Thread | None = None
-        self._now = Release()
-        self._until: float | None = None  # when it is tried again
+        # how far it is, and when it is tried again: one object, as it is read without the lock
+        self._state: tuple[Release, float | None] = (Release(), None)
         self._logged: str | None = None
 
     @property
     def now(self) -> Release:
         """How far it is."""
-        until = self._until
+        now, until = self._state
         again = None if until is None else max(0, round(until - time.monotonic()))
-        return self._now.model_copy(update={"again": again})
+        return now.model_copy(update={"again": again})
 
     def begin(self) -> None:
         """Begin, or try again at once; work under way is repeated after it."""
         with self._changed:
             self._wanted = True
             self._changed.notify()
-            if not self._now.running:
+            if not self._state[0].running:
                 self._set(Release(running=True))
             if self._thread is None and not self._ended:
                 # a daemon: the work can be left at any point and done again
@@ -93,7 +93,7 @@ class Retrier:
             self._changed.notify()
 
     def _set(self, now: Release, until: float | None = None) -> None:
-        self._now, self._until = now, until
+        self._state = now, until
 
     def _run(self) -> None:
         pause = FIRST_PAUSE

@@ -84,7 +84,7 @@ class Listening:
 
     @classmethod
     def read(cls, path: Path | None, given: Mapping[str, Any]) -> Listening:
-        """Return the settings of a TOML file and those given, which win."""
+        """Return the settings of a TOML file and those given, which win; errors name the part."""
         found: dict[str, Any] = {}
         if path is not None:
             try:

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -181,7 +181,7 @@ class Service:
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Response]) -> Route:
-        """Return the route of a command, done in a thread; it needs the control token."""
+        """Return the route of a command, done in a thread; it needs the control; a PUT has ids."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
@@ -239,11 +239,6 @@ class Service:
 def answer(message: Any, status: int = 200) -> Response:
     """Return a message as the answer to a request."""
     return JSONResponse(message.model_dump(), status_code=status)
-
-
-def page(text: str) -> Response:
-    """Return a page as the answer to a request."""
-    return HTMLResponse(text)
 
 
 def _problem(name: str, detail: str) -> Response:

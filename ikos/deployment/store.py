@@ -182,17 +182,17 @@ class Store:
         self._trouble: dict[str, StoreError] = {}
         self._noting, self._checking = threading.Lock(), threading.Lock()
         self._checked = -math.inf
-        beside = path.with_name(f"{path.name}-count")
+        counter = path.with_name(f"{path.name}-count")
         try:
             path.touch(mode=0o600, exist_ok=True)
             with closing(self._connect()) as connection:
                 layout = connection.execute("PRAGMA user_version").fetchone()[0]
                 if layout not in (0, LAYOUT):
                     raise ValueError(f"{str(path)!r} was written by another version of ikos")
-                if layout == 0 and not (beside.exists() and beside.stat().st_size):
-                    beside.unlink(missing_ok=True)  # empty if writing it failed before
-                    write_new(beside, self._line(0))
-                counted = self._counted(beside.read_bytes())
+                if layout == 0 and not (counter.exists() and counter.stat().st_size):
+                    counter.unlink(missing_ok=True)  # empty if writing it failed before
+                    write_new(counter, self._line(0))
+                counted = self._counted(counter.read_bytes())
                 if layout == 0:  # else nothing is written: a full disk can be read
                     if counted:
                         raise damaged(f"of {counted} changes it has none")
@@ -206,7 +206,7 @@ class Store:
             facts = {str(name): str(value) for name, value in self.rows("fact")}
             self._contents = _Contents(changes, tallies, facts)
             self._writer = self._connect()
-            self._count = beside.open("r+b", buffering=0)
+            self._count = counter.open("r+b", buffering=0)
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
         self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()

@@ -61,11 +61,11 @@ def _address(value: str) -> str:
         raise ValueError(wanted) from None
     plain = f"{url.scheme}://{parts.netloc}"
     # nothing but scheme, host and port; and a host as it is looked up, not one that is rewritten
-    host = (parts.hostname or "").rstrip(".")
-    known = (url.host or "").strip("[]").rstrip(".")
+    host, known = parts.hostname or "", (url.host or "").strip("[]")
     with contextlib.suppress(ValueError):
         host = str(ipaddress.ip_address(host))
-    odd = url.username is not None or parts.netloc.endswith(":") or host != known or ".." in host
+    odd = url.username is not None or parts.netloc.endswith(":")
+    odd = odd or host != known or ".." in f".{host}."
     if odd or not url.port or value not in (plain, plain + "/"):
         raise ValueError(wanted)
     if url.scheme == "http" and not on_loopback(host):
@@ -282,19 +282,15 @@ class Task:
             users, epsilon, delta, precision=needed.precision, modulus=needed.modulus,
             messages=len(shufflers) + 1, **options,
         )  # fmt: skip
+        numbers = (
+            "min_honest", "epsilon", "lower", "upper", "integers", "corrupt_shufflers", "precision",
+            "modulus",
+        )  # fmt: skip
         try:
             return cls(
                 users=chosen.n,
-                min_honest=chosen.min_honest,
-                epsilon=chosen.epsilon,
                 delta=Fraction(delta),
-                lower=chosen.lower,
-                upper=chosen.upper,
-                integers=chosen.integers,
                 corrupt_clients=corrupt_clients,
-                corrupt_shufflers=chosen.corrupt_shufflers,
-                precision=chosen.precision,
-                modulus=chosen.modulus,
                 messages=len(shufflers) + 1,
                 shufflers=tuple(shufflers),
                 analyzer=analyzer,
@@ -303,6 +299,7 @@ class Task:
                 closes=closes,
                 nonce=os.urandom(NONCE_BYTES),
                 parameters=chosen.parameter_hash,
+                **{name: getattr(chosen, name) for name in numbers},
             )
         except ValidationError as error:
             raise ValueError(in_one_line(error)) from None
@@ -310,11 +307,12 @@ class Task:
     @cached_property
     def protocol(self) -> EnvelopedSum:
         """The protocol that clients and analyzer run, which has the guarantee."""
-        return EnvelopedSum(
-            self.users, self.epsilon, self.delta, precision=self.precision, modulus=self.modulus,
-            messages=self.messages, min_honest=self.min_honest, lower=self.lower, upper=self.upper,
-            integers=self.integers, corrupt_shufflers=self.corrupt_shufflers,
+        numbers = (
+            "precision", "modulus", "messages", "min_honest", "lower", "upper", "integers",
+            "corrupt_shufflers",
         )  # fmt: skip
+        options = {name: getattr(self, name) for name in numbers}
+        return EnvelopedSum(self.users, self.epsilon, self.delta, **options)
 
     @property
     def min_reports(self) -> int:
@@ -389,7 +387,7 @@ class Task:
             task = cls(**values)
         except ValidationError as error:
             raise ValueError(f"a task is refused: {in_one_line(error)}") from None
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise ValueError(f"a task has a part of the wrong kind: {error}") from None
         if task.to_json() != text.strip():
             raise ValueError("a task must be written as it was made, got another form of it")

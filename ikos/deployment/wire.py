@@ -1,4 +1,4 @@
-"""What parties send each other besides shares: models of pydantic, and bytes as text."""
+"""What parties send each other in addition to shares: models of pydantic, and bytes as text."""
 
 from __future__ import annotations
 

@@ -166,9 +166,9 @@ class Net(httpx.BaseTransport):
         waiting = []
         for client, value in enumerate(values):
             report = Report.make(self.task, value)
-            for party, desk in self.endpoints.items():
+            for party, one in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
-                waiting.append(desk.accept(report.id, token, report.parts[party]))
+                waiting.append(one.accept(report.id, token, report.parts[party]))
         assert {future.result() for future in waiting} == {endpoint.Outcome.ACCEPTED}
         return sum(values)
 
@@ -184,7 +184,7 @@ class Net(httpx.BaseTransport):
         raise AssertionError(f"not released: {found}")
 
     def counts(self):
-        return {desk.reports() for desk in self.endpoints.values()}
+        return {one.reports() for one in self.endpoints.values()}
 
     def end(self):
         for one in self.endpoints.values():
@@ -600,7 +600,7 @@ def test_a_release(net):
     assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
     assert net.release() == found
-    assert {desk.state for party, desk in net.endpoints.items() if party} == {"sent"}
+    assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
     refused(net.put(0, 29, Report.make(net.task, 1)), 410, "taskClosed")
 
 

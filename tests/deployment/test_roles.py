@@ -324,8 +324,8 @@ def test_a_store_is_durable_and_leaves_no_traces(world, tmp_path, monkeypatch):
         return connection
 
     monkeypatch.setattr(store.sqlite3, "connect", by_default)
-    seat = replace(world.analyzer.config, folder=tmp_path)
-    made = store.Store(seat, "CREATE TABLE one (id);")
+    config = replace(world.analyzer.config, folder=tmp_path)
+    made = store.Store(config, "CREATE TABLE one (id);")
 
     def kept(connection):
         names = ("journal_mode", "synchronous", "secure_delete", "temp_store")
@@ -339,21 +339,21 @@ def test_a_store_is_durable_and_leaves_no_traces(world, tmp_path, monkeypatch):
     made.close()
 
 
-def test_a_folder_with_a_part_of_another_task_is_no_seat(world):
+def test_a_folder_with_a_part_of_another_task_is_refused(world):
     """With another key no envelope would open, and all shares be deleted for good."""
     analyzer, shuffler = world.folder / "analyzer", world.folder / "shuffler-1"
-    key, seat = analyzer / "private-key", shuffler / "seat.json"
+    key, config = analyzer / "private-key", shuffler / "seat.json"
     right = key.read_bytes()
     key.write_text(tokens.to_text(PrivateKey.generate().raw))
     with pytest.raises(ValueError, match="must be that of the task"):
         AnalyzerConfig.read(analyzer)
     key.write_bytes(right)
     assert AnalyzerConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
-    values = json.loads(seat.read_text())
-    seat.write_text(json.dumps({**values, "task": small_task(users=7).name}))
+    values = json.loads(config.read_text())
+    config.write_text(json.dumps({**values, "task": small_task(users=7).name}))
     with pytest.raises(ValueError, match="must be a party's folder for its task"):
         PartyConfig.read(shuffler)
-    seat.write_text(json.dumps(values))
+    config.write_text(json.dumps(values))
     assert PartyConfig.read(shuffler).party == 1
 
 

@@ -144,8 +144,8 @@ def test_a_result_that_was_damaged_is_not_told(world):
 
 def test_what_a_digest_binds(world, tmp_path):
     """The task, the party, the table, each column and its kind."""
-    seat = replace(world.analyzer.config, task=small_task(users=7), folder=tmp_path)
-    others = [Store(seat, ""), world.shufflers[1].store, world.shufflers[2].store]
+    config = replace(world.analyzer.config, task=small_task(users=7), folder=tmp_path)
+    others = [Store(config, ""), world.shufflers[1].store, world.shufflers[2].store]
     digest = world.analyzer.store.digest
     rows = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), ("ab", b"c"), (b"ab", "c"), (1,), ("1",)]
     found = {digest(table, row) for table in ("report", "fact") for row in rows}
@@ -170,15 +170,15 @@ def test_damage_that_makes_bytes_a_text_tells_nothing_of_them(world):
 
 def test_a_first_start_that_was_ended_does_no_harm(world, tmp_path):
     """By a full disk, say, when the count was there and empty."""
-    seat = replace(world.analyzer.config, folder=tmp_path)
+    config = replace(world.analyzer.config, folder=tmp_path)
     (tmp_path / "store.sqlite3-count").touch()
     for _ in range(2):
-        store = Store(seat, "")
+        store = Store(config, "")
         store.write(Writing.touch).result()
         store.close()
     (tmp_path / "store.sqlite3-count").write_bytes(b"")  # and of a store that has changes
     with pytest.raises(ValueError, match="count of changes"):
-        Store(seat, "")
+        Store(config, "")
 
 
 def test_a_count_that_cannot_be_written_is_said(world, monkeypatch, caplog):
@@ -200,8 +200,8 @@ def test_a_count_that_cannot_be_written_is_said(world, monkeypatch, caplog):
 
 def test_two_stores_of_one_folder(world, tmp_path):
     """The second to write is refused, before it writes a tally without the other's rows."""
-    seat = replace(world.analyzer.config, folder=tmp_path)
-    one, other = Store(seat, ""), Store(seat, "")
+    config = replace(world.analyzer.config, folder=tmp_path)
+    one, other = Store(config, ""), Store(config, "")
     one.write(lambda writing: writing.note("a", "1")).result()
     with pytest.raises(StoreError, match="another program"):
         other.write(lambda writing: writing.note("b", "1")).result()

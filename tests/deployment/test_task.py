@@ -205,7 +205,8 @@ def test_the_guarantee_rests_on_encryption_besides():
     "address",
     [
         "https://a.example:0", "https://a.example:65536", "https://a.example:", "https://a b:1",
-        "https://a..b:1", "https://ä.example:1", "https://256.1.1.1:1", "https://127.1:1",
+        "https://a..b:1", "https://.a:1", "https://a.:1", "https://ä.example:1",
+        "https://256.1.1.1:1", "https://127.1:1",
         "https://[fe80::1%25eth0]:1", "HTTPS://a.example:1", "http://a.example:1",
         "http://0.0.0.0:1", "http://localhost.example:1", "https://u:p@a.example", "ftp://a",
     ],
