@@ -133,16 +133,8 @@ def count_components(
 
     Parameters
     ----------
-    targets : (trials, n, m) or (n, m) array_like of int
-        Graphs, as `sample_targets` returns them.
-    clear_share : bool
-        Whether the users' copies are one vertex each.
-    backend : {"scipy", "networkx"}
-        The fast one, or the reference.
-
-    Returns
-    -------
-    Components
+    targets, clear_share, backend
+        As for `component_labels`.
 
     Raises
     ------

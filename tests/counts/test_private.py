@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any
 
 import gmpy2
-import numpy as np
 import pytest
 from counts.moments import SETTINGS, Recursion, flint, precisely, recursion
 from gmpy2 import mpfr, mpq
@@ -753,14 +752,6 @@ def test_a_vector_as_one_group_has_noise_in_every_coordinate() -> None:
     of_a = difference(of, 50, 4 * mean_jumps(Fraction(1, 40)))
     true = theorem(of_a, of.excess[50], 1.0, 0)
     assert true <= delta <= true * ball("1.01")
-
-
-def test_numpy_numbers_are_numbers() -> None:
-    count = private_message_count(
-        np.int64(1000), np.uint64(2**20), np.float64(0.5), np.float64(1e-6), np.int16(32)
-    )
-    assert count == private_message_count(1000, 2**20, Fraction(1, 2), Fraction(1e-6), 32)
-    assert type(count.delta) is type(count.noise_epsilon) is float
 
 
 @pytest.mark.parametrize(

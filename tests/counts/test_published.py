@@ -229,12 +229,6 @@ def test_a_range_of_users_is_as_weak_as_its_weakest(
     assert count.sigma >= 20
 
 
-def test_min_honest_counts_for_fewer_users() -> None:
-    for analysis in ("balle2020", "second_moment"):
-        few = private_message_count(10**6, 2**40, 1, 1e-12, 100, analysis=analysis, min_honest=1000)
-        assert few == private_message_count(1000, 2**40, 1, 1e-12, 100, analysis=analysis)
-
-
 @pytest.mark.parametrize("analysis", ["balle2020", "second_moment"])
 def test_rationals_and_floats_agree(analysis: str) -> None:
     exactly = message_count(100, 2**16, Fraction(81, 2), analysis=analysis)

@@ -169,8 +169,7 @@ def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
     ("n", "q", "m", "shuffler", "clear"),
     [
         (1048, (63, 1281), 150, "parallel", False),
-        (1267, (18, 22626), 2549, "parallel", True),
-        pytest.param(1267, (0, 22626), 2549, "parallel", True, marks=pytest.mark.slow),
+        pytest.param(1267, (18, 22626), 2549, "parallel", True, marks=pytest.mark.slow),
     ],
 )
 def test_where_the_graph_without_edges_dominates(
@@ -839,7 +838,7 @@ def test_the_independent_evaluation_notices_a_changed_formula() -> None:
 
 
 @pytest.mark.parametrize("corrupt", [0, 3])
-@pytest.mark.parametrize("honest", [20, 150, 200])
+@pytest.mark.parametrize("honest", [20, 200])
 def test_counts_hold_for_whoever_is_honest(honest: int, corrupt: int) -> None:
     n, q = 200, 2**32
     count = message_count(n, q, 60, min_honest=honest, corrupt_shufflers=corrupt)
@@ -852,14 +851,3 @@ def test_counts_hold_for_whoever_is_honest(honest: int, corrupt: int) -> None:
     )
     usual = private_message_count(n, 2**20, 1, 1e-6, 100, min_honest=honest)
     assert private == replace(usual, shuffled=usual.shuffled + corrupt)
-
-
-def test_trust_that_is_none() -> None:
-    for count in (
-        lambda **trust: message_count(100, 2**32, 60, **trust),
-        lambda **trust: private_message_count(100, 2**20, 1, 1e-6, 100, **trust),
-    ):
-        with pytest.raises(ValueError, match="min_honest must be at most 100, got 101"):
-            count(min_honest=101)
-        with pytest.raises(ValueError, match="corrupt_shufflers must be 0 with a single shuffler"):
-            count(corrupt_shufflers=1, shuffler="single")
