@@ -39,7 +39,7 @@ _ROUNDING = 1e-15
 def clopper_pearson(
     successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
-    """Return an interval for the probability of an event that happened so many times.
+    """Return an interval for the probability of an event from how often it happened.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ def clopper_pearson(
     # the chance of k or more is at most (e n x / k)^k at probability x: a first bracket.
     if successes:
         start = share * math.exp(math.log(tail) / successes - 1)
-        low = _last(lambda x: betainc(successes, failures + 1, x) <= goal, start, share)
+        low = _last(lambda x: bool(betainc(successes, failures + 1, x) <= goal), start, share)
     if failures:
         start = 1 - failures / trials * math.exp(math.log(tail) / failures - 1)
-        high = _last(lambda x: betaincc(successes + 1, failures, x) <= goal, start, share)
+        high = _last(lambda x: bool(betaincc(successes + 1, failures, x) <= goal), start, share)
     return Interval(low, high)
 
 
@@ -141,7 +141,7 @@ def _relative_entropy(p: float, q: float) -> float:
 
 
 def tail_bound(t: float, cells: int) -> float:
-    """Bound the probability that N KL(E || P) is at least t, on so many cells.
+    """Bound the probability that N KL(E || P) is at least t, for N draws from some cells.
 
     Parameters
     ----------
