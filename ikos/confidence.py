@@ -39,7 +39,7 @@ _ROUNDING = 1e-15
 def clopper_pearson(
     successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
-    """Return an interval for the probability of an event that happened so many times.
+    """Return an interval for the probability of an event from how often it happened.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _relative_entropy(p: float, q: float) -> float:
 
 
 def tail_bound(t: float, cells: int) -> float:
-    """Bound the probability that N KL(E || P) is at least t, on so many cells.
+    """Bound the probability that N KL(E || P) is at least t, for N draws from some cells.
 
     Parameters
     ----------

@@ -101,10 +101,10 @@ class _Group:
         last = max(zeros.first + zeros.pmf.size, ones.first + ones.pmf.size)
         self._difference = np.zeros(last - self._first)
         self._sum = np.zeros(last - self._first)
-        for sign, law in ((1, ones), (-1, zeros)):
-            place = slice(law.first - self._first, law.first - self._first + law.pmf.size)
-            self._difference[place] += sign * law.pmf
-            self._sum[place] += law.pmf
+        for sign, window in ((1, ones), (-1, zeros)):
+            place = slice(window.first - self._first, window.first - self._first + window.pmf.size)
+            self._difference[place] += sign * window.pmf
+            self._sum[place] += window.pmf
         self._complete = zeros.complete and ones.complete
         self._transforms: dict[int, NDArray[np.complex128]] = {}
 
@@ -119,7 +119,7 @@ class _Group:
         return 32, 8
 
     def at(self, zeros: int, ones: int) -> float:
-        """Return a bound on the divergence where the others hold so many zeros and ones.
+        """Return a bound on the divergence for the others' numbers of zeros and ones.
 
         Too large by a few units of rounding; by more, of almost nothing, at the local epsilon.
         """

@@ -129,7 +129,7 @@ def negative_binomial_divergence(
 
     Examples
     --------
-    The geometric law: mass 1 - e^(-rate d) has nothing on the other side.
+    The geometric distribution: mass 1 - e^(-rate d) has nothing on the other side.
 
     >>> negative_binomial_divergence(1, 0.5, [1, 2], [0.5, 1.0]).round(5)
     array([0.39347, 0.63212])

@@ -44,17 +44,17 @@ _SOME = 128
 
 def _divergences(eps: float, t: NDArray[np.float64], p: float, tau: int) -> NDArray[np.float64]:
     """Return the larger of both directions for each t, rounded up."""
-    law = stats.binom(t - 1, p)
+    count = stats.binom(t - 1, p)
     growth, factor = math.expm1(eps), math.exp(eps)
     best = np.zeros(t.size)
     above = np.floor(t * (1 - (1 - p) / factor)) + 1
     below = np.ceil(t * (1 - (1 - p) * factor)) - 1
     for shift in (-1, 0, 1):
         k = np.maximum(tau, above + shift)
-        value = p * law.pmf(k - 1) * (1 + _SLACK) - growth * law.sf(k - 1) * (1 - _SLACK)
+        value = p * count.pmf(k - 1) * (1 + _SLACK) - growth * count.sf(k - 1) * (1 - _SLACK)
         np.maximum(best, value, out=best)
         k = np.maximum(tau - 1, below + shift)
-        value = factor * p * law.pmf(k) * (1 + _SLACK) - growth * law.cdf(k) * (1 - _SLACK)
+        value = factor * p * count.pmf(k) * (1 + _SLACK) - growth * count.cdf(k) * (1 - _SLACK)
         np.maximum(best, value, out=best)
     return best
 

@@ -54,8 +54,8 @@ __all__ = [
     "COMPOSITIONS",
     "MAX_VALUES",
     "SAMPLINGS",
-    "CoordinateError",
     "SampledAnswers",
+    "SampledError",
     "coordinate_error",
     "dimension_free_gamma",
     "optimized_answers",
@@ -525,7 +525,7 @@ def sampled_delta(
 
 
 @dataclass(frozen=True)
-class CoordinateError:
+class SampledError:
     """The largest error of one user's part in one coordinate, in units of the width.
 
     ``mean_square`` is of all, ``sampling`` what is left if values are reported as they are.
@@ -537,7 +537,7 @@ class CoordinateError:
 
 def coordinate_error(
     precision: int, gamma: float | Fraction, weight: float | Fraction, centre: float | Fraction = 0
-) -> CoordinateError:
+) -> SampledError:
     """Return the error of a coordinate that is reported with probability 1 / weight.
 
     The estimate of a value u of [0, 1] is c where nothing is reported, and c + w (v - c) for a
@@ -549,7 +549,7 @@ def coordinate_error(
     Examples
     --------
     >>> coordinate_error(3, 0.0, 1)  # rounding alone, 1 / (4 k^2)
-    CoordinateError(mean_square=0.0277..., sampling=0.0)
+    SampledError(mean_square=0.0277..., sampling=0.0)
     >>> coordinate_error(3, 0.0, 100).sampling, coordinate_error(3, 0.0, 100, 0.5).sampling
     (99.0, 24.75)
     """
@@ -565,12 +565,12 @@ def coordinate_error(
     worst = np.clip(c + slope / 2, steps, np.arange(1, k + 1) / k)
     error = at[:-1] + slope * (worst - steps) - (worst - c) ** 2
     sampling = (w - 1) * max(c, 1 - c) ** 2
-    return CoordinateError(max(sampling, float(error.max())) * (1 + 1e-12), sampling)
+    return SampledError(max(sampling, float(error.max())) * (1 + 1e-12), sampling)
 
 
 def total_error(
     n: int, d: int, answers: SampledAnswers, centre: float | Fraction = Fraction(1, 2)
-) -> CoordinateError:
+) -> SampledError:
     """Return the error of the sum over n users and d coordinates, in units of the width."""
     users = integer("n", n, low=0, high=MOST)
     coordinates = integer("d", d, low=1, high=MOST)
@@ -578,7 +578,7 @@ def total_error(
     for weight, count in weights(coordinates, answers.messages, answers.sampling):
         one = coordinate_error(answers.precision, answers.gamma, weight, centre)
         found += float(users * count) * np.array((one.mean_square, one.sampling))
-    return CoordinateError(float(found[0]), float(found[1]))
+    return SampledError(float(found[0]), float(found[1]))
 
 
 # The number of messages and the precision of the smallest error

@@ -190,7 +190,7 @@ def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: s
     nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
-        """Return ln(delta / target), below 0 where so many steps of the grid are enough."""
+        """Return ln(delta / target), below 0 where this many steps of the grid are enough."""
         if steps == GRID:  # all answers are uniform, and nothing is learned
             return -math.inf
         delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]

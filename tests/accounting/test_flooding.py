@@ -501,7 +501,7 @@ def test_certificate_covers_composed_losses(steps: int) -> None:
 
 @pytest.mark.parametrize("cells", [1, 8])
 def test_runs_of_values_only_add_to_delta(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    flooding = certified(60, 1.0, 1e-6)
+    flooding = certified(20, 1.0, 1e-6)
     exact = flooding_delta(flooding, 1.0, 3e-7)
     monkeypatch.setattr(flooding_gkmps21, "_CELLS", cells)
     assert exact <= flooding_delta(flooding, 1.0, 3e-7)
