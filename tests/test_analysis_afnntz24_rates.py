@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(name="module", scope="module")
 def fixture_module():
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module("analysis.afnntz24_rates")
-    finally:
-        sys.path.remove(str(ROOT))
+    return importlib.import_module("analysis.afnntz24_rates")
 
 
 def table(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-def test_help(module):
-    assert module.command.name in CliRunner().invoke(module.command, ["--help"]).output
 
 
 @pytest.mark.slow

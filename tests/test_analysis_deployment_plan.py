@@ -22,11 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def module(name):
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module(f"analysis.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
+    return importlib.import_module(f"analysis.{name}")
 
 
 @pytest.fixture(name="program", scope="module")
