@@ -113,7 +113,7 @@ def test_the_documentations_floors_are_the_programs():
 
 def test_slopes():
     module = program("afnntz24_single_message")
-    assert module.slope([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
+    assert module.exponent([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
 
 
 def test_one_dishonest_user_is_limited_by_one_message_alone():

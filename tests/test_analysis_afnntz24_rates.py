@@ -62,7 +62,7 @@ def test_errors_follow_the_law(module):
     ):
         place = next(i for i in range(3) if len({setting[i] for setting in settings}) > 1)
         varied = [float(setting[place]) for setting in settings]
-        found = module.slope(varied, [plain(*setting).mse for setting in settings])
+        found = module.exponent(varied, [plain(*setting).mse for setting in settings])
         assert found == pytest.approx(law, abs=0.12)
 
 
@@ -90,7 +90,7 @@ def test_the_documentations_exponents_are_those_of_its_table(module):
         )
         assert list(zip(n, d, epsilon, strict=True)) == list(module.ERRORS[panel])
         errors = [float(row[-1].replace(",", "")) for row in body]
-        exponents.append(module.slope((d, n, epsilon)[place], errors))
+        exponents.append(module.exponent((d, n, epsilon)[place], errors))
     first, second, third = (f"{value:.2f}".replace("-", "−") for value in exponents)
     assert f"as d^{first}, n^{second} and ε^{third}, where" in prose(page("vectors.md"))
 
