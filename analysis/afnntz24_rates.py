@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.baselines import SumProtocol
@@ -61,11 +62,6 @@ def data(n: int, d: int, seed: int) -> NDArray[np.float64]:
     x[: n // 2, 0] += math.sqrt(d)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     return x
-
-
-def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the exponent of a law that is fitted to points by least squares of logarithms."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ def error_figure(found: Sequence[Point], runs: int) -> Figure:
             measured = tuple(point.measured for point in here)
             curves.append(Line(name, xs, tuple(point.mse for point in here), measured=measured))
             if name == first:
-                slopes[panel] = slope(xs, [middle for _, middle, _, _ in measured])
+                slopes[panel] = exponent(xs, [middle for _, middle, _, _ in measured])
         law = tuple(d / e**2 for _, d, e in settings)
         curves.append(Line("d/ε²", curves[0].x, law, "dashed"))
         panels.append(Panel(_fixed(panel, settings[0]), tuple(curves), _LABELS[panel]))

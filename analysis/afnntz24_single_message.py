@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.afnntz24_attacks import GridCurve, single_message_figure
 from ikos.accounting.bounds_afnntz24 import published_error, single_message_floor
@@ -99,11 +100,6 @@ def settings(*, quick: bool) -> tuple[list[int], list[float], int, int]:
     return [round(10 ** (e / 2)) for e in range(8, 19)], [0.05, 0.1, 0.2, 0.5, 1.0], 30, 10**6
 
 
-def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the least-squares slope of ln y in ln x."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
 def _along(found: Sequence[Point], d: int, *, users: bool) -> list[Point]:
     """Return a dimension's points at one epsilon, or at one number of users."""
     if users:
@@ -145,12 +141,12 @@ def _slopes(found: Sequence[Point]) -> str:
             (
                 f"{d}",
                 f"{d / (d + 2):.3f}",
-                f"{slope([p.n for p in users], [p.mse for p in users]):.3f}",
-                f"{slope([p.n for p in seen], [p.measured for p in seen]):.3f}",
-                f"{slope([p.n for p in seen], [p.expected for p in seen]):.3f}",
-                f"{slope([p.n for p in users], [p.floor for p in users]):.3f}",
+                f"{exponent([p.n for p in users], [p.mse for p in users]):.3f}",
+                f"{exponent([p.n for p in seen], [p.measured for p in seen]):.3f}",
+                f"{exponent([p.n for p in seen], [p.expected for p in seen]):.3f}",
+                f"{exponent([p.n for p in users], [p.floor for p in users]):.3f}",
                 f"{-4 / (d + 2):.3f}",
-                f"{slope([p.epsilon for p in epsilons], [p.mse for p in epsilons]):.3f}",
+                f"{exponent([p.epsilon for p in epsilons], [p.mse for p in epsilons]):.3f}",
             )
         )
     header = ["d", "d/(d+2)", "bound", "measured", "expected", "floor", "-4/(d+2)", "bound in ε"]

@@ -204,7 +204,7 @@ def _rates_table(rates: Rates) -> str:
     rows = [
         ("client: round, draw noise, share", time_text(rates.report)),
         ("the same among many in one call", time_text(rates.together)),
-        (f"client: seal one share ({rates.envelope})", time_text(rates.seal)),
+        ("client: seal one share (HPKE)", time_text(rates.seal)),
         ("analyzer: open one envelope", time_text(rates.open)),
         ("client: one TLS connection and request", time_text(rates.connection.client)),
         ("server: the same", time_text(rates.connection.server)),

@@ -41,6 +41,11 @@ def protocols(
     return found
 
 
+def exponent(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the slope of a straight line through points on logarithmic axes, by least squares."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
 @dataclass(frozen=True)
 class Errors:
     """Absolute errors of the mean of values in [0, 1], one for each run."""

@@ -17,10 +17,11 @@ import multiprocessing
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess as Process
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +104,26 @@ def _serve(kind: str, users: int, values: Path, pipe: Connection) -> None:
 
 
 @contextmanager
-def _process(kind: str, users: int, values: Path) -> Iterator[tuple[Connection, int]]:
-    """Start a fresh process that runs sums; give its pipe and the number of its messages."""
+def fresh_process(serve: Callable[..., None], *work: Any) -> Iterator[tuple[Connection, Process]]:
+    """Start a new process that calls ``serve`` with the work and a pipe; give the other end."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(kind, users, values, there), daemon=True)
+    process = context.Process(target=serve, args=(*work, there), daemon=True)
     process.start()
     there.close()
     try:
-        yield here, here.recv()
-        here.send(0)
-        process.join()
+        yield here, process
     finally:
         process.terminate()
+        process.join()
+
+
+@contextmanager
+def _process(kind: str, users: int, values: Path) -> Iterator[tuple[Connection, int]]:
+    """Start a process that runs sums; give its pipe and the number of its messages."""
+    with fresh_process(_serve, kind, users, values) as (pipe, process):
+        yield pipe, pipe.recv()
+        pipe.send(0)
         process.join()
 
 

@@ -23,9 +23,7 @@ import numpy as np
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum
@@ -34,9 +32,9 @@ from ikos.modular import Zq
 from ikos.randomness import secure
 
 try:
-    from cryptography.hazmat.primitives import hpke
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 except ImportError:  # before version 47
-    hpke = None  # type: ignore[assignment]
+    raise ImportError("envelopes need HPKE: pip install 'ikos[deployment]'") from None
 
 
 INFO = 48
@@ -66,61 +64,6 @@ def machine() -> str:
     except (OSError, ValueError):
         return f"{model}, {cores()} cores; numpy {np.__version__}"
     return f"{model}, {cores()} cores, {memory:.0f} GiB; numpy {np.__version__}"
-
-
-# Envelopes
-
-
-@dataclass(frozen=True)
-class Envelopes:
-    """Encryption of shares to the analyzer, one at a time.
-
-    HPKE of RFC 9180 where the installed `cryptography` has it. Otherwise the same steps, which are
-    an exchange of keys (X25519), their derivation (HKDF-SHA256) and AES-128-GCM: as long and as
-    slow, and no standard.
-
-    Attributes
-    ----------
-    key : X25519PrivateKey
-        The analyzer's.
-    standard : bool
-        Whether to use `cryptography`'s HPKE.
-    """
-
-    key: X25519PrivateKey
-    standard: bool
-
-    @property
-    def name(self) -> str:
-        """What it is."""
-        return "HPKE" if self.standard else "X25519, HKDF-SHA256 and AES-128-GCM by hand"
-
-    def seal(self, share: bytes, info: bytes) -> bytes:
-        """Return the envelope of a share."""
-        if self.standard:
-            return _suite().encrypt(share, self.key.public_key(), info=info)
-        one = X25519PrivateKey.generate()
-        sent = one.public_key().public_bytes_raw()
-        key, nonce = _derived(one.exchange(self.key.public_key()), sent, info)
-        return sent + AESGCM(key).encrypt(nonce, share, None)
-
-    def open(self, envelope: bytes, info: bytes) -> bytes:
-        """Return the share of an envelope; a changed one raises an exception."""
-        if self.standard:
-            return _suite().decrypt(envelope, self.key, info=info)
-        sent = envelope[:32]
-        shared = self.key.exchange(X25519PublicKey.from_public_bytes(sent))
-        key, nonce = _derived(shared, sent, info)
-        return AESGCM(key).decrypt(nonce, envelope[32:], None)
-
-
-def _suite() -> hpke.Suite:
-    return hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
-
-
-def _derived(shared: bytes, sent: bytes, info: bytes) -> tuple[bytes, bytes]:
-    made = HKDF(hashes.SHA256(), 28, salt=None, info=info + sent).derive(shared)
-    return made[:16], made[16:]
 
 
 # Connections
@@ -276,8 +219,6 @@ class Rates:
 
     Attributes
     ----------
-    envelope : str
-        How shares are encrypted.
     overhead : int
         Bytes of an envelope beyond its share.
     report : float
@@ -296,7 +237,6 @@ class Rates:
         A user of `run`, all parties in one process on one core.
     """
 
-    envelope: str
     overhead: int
     report: float
     together: float
@@ -332,15 +272,16 @@ def measured(
     simulated = slowest(lambda: crowded.run(values, threads=1), repeats) / crowd
     step()
 
-    envelopes = Envelopes(X25519PrivateKey.generate(), standard=hpke is not None)
+    suite, key = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM), X25519PrivateKey.generate()
+    public = key.public_key()
     width, info = share_bytes(group), bytes(INFO)
     sealed: list[bytes] = []
 
     def seal() -> None:
-        sealed[:] = [envelopes.seal(bytes(width), info) for _ in range(count)]
+        sealed[:] = [suite.encrypt(bytes(width), public, info) for _ in range(count)]
 
     sealing = slowest(seal, repeats) / count
-    opening = slowest(lambda: [envelopes.open(e, info) for e in sealed], repeats) / count
+    opening = slowest(lambda: [suite.decrypt(e, key, info) for e in sealed], repeats) / count
     overhead = len(sealed[0]) - width
     step()
 
@@ -362,7 +303,6 @@ def measured(
     adding = slowest(add, repeats) / column.size
     step()
     return Rates(
-        envelopes.name,
         overhead,
         report,
         together,

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
 from ikos.accounting.scm22 import (
@@ -160,11 +161,6 @@ def measure(setting: Setting, runs: int, seed: int) -> Found:
         float(whole),
         float(spread[1]),
     )
-
-
-def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the slope of a straight line through points on logarithmic axes, by least squares."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def best_own(setting: Setting) -> float:

@@ -12,7 +12,6 @@ machine's of this moment, so that no two runs write the same bytes.
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.large_sums import bytes_of_process
+from analysis.large_sums import bytes_of_process, fresh_process
 from analysis.machine_rates import machine
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos.results import at_least
@@ -203,18 +202,8 @@ def measured(name: str, n: int, d: int, repeats: int) -> Measured:
         values = Path(folder) / "values.npy"
         np.save(values, x)
         del x
-        context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
-        work = (name, n, d, values, repeats, there)
-        process = context.Process(target=_serve, args=work, daemon=True)
-        process.start()
-        there.close()
-        try:
-            took = here.recv()
-            process.join()
-        finally:
-            process.terminate()
-            process.join()
+        with fresh_process(_serve, name, n, d, values, repeats) as (pipe, _):
+            took = pipe.recv()
     making, seconds, core_seconds, memory = took
     return Measured(name, rows, columns, making, seconds, core_seconds, memory, size)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import math
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,10 @@ from analysis.plots import afnntz24_attacks as plots
 from ikos.results import at_least
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = ("afnntz24_single_message", "afnntz24_attacks")
 
 
 def program(name):
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module(f"analysis.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
+    return importlib.import_module(f"analysis.{name}")
 
 
 def run(module, *arguments):
@@ -36,13 +30,6 @@ def run(module, *arguments):
 def table(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_help(name):
-    module = program(name)
-    assert f"analysis.{name}" in module.command.name
-    assert module.command.name in run(module, "--help").output
 
 
 @pytest.mark.slow
@@ -93,6 +80,7 @@ def test_the_documentations_slopes_are_the_programs(monkeypatch):
     assert [row for row in shown if row[0] in "136"] == body
 
 
+@pytest.mark.slow
 def test_the_documentations_poisoning_is_the_programs():
     module = program("afnntz24_attacks")
     shown = next(body for head, body in rows(page("vectors.md")).items() if "ten users" in head)
@@ -107,6 +95,7 @@ def test_the_documentations_poisoning_is_the_programs():
     assert shown == [(f"{s:,}", *cells[i], *cells[i + 4]) for i, s in enumerate((1, 16, 256, 1024))]
 
 
+@pytest.mark.slow
 def test_the_documentations_dishonest_users_are_the_programs():
     (grid, kashin) = program("afnntz24_attacks").dishonest(1)
     text = prose(page("vectors.md"))
@@ -124,7 +113,7 @@ def test_the_documentations_floors_are_the_programs():
 
 def test_slopes():
     module = program("afnntz24_single_message")
-    assert module.slope([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
+    assert module.exponent([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
 
 
 def test_one_dishonest_user_is_limited_by_one_message_alone():

@@ -20,11 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(name="program", scope="module")
 def fixture_program():
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module("analysis.large_sums")
-    finally:
-        sys.path.remove(str(ROOT))
+    return importlib.import_module("analysis.large_sums")
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -69,10 +65,7 @@ def test_rows_are_measured_and_written(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--users", "0"], "0"),
         (["--kind", "public"], "public"),
-        (["--threads", "0"], "0"),
-        (["--users", "1e30"], "1e30"),
         (["--users", "1e13"], "80,000.0 GB of disk"),
     ],
 )
