@@ -25,12 +25,10 @@ from recorded_randomness import Numbered, Recorded, records
 import ikos
 from ikos import PrivateSum, SecureSum
 from ikos.aggregation import execution
-from ikos.aggregation.engine import SharingScheme
 from ikos.cluster import Cluster, ClusterError, connection, driver, versions, waiting
 from ikos.cluster.errors import Refused
 from ikos.cluster.tasks import Block, Checked, Endpoint, Envelope, digest
 from ikos.graphs import component_counts
-from ikos.modular import Zq
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
@@ -425,9 +423,8 @@ def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, singl
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)
     monkeypatch.setattr(driver, "WORTHWHILE", 64)
-    groups = driver.columns(
-        SharingScheme(Zq(q), 9, Trust("single" if single else "parallel", True, 1)), users, threads
-    )
+    setting = SecureSum(2, q, messages=9, shuffler="single" if single else "parallel").setting
+    groups = driver.columns(setting, users, threads)
     held = [[len(piece.rows) * users / piece.parts for piece in group] for group in groups]
     if q == 2**64:  # few values cannot be cut as small
         assert max(max(group) for group in held) <= longest

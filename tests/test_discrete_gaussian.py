@@ -21,7 +21,7 @@ from ikos.noise import discrete_gaussian
 from ikos.noise.bernoulli import bernoulli_exp_any
 from ikos.testing import DeterministicRandom
 
-VARIANCES = [Fraction(1, 10), Fraction(7, 3), 1, 100, 0.75, 12_345]
+VARIANCES = [Fraction(1, 10), Fraction(7, 3), 1, 12_345]
 each_variance = pytest.mark.parametrize("variance", VARIANCES, ids=str)
 
 
