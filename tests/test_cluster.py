@@ -32,7 +32,6 @@ from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
-from ikos.trust import Trust
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
