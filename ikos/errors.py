@@ -104,6 +104,14 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     return min(values[best], float(near.fun))
 
 
+def bennett(h: float, variance: float, largest: float) -> float:
+    """Return a bound on ln E exp(h sum) of independent centred terms: Bennett's inequality."""
+    x = h * largest
+    # exp(x) - 1 - x <= x^2 / 2 / (1 - x/3) for x < 3, where the difference loses digits
+    above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
+    return variance * above / largest**2
+
+
 @dataclass(frozen=True)
 class Bounded:
     """A sum of independent centred terms, each within a bound.
@@ -133,15 +141,7 @@ class Bounded:
         """Return t such that the error exceeds t in absolute value with probability <= miss."""
         if self.mean_square == 0:
             return 0.0
-        v, b = self.mean_square, self.largest
-
-        def log_mgf(h: float) -> float:
-            x = h * b
-            # exp(x) - 1 - x <= x^2 / 2 / (1 - x/3) for x < 3, where the difference loses digits
-            above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
-            return v * above / b**2
-
-        return chernoff(log_mgf, miss, math.inf)
+        return chernoff(lambda h: bennett(h, self.mean_square, self.largest), miss, math.inf)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The other protocols for sums, beside `ikos.PrivateSum`, behind one interface.
+"""The protocols of the literature for sums, behind the interface of `ikos.PrivateSum`.
 
 Each answers the same questions: what is guaranteed and by which theorem, what is sent, how large
 the error can be, what one dishonest user can do; and each runs. `SumProtocol` says how.
@@ -7,6 +7,7 @@ the error can be, what one dishonest user can do; and each runs. `SumProtocol` s
 from __future__ import annotations
 
 from ikos.aggregation.protocol import BaseProtocol, SumProtocol
+from ikos.baselines.base import Baseline
 from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
 from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
@@ -24,6 +25,7 @@ from ikos.baselines.unary_csuzz19 import UnaryEncoding
 __all__ = [
     "PROTOCOLS",
     "BaseProtocol",
+    "Baseline",
     "BinaryRandomizedResponse",
     "CentralDiscreteLaplace",
     "CentralLaplace",

@@ -16,7 +16,6 @@ import numpy as np
 from ikos._validation import choice
 from ikos.accounting.binary_response import binary_response_gamma
 from ikos.accounting.csuzz19 import published_gamma
-from ikos.aggregation.protocol import budget
 from ikos.baselines.bits import ShuffledBits
 from ikos.bounds import Bounds
 from ikos.shuffling import View
@@ -32,17 +31,11 @@ class BinaryRandomizedResponse(ShuffledBits):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee.
+    n, epsilon, delta, min_honest, lower, upper
+        As of `Baseline`.
     accountant : {"exact", "csuzz19"}
         How gamma is chosen: by the exact law of the view, or by the published lambda (a dozen times
         as much, `ikos.accounting.csuzz19`), which demands epsilon <= 1.
-    min_honest : int, optional
-        Whose random answers the guarantee counts on; all n by default.
-    lower, upper : float
-        Public bounds of the values.
 
     Attributes
     ----------
@@ -70,14 +63,6 @@ class BinaryRandomizedResponse(ShuffledBits):
         "csuzz19": "CSUZZ19: randomized response, shuffled; published lambda, from memory",
     }
 
-    n: int
-    epsilon: Fraction
-    delta: Fraction
-    accountant: str
-    min_honest: int
-    gamma: Fraction
-    domain: Bounds
-
     def __init__(
         self,
         n: int,
@@ -89,19 +74,10 @@ class BinaryRandomizedResponse(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, small = budget(epsilon, delta)
-        how = choice("accountant", accountant, tuple(self._THEOREMS))
-        chosen = binary_response_gamma if how == "exact" else published_gamma
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=small,
-            accountant=how,
-            min_honest=honest,
-            gamma=self._checked_gamma(chosen(eps, small, honest), honest),
-            domain=Bounds(lower, upper),
-        )
+        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        self._hold(accountant=choice("accountant", accountant, tuple(self._THEOREMS)))
+        chosen = binary_response_gamma if accountant == "exact" else published_gamma
+        self._hold_gamma(chosen(self.epsilon, self.delta, self.min_honest))
 
     @property
     def binary_mse(self) -> float:

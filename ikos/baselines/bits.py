@@ -4,44 +4,39 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import round_up, validate_users
-from ikos.aggregation.protocol import BaseProtocol
-from ikos.bounds import Bounds
+from ikos._validation import validate_users
+from ikos.baselines.base import NumberBaseline
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 
-class BitProtocol(BaseProtocol):
-    """Users send bits, in unary, of which each is a fair coin instead with probability gamma.
+@dataclass(frozen=True, init=False, repr=False)
+class BitProtocol(NumberBaseline):
+    """Users send r bits, in unary, of which each is a fair coin instead with probability gamma.
 
-    Of r bits about x r are 1, and so x is rounded at random to a part of r.
+    About x r of them are 1, and so x is rounded at random to a part of r.
     """
 
-    domain: Bounds
     gamma: Fraction
 
     @property
     def _particulars(self) -> str:
         return (
-            f"{self.domain}, bits ({self._bits} of each user) answered at random with probability "
-            f"{float(self.gamma):.4g}"
+            f"{self.domain}, bits ({self._sent[0]} of each user) answered at random with "
+            f"probability {float(self.gamma):.4g}"
         )
-
-    @property
-    def _bits(self) -> int:
-        """r, how many bits each user sends."""
-        return 1
 
     @abstractmethod
     def _ones(self, view: View) -> int:
@@ -60,20 +55,16 @@ class BitProtocol(BaseProtocol):
         which is attained at probability 1/2: the mean square is the exact supremum over all values.
         Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
         """
-        users = validate_users(users, self.n)
-        g, step = float(self.gamma / 2), self._bits * float(1 - self.gamma)
-        each = ((self._bits - 1) * g * (1 - g) + 0.25) / step**2
-        width = self.domain.width
+        users, bits, width = validate_users(users, self.n), self._sent[0], self.domain.width
+        g, step = float(self.gamma / 2), bits * float(1 - self.gamma)
+        each = ((bits - 1) * g * (1 - g) + 0.25) / step**2
         return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
-
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: messages of one bit."""
-        return Cost(validate_users(users, self.n), self._bits, 1)
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
-        ones = encode(self.domain.unit(values), self._bits, rng)
-        result = np.empty((self._bits, ones.size), dtype=np.uint8)
+        bits = int(self._sent[0])
+        ones = encode(self.domain.unit(values), bits, rng)
+        result = np.empty((bits, ones.size), dtype=np.uint8)
         for bit, row in enumerate(result):
             np.less(bit, ones, out=row.view(np.bool_))
             for part in blocks(row.size, 1 << 18):
@@ -82,41 +73,34 @@ class BitProtocol(BaseProtocol):
         return result
 
     def _totals(self, view: View, users: int) -> float:
-        bits = debias(self._ones(view), users * self._bits, 2, self.gamma)
-        return self.domain.total(bits / self._bits, users)
+        bits = int(self._sent[0])
+        total = debias(self._ones(view), users * bits, 2, self.gamma)
+        return self.domain.total(total / bits, users)
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class ShuffledBits(BitProtocol):
-    """Everybody's bits are shuffled, and the analyzer sees how many are 1."""
+    """All users' bits are shuffled, and the analyzer sees how many are 1."""
 
     _THEOREMS: ClassVar[Mapping[str, str]]
     """What proves the guarantee, for each accountant."""
 
-    epsilon: Fraction
-    delta: Fraction
     accountant: str
 
-    @staticmethod
-    def _checked_gamma(gamma: Fraction, honest: int) -> Fraction:
+    def _hold_gamma(self, gamma: Fraction) -> None:
         if gamma == 1:
             raise ValueError(
-                f"epsilon is too small for {honest} users: every answer would be random"
+                f"epsilon is too small for {self.min_honest} users: every answer would be random"
             )
-        return gamma
+        self._hold(gamma=gamma)
 
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
         honest = "all" if self.min_honest == self.n else f"at least {self.min_honest}"
         verb = "is" if self.min_honest == 1 else "are"
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
+        return self._guaranteed(
             self._THEOREMS[self.accountant],
-            (
-                "the shuffler is honest",
-                f"{honest} of the {self.n} users {verb} honest and present",
-                ONE_REPORT,
-                "the number of users is public; answers are pseudorandom (AES-256)",
-            ),
+            "the shuffler is honest",
+            f"{honest} of the {self.n} users {verb} honest and present",
         )

@@ -13,7 +13,6 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.aggregation.protocol import budget
 from ikos.baselines.digits import DigitProtocol
 from ikos.bounds import Bounds
 from ikos.randomized_response import grid_up
@@ -31,20 +30,13 @@ class PrivacyBlanket(DigitProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's value.
+    n, epsilon, delta, min_honest, lower, upper
+        As of `Baseline`.
     precision : int, optional
         Steps p of the encoding; by default those of the smallest error that a search finds.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For the probability of a uniform answer. "closed-form" needs epsilon at most 1. Where
         "exact" gives up, Bennett's inequality takes its place, and ``guarantee`` says so.
-    min_honest : int, optional
-        How many users answer at random as asked; ``n`` by default. Dishonest users who add no
-        noise take nothing from the guarantee, the others add more (BBGN20, Section 8).
-    lower, upper : float
-        Public bounds of the values.
 
     Attributes
     ----------
@@ -52,11 +44,6 @@ class PrivacyBlanket(DigitProtocol):
         The domain, and the probability of a uniform answer.
     mse : float
         ``n/(1-g)^2 (g p(p+2)/12 + g(1-g) p^2/4) / p^2 + n/(4 p^2)`` for gamma = g.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or no probability below 1 is enough.
 
     Examples
     --------
@@ -70,8 +57,6 @@ class PrivacyBlanket(DigitProtocol):
     True
     """
 
-    accountant: str
-
     def __init__(
         self,
         n: int,
@@ -84,10 +69,9 @@ class PrivacyBlanket(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, small = budget(epsilon, delta)
-        name = choice("accountant", accountant, ACCOUNTANTS)
-        bounds = Bounds(lower, upper)
+        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        name, honest = choice("accountant", accountant, ACCOUNTANTS), self.min_honest
+        eps, small = self.epsilon, self.delta
         if precision is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
         else:
@@ -101,16 +85,7 @@ class PrivacyBlanket(DigitProtocol):
                 )
             proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
-        self._hold(
-            n=users,
-            min_honest=honest,
-            epsilon=eps,
-            delta=small,
-            digits=digits,
-            shuffler="parallel",
-            domain=bounds,
-            accountant=name,
-        )
+        self._hold(digits=digits, shuffler="parallel", accountant=name)
 
     @property
     def precision(self) -> int:

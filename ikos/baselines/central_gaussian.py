@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, round_up, validate_users
+from ikos._validation import integer, validate_users
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.aggregation.protocol import BaseProtocol, budget
+from ikos.baselines.base import Baseline, exact_sums, published
 from ikos.domains import Domain
 from ikos.encoding import Encoding, converge, encoding_of
 from ikos.errors import SumError
 from ikos.modular import blocks
 from ikos.noise import discrete_gaussian
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 _BLOCK = 1 << 21
@@ -28,31 +28,17 @@ _BLOCK = 1 << 21
 
 @dataclass(frozen=True)
 class Subgaussian:
-    """An error that is the sum of subgaussian terms: ln E exp(h error) <= h^2 proxy / 2.
-
-    Parameters
-    ----------
-    mean_square : float
-        Bound on the mean square.
-    proxy : float
-        Bound on the variance proxy.
-
-    Examples
-    --------
-    >>> round(Subgaussian(1.0, 1.0).half_width(0.05), 2)  # 1.96 by the normal law
-    2.72
-    """
+    """An error that is the sum of subgaussian terms: ln E exp(h error) <= h^2 mean_square / 2."""
 
     mean_square: float
-    proxy: float
 
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss."""
-        return math.sqrt(2 * self.proxy * math.log(2 / miss))
+        return math.sqrt(2 * self.mean_square * math.log(2 / miss))
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CentralGaussian(BaseProtocol):
+class CentralGaussian(Baseline):
     """Central discrete Gaussian: the best there is to hope for, with a curator whom all trust.
 
     Each vector is rounded at random to steps; the curator adds exactly discrete Gaussian noise to
@@ -60,12 +46,10 @@ class CentralGaussian(BaseProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
+    n, epsilon, delta
+        As of `ikos.baselines.Baseline`.
     domain : Box, Ball, SparseTernary or Categories
         Where the vectors lie.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector.
     precision : int, optional
         Steps between the smallest and the largest value of a coordinate; by default as for
         `PrivateVectorSum`.
@@ -96,10 +80,6 @@ class CentralGaussian(BaseProtocol):
     True
     """
 
-    n: int
-    domain: Domain
-    epsilon: Fraction
-    delta: Fraction
     encoding: Encoding
     variance: Fraction
     releases: int
@@ -116,12 +96,11 @@ class CentralGaussian(BaseProtocol):
         integers: bool = False,
         releases: int = 1,
     ) -> None:
-        users, _ = self._checked_users(n)
-        eps, small = budget(epsilon, delta)
+        self._start(n, domain, epsilon, delta, 1)
         made = encoding_of(domain, precision, integers, sensitivity)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         # Concentrated privacy adds up over releases, as squares do.
-        unit = times * least_variance(eps, small, Fraction(1))
+        unit = times * least_variance(self.epsilon, self.delta, Fraction(1))
 
         def variance(encoding: Encoding) -> Fraction:
             # Proportional to the square of the sensitivity: only their ratio matters.
@@ -131,22 +110,9 @@ class CentralGaussian(BaseProtocol):
             made = converge(
                 made,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
-                math.sqrt(users) / 2,
+                math.sqrt(self.n) / 2,
             )
-        self._hold(
-            n=users,
-            domain=domain,
-            epsilon=eps,
-            delta=small,
-            encoding=made,
-            variance=variance(made),
-            releases=times,
-        )
-
-    @property
-    def min_honest(self) -> int:  # type: ignore[override]
-        """One: the guarantee does not depend on the other users."""
-        return 1
+        self._hold(encoding=made, variance=variance(made), releases=times)
 
     @property
     def _particulars(self) -> str:
@@ -158,21 +124,13 @@ class CentralGaussian(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for all releases, except from the curator."""
-        conditions: tuple[str, ...] = (
-            "the curator is trusted with every vector, and to add the noise",
-            reports(self.releases),
-            "the number of users is public; noise is pseudorandom (AES-256)",
-        )
-        if self.encoding.promised:
-            conditions = (
-                "while any two vectors that a user may have are within the promised sensitivity",
-                *conditions,
-            )
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
+        promise = "while any two vectors that a user may have are within the promised sensitivity"
+        return self._guaranteed(
             "discrete Gaussian mechanism, by concentrated differential privacy (CKS20)",
-            conditions,
+            *([promise] if self.encoding.promised else []),
+            "the curator is trusted with every vector, and to add the noise",
+            random="draws of noise",
+            reports=reports(self.releases),
         )
 
     @property
@@ -189,12 +147,11 @@ class CentralGaussian(BaseProtocol):
         users = validate_users(users, self.n)
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
         square *= self.encoding.step**2
-        return SumError(Subgaussian(square, square), self.dimension * square)
+        return SumError(Subgaussian(square), self.dimension * square)
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one encoded vector to the curator."""
-        bits = self.encoding.precision.bit_length() * self.dimension
-        return Cost(validate_users(users, self.n), 1, bits)
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, self.encoding.precision.bit_length() * self.dimension
 
     def _values(self, x: Any) -> NDArray[Any]:
         values = super()._values(x)
@@ -237,11 +194,8 @@ class CentralGaussian(BaseProtocol):
     def _published(self, totals: NDArray[Any], users: int, rng: RandomSource) -> View:
         """Return the number of users and the sums with noise."""
         noise = discrete_gaussian(self.variance, self.dimension, rng)
-        result = np.empty(1 + self.dimension, dtype=object)
-        result[0] = users
-        result[1:] = [int(a) + int(b) for a, b in zip(totals, noise, strict=True)]
-        result.setflags(write=False)
-        return View((result,), None)
+        sums = (int(a) + int(b) for a, b in zip(totals, noise, strict=True))
+        return published(users, *sums, dtype=object)
 
     def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
         totals = np.zeros(self.dimension, dtype=object)
@@ -260,10 +214,3 @@ class CentralGaussian(BaseProtocol):
         p, bounds = self.encoding.precision, self.encoding.bounds
         sums = (Fraction(int(z), p) for z in view.columns[0][1:])
         return np.array([bounds.total(part, users) for part in sums])
-
-
-def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the sums over rows of integers from 0 to 2^52, as Python integers."""
-    wide = rows.astype(np.int64, copy=False)
-    low, high = (wide & 0xFFFFFFFF).sum(axis=0), (wide >> 32).sum(axis=0)
-    return np.array([(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)], dtype=object)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, round_up, validate_users
+from ikos._validation import integer, validate_users
 from ikos.accuracy import NoiseLaw, default_precision
-from ikos.aggregation.protocol import BaseProtocol, checked_epsilon
+from ikos.baselines.base import NumberBaseline, exact_sums, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 FINE = 1 << 32
@@ -27,7 +27,7 @@ MAX_PRECISION = 1 << 32
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CentralDiscreteLaplace(BaseProtocol):
+class CentralDiscreteLaplace(NumberBaseline):
     """Central discrete Laplace: the best that can be hoped for, with a curator whom all trust.
 
     Each value is rounded at random to {0..precision}; the curator adds exactly discrete Laplace
@@ -35,14 +35,10 @@ class CentralDiscreteLaplace(BaseProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon : float
-        The guarantee, purely private: delta is 0.
+    n, epsilon, lower, upper
+        As of `Baseline`.
     precision : int, optional
         Steps of the encoding, at most 2^32; by default as for `ikos.PrivateSum`.
-    lower, upper : float
-        Public bounds of the values.
 
     Examples
     --------
@@ -55,10 +51,7 @@ class CentralDiscreteLaplace(BaseProtocol):
     True
     """
 
-    n: int
-    epsilon: Fraction
     precision: int
-    domain: Bounds
 
     def __init__(
         self,
@@ -69,20 +62,9 @@ class CentralDiscreteLaplace(BaseProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, _ = self._checked_users(n)
-        eps = checked_epsilon(epsilon)
-        chosen = default_precision(eps, users) if precision is None else precision
-        self._hold(
-            n=users,
-            epsilon=eps,
-            precision=integer("precision", chosen, low=1, high=MAX_PRECISION),
-            domain=Bounds(lower, upper),
-        )
-
-    @property
-    def min_honest(self) -> int:  # type: ignore[override]
-        """One: the guarantee does not depend on the other users."""
-        return 1
+        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
+        chosen = default_precision(self.epsilon, self.n) if precision is None else precision
+        self._hold(precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
 
     @property
     def _particulars(self) -> str:
@@ -91,15 +73,10 @@ class CentralDiscreteLaplace(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run, except from the curator."""
-        return Guarantee(
-            round_up(self.epsilon),
-            0.0,
+        return self._guaranteed(
             "discrete Laplace mechanism; sensitivity is the precision",
-            (
-                "the curator is trusted with every value, and to add the noise",
-                ONE_REPORT,
-                "the number of users is public; noise is pseudorandom (AES-256)",
-            ),
+            "the curator is trusted with every value, and to add the noise",
+            random="draws of noise",
         )
 
     @property
@@ -113,9 +90,9 @@ class CentralDiscreteLaplace(BaseProtocol):
         noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one encoded value to the curator."""
-        return Cost(validate_users(users, self.n), 1, self.precision.bit_length())
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, self.precision.bit_length()
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         return encode(self.domain.unit(values), self.precision, rng)[np.newaxis]
@@ -135,11 +112,9 @@ class CentralDiscreteLaplace(BaseProtocol):
             If a message is not an encoding: the noise is for sums of those.
         """
         self._arrived(messages, order, rows=1, most=self.precision)
-        users, total = messages.shape[1], exact_sum(messages)
-        noisy = total + discrete_laplace(self.epsilon / self.precision, rng=secure(rng))
-        result = np.array([users, noisy], dtype=object)
-        result.setflags(write=False)
-        return View((result,), None)
+        noise = discrete_laplace(self.epsilon / self.precision, rng=secure(rng))
+        total = int(exact_sums(messages[0])) + noise
+        return published(messages.shape[1], total, dtype=object)
 
     def _users_of(self, view: View) -> int:
         if len(view.columns) != 1 or view.columns[0].size != 2:
@@ -160,12 +135,8 @@ class CentralLaplace(CentralDiscreteLaplace):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon : float
-        The guarantee, purely private: delta is 0.
-    lower, upper : float
-        Public bounds of the values.
+    n, epsilon, lower, upper
+        As of `Baseline`.
 
     Examples
     --------
@@ -177,9 +148,3 @@ class CentralLaplace(CentralDiscreteLaplace):
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
         super().__init__(n, epsilon, precision=FINE, lower=lower, upper=upper)
-
-
-def exact_sum(messages: NDArray[np.int64]) -> int:
-    """Return the sum of integers of at most 2^62 in absolute value, exactly."""
-    low = int((messages & np.int64(0xFFFFFFFF)).sum())
-    return (int((messages >> np.int64(32)).sum()) << 32) + low

@@ -36,10 +36,10 @@ from ikos._validation import integer, number
 from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES
-from ikos.aggregation.protocol import BaseProtocol, budget
+from ikos.baselines.base import Baseline
 from ikos.baselines.kashin import KashinFrame
 from ikos.domains import Ball
-from ikos.errors import SumError, chernoff
+from ikos.errors import SumError, bennett, chernoff
 from ikos.modular import blocks
 from ikos.noise import geometric, polya
 from ikos.randomness import RandomSource
@@ -99,13 +99,10 @@ class SpreadError:
         """
         if miss <= 2 * self.wraps:
             return math.sqrt(self.mean_square / miss)
-        b = self.largest
 
         def log_mgf(h: float) -> float:
-            x = h * b
-            above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
             noise = float(self.law._log_mgf(h * self.step))
-            return self.coefficients * noise + self.variance * above / b**2
+            return self.coefficients * noise + bennett(h, self.variance, self.largest)
 
         return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)
 
@@ -121,38 +118,41 @@ def user_variance(steps: int, g: float) -> float:
     return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
 
 
-# What both protocols share
-
-
-def checked_ball(domain: object) -> None:
-    """Refuse any domain but a ball."""
-    if not isinstance(domain, Ball):
-        raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
-
-
-def checked_budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
-    """Check and return a budget that can be composed from those of coefficients."""
-    number("epsilon", epsilon, high=MAX_LOCAL)
-    return budget(epsilon, delta)
-
-
-def checked_releases(releases: object, coefficients: int) -> int:
-    """Check and return for how many sums of so many coefficients the budget is."""
-    times = integer("releases", releases, low=1, high=MAX_RELEASES)
-    if times * coefficients > MAX_COPIES:
-        raise ValueError(
-            f"releases must be at most {MAX_COPIES // coefficients:,} for {coefficients:,} "
-            f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
-        )
-    return times
-
-
-class CoefficientSums(BaseProtocol):
+@dataclass(frozen=True, init=False, repr=False)
+class CoefficientSums(Baseline):
     """Sums of the coefficients of Kashin's representation."""
 
     domain: Ball
     frame: KashinFrame
+    releases: int
     precision: int
+    proved_delta: float
+
+    def _frame(
+        self,
+        n: object,
+        domain: Ball,
+        epsilon: object,
+        delta: object,
+        min_honest: object,
+        releases: object,
+        seed: int,
+        bound: float,
+    ) -> int:
+        """Check and set what both protocols take; return how many sums are accounted for."""
+        self._start(n, domain, epsilon, delta, min_honest)
+        number("epsilon", epsilon, high=MAX_LOCAL)
+        if not isinstance(domain, Ball):
+            raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        if times * frame.rows > MAX_COPIES:
+            raise ValueError(
+                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
+                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+            )
+        self._hold(frame=frame, releases=times)
+        return times * frame.rows
 
     @property
     def coefficients(self) -> int:
@@ -216,8 +216,8 @@ class CoefficientSums(BaseProtocol):
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         users = values.shape[0]
-        if self._few(users):
-            return self._play_all(values, rng)
+        if users * self._sent[0] <= MAX_MADE:
+            return super()._play(values, rng)
         totals = np.zeros(self.coefficients, dtype=np.int64)
         first = 0
         for rows in self._rows(values):
@@ -225,25 +225,8 @@ class CoefficientSums(BaseProtocol):
             first += rows.shape[0]
         return self._result(self._noisy(totals, users, rng), users)
 
-    @abstractmethod
-    def _few(self, users: int) -> bool:
-        """Whether a run makes all messages of so many users."""
-
-    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
-        return super()._play(values, rng)
-
-    @abstractmethod
-    def _messages(
-        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
-    ) -> NDArray[Any]:
-        """Return the messages of some users, of whom ``first`` is the number of the first."""
-
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        parts, first = [], 0
-        for rows in self._rows(values):
-            parts.append(self._messages(rows, rng, first))
-            first += rows.shape[0]
-        return np.concatenate(parts, axis=1)
+        return self._messages(values.astype(np.float64), rng)
 
     @abstractmethod
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, validate_users
+from ikos._validation import integer
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
     SupportVariances,
@@ -29,7 +29,6 @@ from ikos.baselines.key_values import KeyValueBaseline, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
-from ikos.results import Cost
 
 __all__ = ["hash_values"]
 
@@ -203,20 +202,11 @@ class Collision(KeyValueBaseline):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    domain : SparseTernary
-        Of the vectors.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector. With delta = 0 of each message by
-        itself; with a positive delta of the shuffled messages, at a much smaller error.
-    local_epsilon : float, optional
-        Beside a shuffled guarantee, what each message must guarantee by itself at least.
+    n, domain, epsilon, delta, local_epsilon, min_honest
+        As of `KeyValueBaseline`. Shuffled messages have a much smaller error.
     t : int, optional
         Values of the hash function, at most 2^16; by default those of the smallest error that
         `ikos.accounting.wlqdly21.collision_parameters` finds.
-    min_honest : int, optional
-        How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
 
     Attributes
     ----------
@@ -225,11 +215,6 @@ class Collision(KeyValueBaseline):
     mse : float
         n max(d v_0, s v_1 + (d - s) v_0), exact: v_0 = (2/t)(1 - 1/t) / (p - 1/t)^2 and v_1 =
         (p + 1/t - 2p/t) / (p - 1/t)^2 - 1, p = gamma/t + (1 - gamma)/s.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or only noise would be private.
 
     Notes
     -----
@@ -253,11 +238,6 @@ class Collision(KeyValueBaseline):
     [True, True]
     """
 
-    n: int
-    min_honest: int
-    domain: SparseTernary
-    epsilon: Fraction
-    delta: Fraction
     t: int
     gamma: Fraction
 
@@ -272,21 +252,11 @@ class Collision(KeyValueBaseline):
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        users, honest, eps, small, most = self._checked(
-            n, domain, epsilon, delta, local_epsilon, min_honest
-        )
-        found = collision_parameters(
-            honest, domain.dimension, domain.sparsity, eps, small, most_local=most, t=t
-        )
-        self._hold(
-            n=users,
-            min_honest=honest,
-            domain=domain,
-            epsilon=eps,
-            delta=small,
-            t=found.t,
-            gamma=found.gamma,
-        )
+        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
+        d, s = domain.dimension, domain.sparsity
+        asked = self.min_honest, d, s, self.epsilon, self.delta
+        found = collision_parameters(*asked, most_local=most, t=t)
+        self._hold(t=found.t, gamma=found.gamma)
 
     @property
     def _particulars(self) -> str:
@@ -328,10 +298,9 @@ class Collision(KeyValueBaseline):
         s, t = self.domain.sparsity, self.t
         return float((1 - self.gamma) * Fraction(t - s, s * t))
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: a seed and a value."""
-        bits = SEED_BITS + (self.t - 1).bit_length()
-        return Cost(validate_users(users, self.n), 1, bits)
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, SEED_BITS + (self.t - 1).bit_length()
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         seeds = np.empty(rows.shape[0], dtype=np.uint64)

@@ -14,28 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, flag, integer, number, round_down, round_up, validate_users
-from ikos.accounting.flooding_gkmps21 import (
-    MAX_STEPS,
-    Flooding,
-    certified_flooding,
-    paper_flooding,
-    rate_down,
-)
+from ikos._validation import choice, flag, integer, number, round_down, validate_users
+from ikos.accounting.flooding_gkmps21 import MAX_STEPS, Flooding
 from ikos.accuracy import NoiseLaw
-from ikos.aggregation.protocol import BaseProtocol, budget
-from ikos.baselines.flooding import Kind, counted_column, counted_view, padded, sent_together
+from ikos.baselines.base import NumberBaseline
+from ikos.baselines.flooding import (
+    FLOODINGS,
+    Flooded,
+    counted_column,
+    counted_view,
+    flooded,
+)
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
-from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee, present
-from ikos.shuffling import View, release
-
-FLOODINGS = ("certified", "paper")
-
-MAX_SIMULATED = 2 * 10**7
-"""Expected messages in all beyond which a run simulates sums, and not messages."""
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee
+from ikos.shuffling import View
 
 _ROUNDING_SHARE = Fraction(1, 4)
 
@@ -51,7 +46,7 @@ def default_steps(central: Fraction, users: int) -> int:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CorrelatedNoise(BaseProtocol):
+class CorrelatedNoise(Flooded, NumberBaseline):
     """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
 
     Each user rounds its value at random to {0..precision} and sends it as one message, unless it
@@ -61,10 +56,8 @@ class CorrelatedNoise(BaseProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's value.
+    n, epsilon, delta, min_honest, lower, upper
+        As of `Baseline`.
     precision : int, optional
         Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
         a quarter to the variance of the noise, about 0.7 epsilon sqrt(min_honest); the number of
@@ -75,25 +68,15 @@ class CorrelatedNoise(BaseProtocol):
     integers : bool
         Promise that the values are integers, and refuse others. The bounds must be integers and
         the precision is ``upper - lower``: nothing is rounded.
-    min_honest : int, optional
-        The guarantee holds while at least this many users are honest and present; ``n`` by
-        default. The noise of so many suffices, and that of all n is n / min_honest times as much.
     central_share : float
         The part of epsilon for the noise that remains in the estimate, in (0, 1): its variance is
         about 2 / (central_share epsilon)^2. The rest is for the messages that cancel, whose number
         grows as one over it.
-    lower, upper : float
-        Public bounds of the values.
 
     Attributes
     ----------
     noise : Flooding
         Laws of the numbers of all messages but the values', and the delta proved for them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for it.
 
     Notes
     -----
@@ -114,15 +97,10 @@ class CorrelatedNoise(BaseProtocol):
     True
     """
 
-    n: int
-    epsilon: Fraction
-    delta: Fraction
     precision: int
     flooding: str
     integers: bool
-    min_honest: int
     noise: Flooding
-    domain: Bounds
 
     def __init__(
         self,
@@ -138,33 +116,16 @@ class CorrelatedNoise(BaseProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, allowed = budget(epsilon, delta)
+        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
-        bounds = Bounds(lower, upper)
         if exact := flag("integers", integers):
-            precision = bounds.whole_steps(precision)
+            precision = self.domain.whole_steps(precision)
         if precision is None:
-            precision = default_steps(share * eps, honest)
+            precision = default_steps(share * self.epsilon, self.min_honest)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
-        central = rate_down(share * eps / p)
-        if flooding == "paper":
-            rest = round_down(eps - central * p)
-            noise = paper_flooding(p, central, rest, round_down(allowed))
-        else:
-            noise = certified_flooding(p, central, round_down(eps), round_down(allowed))
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=allowed,
-            precision=p,
-            flooding=flooding,
-            integers=exact,
-            min_honest=honest,
-            noise=noise,
-            domain=bounds,
-        )
+        noise = flooded(p, share, self.epsilon, round_down(self.delta), flooding)
+        self._hold(precision=p, flooding=flooding, integers=exact, noise=noise)
 
     @property
     def _particulars(self) -> str:
@@ -173,24 +134,7 @@ class CorrelatedNoise(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
-            f"GKMPS21, discrete Laplace and zero-sum floods; {how}",
-            (
-                present(self.min_honest, self.n),
-                "while the shuffler does not collude with the analyzer",
-                "who sends how many messages is not seen",
-                ONE_REPORT,
-                "the number of users is public; noise is pseudorandom (AES-256)",
-            ),
-        )
-
-    @property
-    def influence(self) -> float:
-        """Without limit: after the shuffler nobody sees how many messages one user sent."""
-        return math.inf
+        return self._unseen("GKMPS21, discrete Laplace and zero-sum floods; {how}")
 
     def error(self, users: int) -> SumError:
         """Return what is known of noise and rounding."""
@@ -199,32 +143,11 @@ class CorrelatedNoise(BaseProtocol):
         rounded = not self.integers
         return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send.
-
-        The number of messages of each is random; this is its mean, for a value that is not 0.
-        """
-        copies = sum(kind.mean for kind in self._kinds)
-        present = validate_users(users, self.n)
-        return Cost(present, 1 + copies, (2 * self.precision - 1).bit_length())
-
     @property
-    def _kinds(self) -> list[Kind]:
-        """What is sent beside the values: the central noise and the floods."""
-        return sent_together(self.noise, self.min_honest)
-
-    def report(self, x: float, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages; none for a value of 0 without noise.
-
-        Parameters
-        ----------
-        x : float
-            Within the bounds.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        """
-        messages = super().report(x, rng)
-        return np.asarray(messages[messages != 0])
+    def _sent(self) -> tuple[float, int]:
+        """The mean for a value that is not 0: the number of messages is random."""
+        copies = sum(kind.mean for kind in self._kinds)
+        return 1 + copies, (2 * self.precision - 1).bit_length()
 
     def _values(self, x: ArrayLike) -> NDArray[np.float64]:
         return self._whole(super()._values(x))
@@ -246,41 +169,9 @@ class CorrelatedNoise(BaseProtocol):
         """The smallest that holds every message."""
         return np.dtype(np.min_scalar_type(-self.precision - 1))
 
-    def sent(
-        self, x: ArrayLike, rng: RandomSource | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return everybody's messages as a list, which takes less than the array of ``randomize``.
-
-        Most users send one message or none beside their value, and a few send thousands.
-
-        Parameters
-        ----------
-        x : (k,) array_like of float
-            Values within the bounds, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        senders, messages : (messages,) ndarray of int
-            User and message, ordered by user.
-
-        Raises
-        ------
-        ValueError
-            Also if more than 2 10^7 messages are expected.
-        """
-        return self._sent(self._values(x), secure(rng))
-
-    def _sent(
+    def _listed(
         self, values: NDArray[np.float64], rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        expected = values.size * self.cost().messages_per_user
-        if expected > MAX_SIMULATED:
-            raise ValueError(
-                f"x has {values.size:,} users who send about {expected:,.0f} messages, more than "
-                f"{MAX_SIMULATED:,} at a time; use run, which simulates their sum, or fewer users"
-            )
         encoded = self._encoded(values, rng)
         senders = [np.flatnonzero(encoded)]
         messages = [encoded[senders[0]].astype(self._dtype)]
@@ -291,50 +182,6 @@ class CorrelatedNoise(BaseProtocol):
         sender, message = np.concatenate(senders), np.concatenate(messages)
         order = np.argsort(sender, kind="stable")
         return sender[order], message[order]
-
-    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return padded(*self._sent(values, rng), values.size)
-
-    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's messages.
-
-        Parameters
-        ----------
-        x : (k,) array_like of float
-            Values within the bounds, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (messages, k) ndarray of int
-            Column i holds user i's messages, and 0 in place of those that are not sent: zeros are
-            padding of this array, not messages. As many rows as the most that a user sends.
-
-        Raises
-        ------
-        ValueError
-            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
-            entries: one user may send many (`sent` returns a list).
-        """
-        return super().randomize(x, rng)
-
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: all messages, mixed, and the number of users.
-
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them; zeros are not messages.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            Sorted, which needs no randomness, or in a uniformly random order.
-        """
-        self._arrived(messages, order)
-        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "messages")
@@ -352,13 +199,13 @@ class CorrelatedNoise(BaseProtocol):
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view of all users, from the numbers of copies of each message in all.
 
-        They have the law of what users send one by one, and take no pass over the users. Where more
-        messages are expected than memory should hold, the atoms are left out: each adds up to 0, so
-        that the sum, and the estimate, is what it would be. The cost counts them.
+        They have the distribution of what users send one by one, and take no pass over the users.
+        Where more messages are expected than memory should hold, the atoms are left out: each adds
+        up to 0, so that the sum, and the estimate, is what it would be. The cost counts them.
         """
         p, users = self.precision, values.size
         kinds = self._kinds
-        if users * self.cost().messages_per_user > MAX_SIMULATED:
+        if self._too_many(users):
             kinds = kinds[:1]
         copies = np.zeros(2 * p + 1, dtype=np.int64)
         encoded = self._encoded(values, rng)

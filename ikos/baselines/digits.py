@@ -11,43 +11,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import round_up, validate_users
+from ikos._validation import validate_users
 from ikos.accounting.digits_bbgn20 import DigitParameters
-from ikos.aggregation.protocol import BaseProtocol
-from ikos.bounds import Bounds
+from ikos.baselines.base import NumberBaseline
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class DigitProtocol(BaseProtocol):
+class DigitProtocol(NumberBaseline):
     """A value's digits, each through randomized response and a shuffler (BBGN20, Section 4).
 
     Attributes
     ----------
-    n, min_honest : int
-        Users, and how many of them must be honest and present.
-    epsilon, delta : Fraction
-        The guarantee.
     digits : DigitParameters
         Domains, place values and probabilities.
     shuffler : {"parallel", "single"}
         A shuffler for each digit, or one for all; digits then carry labels (Section 2.4).
-    bounds : Bounds
-        Of the values.
     """
 
-    n: int
-    min_honest: int
-    epsilon: Fraction
-    delta: Fraction
     digits: DigitParameters
     shuffler: str
-    domain: Bounds
+    accountant: str
 
     @property
     @abstractmethod
@@ -57,18 +46,8 @@ class DigitProtocol(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
-            self._theorem,
-            (
-                honest,
-                "while no shuffler colludes with the analyzer",
-                ONE_REPORT,
-                "the number of users is public; answers are pseudorandom (AES-256)",
-            ),
-        )
+        alone = "while no shuffler colludes with the analyzer"
+        return self._guaranteed(self._theorem, self._answering, alone)
 
     @property
     def _gain(self) -> list[float]:
@@ -105,18 +84,13 @@ class DigitProtocol(BaseProtocol):
             return [0] * len(domains)
         return [sum(domains[:j]) for j in range(len(domains))]
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one message for each digit."""
+    @property
+    def _sent(self) -> tuple[int, int | float]:
         domains = self.digits.domains
         if self.shuffler == "single":
-            bits: int | float = (sum(domains) - 1).bit_length()
-        else:
-            bits = sum((k - 1).bit_length() for k in domains) / len(domains)
-        return Cost(
-            validate_users(users, self.n),
-            len(domains),
-            int(bits) if bits == int(bits) else bits,
-        )
+            return len(domains), (sum(domains) - 1).bit_length()
+        bits = Fraction(sum((k - 1).bit_length() for k in domains), len(domains))
+        return len(domains), int(bits) if bits.denominator == 1 else float(bits)
 
     def _digits(self, encoded: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the digits of encoded values, the greatest place first."""

@@ -1,19 +1,35 @@
-"""Messages that users send beside their values: noise in single units, and floods that cancel."""
+"""Messages that users send in addition to values: noise in single units, and floods that cancel."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ikos.accounting.flooding_gkmps21 import Flooding, atom
+from ikos._validation import round_down
+from ikos.accounting.flooding_gkmps21 import (
+    Flooding,
+    atom,
+    certified_flooding,
+    paper_flooding,
+    rate_down,
+)
+from ikos.baselines.base import Baseline
 from ikos.noise import geometric, polya, polya_jumps
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.randomness import RandomSource, secure
+from ikos.results import ONE_REPORT, Guarantee, present
+from ikos.shuffling import View, release
+
+FLOODINGS = ("certified", "paper")
+
+MAX_LISTED = 2 * 10**7
+"""Most expected messages in all of which each is made."""
 
 MAX_ARRAY = 1 << 28
 """Most entries of an array of messages, padded to the most that one user sends."""
@@ -92,8 +108,151 @@ def sent_together(noise: Flooding, honest: int) -> list[Kind]:
     return kinds
 
 
+def flooded(
+    p: int, share: Fraction, epsilon: Fraction | float, delta: float, flooding: str
+) -> Flooding:
+    """Return the noise and the floods of values of p steps: a ``share`` of epsilon is for noise."""
+    central = rate_down(share * Fraction(epsilon) / p)
+    if flooding == "paper":
+        return paper_flooding(p, central, round_down(Fraction(epsilon) - central * p), delta)
+    return certified_flooding(p, central, round_down(Fraction(epsilon)), delta)
+
+
+class Flooded(Baseline):
+    """A protocol whose users send a random number of messages, of which no one sees how many."""
+
+    flooding: str
+    noise: Flooding
+
+    @abstractmethod
+    def _listed(
+        self, values: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return who sends and what, ordered by user; 0 is no message."""
+
+    def _unseen(self, theorem: str, reports: str = ONE_REPORT) -> Guarantee:
+        """Return the guarantee where ``{how}`` of the theorem says how floods are proved."""
+        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
+        return self._guaranteed(
+            theorem.format(how=how),
+            present(self.min_honest, self.n),
+            "while the shuffler does not collude with the analyzer",
+            "who sends how many messages is not seen",
+            random="draws of noise",
+            reports=reports,
+        )
+
+    @property
+    def influence(self) -> float:
+        """Without limit: after the shuffler no one sees how many messages one user sent."""
+        return math.inf
+
+    @cached_property
+    def _kinds(self) -> list[Kind]:
+        """What is sent in addition to the values: the central noise and the floods."""
+        return sent_together(self.noise, self.min_honest)
+
+    def sent(
+        self, x: ArrayLike, rng: RandomSource | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return all users' messages as a list, which takes less than the array of ``randomize``.
+
+        Most users send one message or none besides their values, and a few send thousands.
+
+        Parameters
+        ----------
+        x : (k,) or (k, d) array_like of float
+            Values of the domain, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        senders, messages : (messages,) ndarray of int
+            User and message, ordered by user.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected.
+        """
+        return self._limited(self._values(x).astype(np.float64), secure(rng))
+
+    def _too_many(self, users: int) -> bool:
+        """Whether this many users are expected to send more messages than are listed."""
+        return users * self._sent[0] > MAX_LISTED
+
+    def _limited(
+        self, values: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        users = values.shape[0]
+        if self._too_many(users):
+            raise ValueError(
+                f"x has {users:,} users who send about {users * self._sent[0]:,.0f} messages, more "
+                f"than {MAX_LISTED:,} at a time; use run, which simulates their sum, or fewer users"
+            )
+        return self._listed(values, rng)
+
+    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages; possibly none.
+
+        Parameters
+        ----------
+        x : float or (d,) array_like of float
+            A value of the domain.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        """
+        messages = super().report(x, rng)
+        return np.asarray(messages[messages != 0])
+
+    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return all users' messages.
+
+        Parameters
+        ----------
+        x : (k,) or (k, d) array_like of float
+            Values of the domain, ``min_honest <= k <= n``.
+        rng : RandomSource, optional
+            Secure randomness by default.
+
+        Returns
+        -------
+        (messages, k) ndarray of int
+            Column i holds user i's messages, and 0 in place of those that are not sent: zeros are
+            padding of this array, not messages. As many rows as the most that a user sends.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
+            entries: one user may send many (`sent` returns a list).
+        """
+        return self._messages(self._values(x).astype(np.float64), secure(rng))
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return padded(*self._limited(values, rng), values.shape[0])
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: all messages, mixed, and the number of users.
+
+        Parameters
+        ----------
+        messages : (messages, k) ndarray
+            As `randomize` returns them; zeros are not messages.
+        rng : RandomSource, optional
+            For a random order; secure randomness by default.
+        order : {"sorted", "permuted"}
+            Sorted, which needs no randomness, or in a uniformly random order.
+        """
+        self._arrived(messages, order)
+        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+
+
 def counted_view(messages: NDArray[Any], users: int) -> View:
-    """Return a view of one column of messages, beside the number of users, which is public."""
+    """Return a view of one column of messages, and one of the number of users, which is public."""
     columns = messages, np.array([users])
     for column in columns:
         column.setflags(write=False)

@@ -21,41 +21,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, round_down, round_up, validate_users
-from ikos.accounting.flooding_gkmps21 import (
-    MAX_STEPS,
-    Flooding,
-    certified_flooding,
-    paper_flooding,
-    rate_down,
-)
+from ikos._validation import choice, integer, number, round_down, validate_users
+from ikos.accounting.flooding_gkmps21 import MAX_STEPS, Flooding
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import reports
 from ikos.baselines.coefficients_afnntz24 import (
-    MAX_MADE,
     ROUNDING_SHARE,
     CoefficientSums,
-    checked_ball,
-    checked_budget,
-    checked_releases,
     noise_sums,
     user_variance,
 )
-from ikos.baselines.correlated_noise_gkmps21 import FLOODINGS, MAX_SIMULATED
-from ikos.baselines.flooding import Kind, counted_column, counted_view, padded, sent_together
-from ikos.baselines.kashin import KASHIN, KashinFrame
+from ikos.baselines.flooding import FLOODINGS, Flooded, counted_column, counted_view, flooded
+from ikos.baselines.kashin import KASHIN
 from ikos.domains import Ball
 from ikos.encoding import encode
 from ikos.errors import SumError
-from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, SumResult, present
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee
 from ikos.shuffling import View, release
 
 _GRID = 1 << 20
@@ -115,7 +103,7 @@ def _plan(
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class KashinCorrelatedNoise(CoefficientSums):
+class KashinCorrelatedNoise(Flooded, CoefficientSums):
     """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
 
     Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them. Each
@@ -125,12 +113,10 @@ class KashinCorrelatedNoise(CoefficientSums):
 
     Parameters
     ----------
-    n : int
-        Users; public.
+    n, epsilon, delta, min_honest
+        As of `ikos.baselines.Baseline`. Epsilon is at most 60.
     domain : Ball
         Where the vectors lie.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector. Epsilon is at most 60.
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
         default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
@@ -143,9 +129,6 @@ class KashinCorrelatedNoise(CoefficientSums):
         to the variance of the noise: the number of messages grows faster than the precision.
     flooding : {"certified", "paper"}
         As of `ikos.baselines.CorrelatedNoise`.
-    min_honest : int, optional
-        The guarantee holds while at least this many users are honest and present; ``n`` by
-        default.
     central_share : float
         The part of each coefficient's epsilon for the noise that remains in the estimate; the
         rest is for the messages that cancel.
@@ -166,11 +149,6 @@ class KashinCorrelatedNoise(CoefficientSums):
         Coefficients from vectors and back.
     local_epsilon : float
         Of a coefficient that is reported.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for it.
 
     Warns
     -----
@@ -199,19 +177,10 @@ class KashinCorrelatedNoise(CoefficientSums):
     True
     """
 
-    n: int
-    epsilon: Fraction
-    delta: Fraction
     sampling: Fraction
-    precision: int
     flooding: str
-    min_honest: int
     local_epsilon: float
     noise: Flooding
-    proved_delta: float
-    frame: KashinFrame
-    domain: Ball
-    releases: int
 
     def __init__(
         self,
@@ -230,18 +199,15 @@ class KashinCorrelatedNoise(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, allowed = checked_budget(epsilon, delta)
+        many = self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        eps, allowed, users = self.epsilon, self.delta, self.n
         choice("flooding", flooding, FLOODINGS)
-        checked_ball(domain)
-        frame = KashinFrame(domain.dimension, seed, bound)
-        times = checked_releases(releases, frame.rows)
         share = number("central_share", central_share, low=0.001, high=0.999)
         factor = float(number("slack", slack, low=1))
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
 
         def plan(g: Fraction) -> _Plan:
-            return _plan(eps, allowed, frame.rows * times, g, float(share), users, steps)
+            return _plan(eps, allowed, many, g, float(share), users, steps)
 
         wanted = _sampling(sampling)
         chosen = plan(Fraction(1))
@@ -257,38 +223,18 @@ class KashinCorrelatedNoise(CoefficientSums):
                     low = middle
         elif wanted < 1:
             chosen = plan(wanted)
-        p, local = chosen.steps, chosen.epsilon
-        central = rate_down(share * Fraction(local) / p)
-        if flooding == "paper":
-            rest = round_down(Fraction(local) - central * p)
-            noise = paper_flooding(p, central, rest, chosen.delta)
-        else:
-            noise = certified_flooding(p, central, local, chosen.delta)
-        g = chosen.sampling
+        p, local, g = chosen.steps, chosen.epsilon, chosen.sampling
+        noise = flooded(p, share, local, chosen.delta, flooding)
         amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
-        proved_delta = optimal_delta(
-            round_down(eps), frame.rows * times, amplified, float(g) * noise.delta * (1 + 1e-15)
-        )
+        each = float(g) * noise.delta * (1 + 1e-15)
+        proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
             raise ValueError(
-                f"delta must be larger for {frame.rows:,} coefficients: {proved_delta!r} is proved,"
-                f" got {delta!r}"
+                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
+                f"is proved, got {delta!r}"
             )
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=allowed,
-            sampling=g,
-            precision=p,
-            flooding=flooding,
-            min_honest=honest,
-            local_epsilon=local,
-            noise=noise,
-            proved_delta=proved_delta,
-            frame=frame,
-            domain=domain,
-            releases=times,
-        )
+        self._hold(sampling=g, precision=p, flooding=flooding, local_epsilon=local)
+        self._hold(noise=noise, proved_delta=proved_delta)
 
     @property
     def _particulars(self) -> str:
@@ -300,26 +246,12 @@ class KashinCorrelatedNoise(CoefficientSums):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user, for one run or all ``releases`` of them together."""
-        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         sampled = "BBG18, Theorem 2; " if self.sampling < 1 else ""
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
-            f"AFNNTZ24, Algorithm 3; GKMPS21, {how}; {sampled}KOV15, Theorem 3.3, "
+        return self._unseen(
+            f"AFNNTZ24, Algorithm 3; GKMPS21, {{how}}; {sampled}KOV15, Theorem 3.3, "
             f"{self.coefficients:,} coefficients",
-            (
-                present(self.min_honest, self.n),
-                "while the shuffler does not collude with the analyzer",
-                "who sends how many messages is not seen",
-                reports(self.releases),
-                "the number of users is public; noise is pseudorandom (AES-256)",
-            ),
+            reports(self.releases),
         )
-
-    @property
-    def influence(self) -> float:
-        """Without limit: after the shuffler nobody sees how many messages one user sent."""
-        return math.inf
 
     def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and sampling together."""
@@ -327,21 +259,15 @@ class KashinCorrelatedNoise(CoefficientSums):
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         return self._error(law, users, float(self.sampling))
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send, at most.
+    @property
+    def _sent(self) -> tuple[float, int]:
+        """The mean, at most: for a user all of whose coefficients are the largest.
 
-        The number of messages of each is random; this is its mean for a user all of whose
-        coefficients are the largest. Of precision 1 about half as many are not 0.
+        Of precision 1 about half as many are not 0.
         """
         each = float(self.sampling) + sum(kind.mean for kind in self._kinds)
-        present = validate_users(users, self.n)
         labels = 2 * self.precision * self.coefficients
-        return Cost(present, self.coefficients * each, (labels - 1).bit_length())
-
-    @cached_property
-    def _kinds(self) -> list[Kind]:
-        """What is sent beside the values for each coefficient: the noise and the floods."""
-        return sent_together(self.noise, self.min_honest)
+        return self.coefficients * each, (labels - 1).bit_length()
 
     # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
 
@@ -355,96 +281,20 @@ class KashinCorrelatedNoise(CoefficientSums):
         labels: NDArray[Any] = (1 + 2 * p * coefficient + place).astype(self._dtype)
         return labels
 
-    # The client
-
-    def report(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages: labels.
-
-        Parameters
-        ----------
-        x : (d,) array_like of float
-            A vector of the domain.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        """
-        messages = super().report(x, rng)
-        found: NDArray[Any] = messages[messages != 0]
-        return found
-
-    def sent(
-        self, x: ArrayLike, rng: RandomSource | None = None
+    def _listed(
+        self, values: NDArray[np.float64], rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return everybody's messages as a list, which takes less than the array of ``randomize``.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Vectors of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        senders, labels : (messages,) ndarray of int
-            User and message, ordered by user.
-
-        Raises
-        ------
-        ValueError
-            Also if more than 2 10^7 messages are expected.
-        """
-        return self._sent(self._values(x).astype(np.float64), secure(rng))
-
-    def _sent(
-        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        users, many = rows.shape[0], self.coefficients
-        expected = users * self.cost().messages_per_user
-        if expected > MAX_SIMULATED:
-            raise ValueError(
-                f"x has {users:,} users who send about {expected:,.0f} messages, more than "
-                f"{MAX_SIMULATED:,} at a time; use run, which simulates their sums, or fewer users"
-            )
-        encoded = self._encoded(self._units(rows, first), rng).reshape(-1)
+        encoded = self._encoded(self._units(values), rng).reshape(-1)
         places = [np.flatnonzero(encoded)]
         messages = [encoded[places[0]]]
         for kind in self._kinds:  # each pair of a user and a coefficient has noise of its own
-            place, message = kind.sent(users * many, rng)
+            place, message = kind.sent(encoded.size, rng)
             places.append(place)
             messages.append(message)
-        sender, coefficient = np.divmod(np.concatenate(places), many)
+        sender, coefficient = np.divmod(np.concatenate(places), self.coefficients)
         labels = self._labels(coefficient, np.concatenate(messages))
         order = np.lexsort((labels, sender))
         return sender[order], labels[order]
-
-    def _messages(
-        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
-    ) -> NDArray[Any]:
-        return padded(*self._sent(rows, rng, first), rows.shape[0])
-
-    def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return everybody's messages.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Vectors of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (messages, k) ndarray of int
-            Column i holds user i's labels, and 0 in place of those that are not sent: zeros are
-            padding of this array, not messages. As many rows as the most that a user sends.
-
-        Raises
-        ------
-        ValueError
-            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
-            entries.
-        """
-        return self._messages(self._values(x).astype(np.float64), secure(rng))
 
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         flat = units.reshape(-1)
@@ -454,25 +304,6 @@ class KashinCorrelatedNoise(CoefficientSums):
         result = np.zeros(flat.size, dtype=np.int64)
         result[used] = encode(flat[used], self.precision, rng)
         return result.reshape(units.shape)
-
-    # The shuffler and the analyzer
-
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: all labels, mixed, and the number of users.
-
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them; zeros are not messages.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            Sorted, which needs no randomness, or in a uniformly random order.
-        """
-        self._arrived(messages, order)
-        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "labels")
@@ -492,14 +323,9 @@ class KashinCorrelatedNoise(CoefficientSums):
     def _estimate(self, totals: NDArray[np.int64], users: int) -> NDArray[np.float64]:
         return self._sum(totals / float(self.precision * self.sampling), users)
 
-    # All of them
-
-    def _few(self, users: int) -> bool:
-        return users * self.cost().messages_per_user <= MAX_MADE
-
-    def _play_all(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
-        labels = self._sent(values.astype(np.float64), rng)[1]
-        return self.analyze(counted_view(release(labels, "sorted", rng), values.shape[0]))
+    def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
+        labels = self._listed(values.astype(np.float64), rng)[1]
+        return counted_view(release(labels, "sorted", rng), values.shape[0])
 
     def _noisy(
         self, totals: NDArray[np.int64], users: int, rng: RandomSource

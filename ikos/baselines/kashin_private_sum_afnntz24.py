@@ -15,21 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer, quote, round_down, round_up, validate_users
-from ikos.accounting.flooding_gkmps21 import (
-    rate_down,
-)
+from ikos.accounting.flooding_gkmps21 import rate_down
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw, default_modulus
 from ikos.aggregation.calibration import reports
-from ikos.baselines.coefficients_afnntz24 import (
-    MAX_MADE,
-    CoefficientSums,
-    checked_ball,
-    checked_budget,
-    checked_releases,
-    noise_sums,
-)
-from ikos.baselines.kashin import KASHIN, KashinFrame
+from ikos.baselines.coefficients_afnntz24 import CoefficientSums, noise_sums
+from ikos.baselines.kashin import KASHIN
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
 from ikos.counts.rounding import UP, exact, float_up, rounding
@@ -41,7 +32,7 @@ from ikos.errors import SumError
 from ikos.modular import Zq
 from ikos.noise import polya_population
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee, present
+from ikos.results import Guarantee, present
 from ikos.sharing import split
 from ikos.shuffling import View
 
@@ -59,23 +50,11 @@ class KashinPrivateSum(CoefficientSums):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    domain : Ball
-        Where the vectors lie.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector. Epsilon is at most 60.
+    n, domain, epsilon, delta, min_honest, releases, seed, bound
+        As of `KashinCorrelatedNoise`.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
         to the variance of the noise: the size of messages alone grows with it, and slowly.
-    min_honest : int, optional
-        The guarantee holds while at least this many users are honest and present; ``n`` by
-        default.
-    releases : int
-        How many runs about the same users the guarantee is for, all of them together: at most
-        2^22 / D.
-    seed, bound
-        As of `KashinCorrelatedNoise`.
 
     Attributes
     ----------
@@ -87,11 +66,6 @@ class KashinPrivateSum(CoefficientSums):
         Of the discrete Laplace noise in each coefficient, in steps.
     sigma : float
         Security of all secure sums together, in bits.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for it.
 
     Warns
     -----
@@ -120,19 +94,10 @@ class KashinPrivateSum(CoefficientSums):
     True
     """
 
-    n: int
-    epsilon: Fraction
-    delta: Fraction
-    precision: int
     modulus: int
     rate: Fraction
     messages: MessageCount
     sigma: float
-    proved_delta: float
-    min_honest: int
-    frame: KashinFrame
-    domain: Ball
-    releases: int
 
     def __init__(
         self,
@@ -147,52 +112,34 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, allowed = checked_budget(epsilon, delta)
-        checked_ball(domain)
-        frame = KashinFrame(domain.dimension, seed, bound)
-        times = checked_releases(releases, frame.rows)
-        many = frame.rows
+        copies = self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        eps, allowed, honest, times = self.epsilon, self.delta, self.min_honest, self.releases
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
-        local = optimal_local_epsilon(round_down(eps), for_noise, many * times)
+        local = optimal_local_epsilon(round_down(eps), for_noise, copies)
         if precision is None:
             # rounding users / 4 at most a hundredth of about 2 / rate^2
             p = max(1, math.ceil(local * math.sqrt(12.5 * honest)))
         else:
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
-        law = NoiseLaw(rate, Fraction(users, honest))
-        q = default_modulus(users, p, law)
+        q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
         with rounding(UP):
             spare = exact(allowed * SECRECY_SHARE / times, UP)
             wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
         # as for all coalitions: honest users' shares hide, whatever else is sent
-        count, sigma = _separate(honest, q, wanted, many)
+        count, sigma = _separate(honest, q, wanted, self.coefficients)
         # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
         revealed = 0.0
         if not math.isinf(sigma):
             one = lemma_5_2(replace(count, sigma=sigma), eps).delta
             assert one is not None
             revealed = times * one
-        noisy = optimal_delta(round_down(eps), many * times, round_up(rate * p))
+        noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
             raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=allowed,
-            precision=p,
-            modulus=q,
-            rate=rate,
-            messages=count,
-            sigma=sigma,
-            proved_delta=proved_delta,
-            min_honest=honest,
-            frame=frame,
-            domain=domain,
-            releases=times,
-        )
+        self._hold(precision=p, modulus=q, rate=rate, messages=count, sigma=sigma)
+        self._hold(proved_delta=proved_delta)
 
     @property
     def _particulars(self) -> str:
@@ -204,17 +151,13 @@ class KashinPrivateSum(CoefficientSums):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user, for one run or all ``releases`` of them together."""
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
+        return self._guaranteed(
             f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
             f"BBGN20, Lemma 5.2, with {self.messages.theorem}",
-            (
-                present(self.min_honest, self.n),
-                "while no shuffler colludes with the analyzer",
-                reports(self.releases),
-                "the number of users is public; noise and shares are pseudorandom (AES-256)",
-            ),
+            present(self.min_honest, self.n),
+            "while no shuffler colludes with the analyzer",
+            random="noise and shares",
+            reports=reports(self.releases),
         )
 
     @property
@@ -237,21 +180,18 @@ class KashinPrivateSum(CoefficientSums):
         wrapped = (self.modulus * step) ** 2 * chance
         return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        present = validate_users(users, self.n)
-        return Cost(present, self.coefficients * self.messages.total, self.group.bits)
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return self.coefficients * self.messages.total, self.group.bits
 
     # Share i of coefficient j is row i D + j.
 
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
 
-    def _messages(
-        self, rows: NDArray[np.float64], rng: RandomSource, first: int = 0
-    ) -> NDArray[Any]:
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, many, m = rows.shape[0], self.coefficients, self.messages.total
-        values = self._encoded(self._units(rows, first), rng).reshape(-1)
+        values = self._encoded(self._units(rows), rng).reshape(-1)
         values += polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
         shares = split(self.group.reduce(values), self.group, m, rng)
         return shares.reshape(m, users, many).transpose(0, 2, 1).reshape(m * many, users)
@@ -274,9 +214,6 @@ class KashinPrivateSum(CoefficientSums):
         p, q = self.precision, self.modulus
         found = [decode(total % q, users, p, q) for total in totals]
         return self._sum(np.array(found, dtype=np.float64) / p, users)
-
-    def _few(self, users: int) -> bool:
-        return users * self.cost().messages_per_user <= MAX_MADE
 
     def _noisy(
         self, totals: NDArray[np.int64], users: int, rng: RandomSource

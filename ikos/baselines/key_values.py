@@ -12,23 +12,24 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, round_up, validate_users
+from ikos._validation import flag, integer, number, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances
-from ikos.aggregation.protocol import MAX_EPSILON, MIN_DELTA, MIN_EPSILON, BaseProtocol
+from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
+from ikos.baselines.base import Baseline, clear_view
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Guarantee, SumResult, at_least
+from ikos.results import Guarantee, SumResult, at_least
 from ikos.shuffling import View
 
 _BLOCK = 1 << 18
@@ -65,7 +66,7 @@ class KeyValueResult(SumResult):
         Parameters
         ----------
         least : float, optional
-            Where fewer users than so many are estimated to have the key the result is NaN. By
+            Where fewer users than this are estimated to have the key the result is NaN. By
             default twice the bound on the root mean squared error of their number.
 
         Returns
@@ -82,60 +83,51 @@ class KeyValueResult(SumResult):
         return ratio
 
 
-def checked_budget(
-    epsilon: object, delta: object, local: object
-) -> tuple[Fraction, Fraction, Fraction | None]:
-    """Check and return epsilon, delta, which may be 0, and a local epsilon or None."""
-    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    small = number("delta", delta, low=0, below=1)
-    if small:
-        number("delta", delta, low=MIN_DELTA)
-    if local is None:
-        return eps, small, None
-    most = number("local_epsilon", local, low=MIN_EPSILON, high=MAX_EPSILON)
-    if not small:
-        raise ValueError(
-            "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler epsilon "
-            "is the local one"
-        )
-    return eps, small, most
-
-
-def checked_domain(domain: object) -> SparseTernary:
-    """Return a domain of sparse vectors of signs; TypeError for any other."""
-    if not isinstance(domain, SparseTernary):
-        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
-    return domain
-
-
-class KeyValueBaseline(BaseProtocol):
-    """What the protocols for key-value data share: one message of each user, counts of events.
+@dataclass(frozen=True, init=False, repr=False)
+class KeyValueBaseline(Baseline):
+    """A protocol for key-value data: one message of each user, from which events are counted.
 
     With delta = 0 the guarantee is of each message by itself, and the analyzer may know who sent
     which. With a positive delta it is of all messages together, shuffled.
+
+    Parameters
+    ----------
+    n, epsilon, delta
+        As of `ikos.baselines.Baseline`.
+    domain : SparseTernary
+        Of the vectors.
+    local_epsilon : float, optional
+        In addition to a shuffled guarantee, what each message must guarantee by itself at least.
+    min_honest : int, optional
+        How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
     """
 
     domain: SparseTernary
-    epsilon: Fraction
-    delta: Fraction
 
-    def _checked(
+    def _asked(
         self,
         n: object,
-        domain: object,
+        domain: SparseTernary,
         epsilon: object,
         delta: object,
         local_epsilon: object,
         min_honest: object,
-    ) -> tuple[int, int, Fraction, Fraction, Fraction | None]:
-        """Check what all of them are made of: return users, honest ones, and the guarantee."""
-        checked_domain(domain)
-        eps, small, most = checked_budget(epsilon, delta, local_epsilon)
-        alone = min_honest is None and not small  # a message that nobody else need hide
-        users, honest = self._checked_users(n, 1 if alone else min_honest)
-        return users, honest, eps, small, most
-
-    # What each protocol defines
+    ) -> Fraction | None:
+        """Check and set what all of them take; return the local epsilon asked for."""
+        if not isinstance(domain, SparseTernary):
+            raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
+        shuffled = bool(number("delta", delta, low=0, below=1))
+        if min_honest is None and not shuffled:
+            min_honest = 1  # a message that no one else need hide
+        self._start(n, domain, epsilon, delta if shuffled else None, min_honest)
+        if local_epsilon is None:
+            return None
+        if not shuffled:
+            raise ValueError(
+                "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
+                "epsilon is the local one"
+            )
+        return number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
 
     @property
     @abstractmethod
@@ -165,29 +157,17 @@ class KeyValueBaseline(BaseProtocol):
         """Whether vectors must have as many entries as the sparsity."""
         return False
 
-    # What follows for all of them
-
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
         if not self.delta:
-            conditions: tuple[str, ...] = ("of each message by itself: nobody is trusted",)
-        else:
-            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
-            conditions = (
-                f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked",
-                "while the shuffler does not collude with the analyzer",
-                f"each message is {local}, also without the shuffler",
-            )
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
+            return self._guaranteed(self._theorem, "of each message by itself: no one is trusted")
+        local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
+        return self._guaranteed(
             self._theorem,
-            (
-                *conditions,
-                ONE_REPORT,
-                "the number of users is public; answers are pseudorandom (AES-256)",
-            ),
+            self._answering,
+            "while the shuffler does not collude with the analyzer",
+            f"each message is {local}, also without the shuffler",
         )
 
     def error(self, users: int) -> SumError:
@@ -225,9 +205,7 @@ class KeyValueBaseline(BaseProtocol):
         if self.delta:
             return super().shuffle(messages, rng, order=order)
         self._arrived(messages, order, rows=1)
-        clear = messages[0].copy()
-        clear.setflags(write=False)
-        return View((), clear)
+        return clear_view(messages)
 
     def _column(self, view: View) -> NDArray[Any]:
         columns = view.columns if self.delta else (view.clear,)
@@ -241,38 +219,14 @@ class KeyValueBaseline(BaseProtocol):
         return int(self._column(view).size)
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:  # noqa: ARG002
-        counts = self._counts(self._column(view))
-        return counts[:, 0] - counts[:, 1]
+        return self._counts(self._column(view))
 
-    def analyze(self, view: View) -> KeyValueResult:
-        """Return the estimate of the sum, and of the counts, over the users of a view.
-
-        Raises
-        ------
-        ValueError
-            If the view is not one of this protocol's, of at least ``min_honest`` users.
-        """
-        users = self._checked_view(view)
-        counts = self._counts(self._column(view))
-        totals = counts[:, 0] - counts[:, 1]
-        for array in (counts, totals):
-            array.setflags(write=False)
-        return KeyValueResult(
-            estimate=totals,
-            users=users,
-            domain=self.domain,
-            guarantee=self.guarantee,
-            cost=self.cost(users),
-            error=self.error(users),
-            counts=counts,
-            count_error=self.count_error(users),
-        )
-
-    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> KeyValueResult:
-        """Run the protocol on everybody's vectors, here; as `BaseProtocol.run`."""
-        result = super().run(x, rng)
-        assert isinstance(result, KeyValueResult)
-        return result
+    def _result(self, total: NDArray[np.float64], users: int) -> KeyValueResult:
+        """Return the result of estimated counts, (d, 2)."""
+        total.setflags(write=False)
+        found = super()._result(total[:, 0] - total[:, 1], users)
+        known = {one.name: getattr(found, one.name) for one in fields(found)}
+        return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
 
 
 def exactly_sparse(rows: NDArray[Any], sparsity: int) -> None:

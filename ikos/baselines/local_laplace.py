@@ -12,22 +12,19 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accuracy import NoiseLaw
-from ikos.aggregation.protocol import checked_epsilon
-from ikos.baselines.central_laplace import FINE, exact_sum
-from ikos.baselines.local import LocalProtocol
+from ikos.baselines.base import ClearBaseline, exact_sums
+from ikos.baselines.central_laplace import FINE
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
-
-_INT64_BITS = 64
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LocalLaplace(LocalProtocol):
+class LocalLaplace(ClearBaseline):
     """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
 
     As `CentralLaplace`, on a grid of 2^32 steps by exact discrete Laplace noise. The analyzer knows
@@ -35,12 +32,10 @@ class LocalLaplace(LocalProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
+    n, lower, upper
+        As of `Baseline`.
     epsilon : float
-        The guarantee of each message by itself, purely private: delta is 0.
-    lower, upper : float
-        Public bounds of the values.
+        The guarantee of each message by itself, purely private.
 
     Examples
     --------
@@ -48,19 +43,10 @@ class LocalLaplace(LocalProtocol):
     2000.0
     """
 
-    n: int
-    epsilon: Fraction
-    domain: Bounds
-
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        users, _ = self._checked_users(n)
-        self._hold(
-            n=users,
-            epsilon=checked_epsilon(epsilon),
-            domain=Bounds(lower, upper),
-        )
+        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
 
     @property
     def _rate(self) -> Fraction:
@@ -74,7 +60,7 @@ class LocalLaplace(LocalProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        return self._alone("discrete Laplace mechanism on each value", "noise is")
+        return self._guaranteed("discrete Laplace mechanism on each value", random="draws of noise")
 
     @property
     def influence(self) -> float:
@@ -87,13 +73,13 @@ class LocalLaplace(LocalProtocol):
         noise = NoiseLaw(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one 64-bit integer each."""
-        return Cost(validate_users(users, self.n), 1, _INT64_BITS)
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, 64
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self._rate, values.size, rng)
         return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
 
     def _totals(self, view: View, users: int) -> float:
-        return self.domain.total(Fraction(exact_sum(self._clear(view)), FINE), users)
+        return self.domain.total(Fraction(int(exact_sums(self._clear(view))), FINE), users)

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.binary_response import local_gamma
-from ikos.aggregation.protocol import checked_epsilon
+from ikos.baselines.base import ClearBaseline
 from ikos.baselines.bits import BitProtocol
-from ikos.baselines.local import LocalProtocol
 from ikos.bounds import Bounds
 from ikos.results import Guarantee
 from ikos.shuffling import View
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LocalRandomizedResponse(LocalProtocol, BitProtocol):
+class LocalRandomizedResponse(ClearBaseline, BitProtocol):
     """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts nobody.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
@@ -27,12 +26,10 @@ class LocalRandomizedResponse(LocalProtocol, BitProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
+    n, lower, upper
+        As of `Baseline`.
     epsilon : float
-        The guarantee of each message by itself, purely private: delta is 0.
-    lower, upper : float
-        Public bounds of the values.
+        The guarantee of each message by itself, purely private.
 
     Attributes
     ----------
@@ -52,24 +49,17 @@ class LocalRandomizedResponse(LocalProtocol, BitProtocol):
     1170.67
     """
 
-    n: int
-    epsilon: Fraction
-    gamma: Fraction
-    domain: Bounds
-
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        users, _ = self._checked_users(n)
-        eps = checked_epsilon(epsilon)
-        self._hold(n=users, epsilon=eps, gamma=local_gamma(eps), domain=Bounds(lower, upper))
+        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._hold(gamma=local_gamma(self.epsilon))
 
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        return self._alone(
-            "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
-            "answers are",
+        return self._guaranteed(
+            "randomized response; the two probabilities of each bit have a ratio of at most e^eps"
         )
 
     def _clear(self, view: View) -> NDArray[Any]:

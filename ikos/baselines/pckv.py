@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, choice, reject_masked, validate_users
+from ikos._validation import check_participation, choice, reject_masked
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
     local_epsilon,
@@ -33,7 +33,6 @@ from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
-from ikos.results import Cost
 from ikos.shuffling import ORDERS
 
 SAMPLINGS = ("counted", "published")
@@ -71,7 +70,8 @@ class PCKVGRR(KeyValueBaseline):
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As for `Collision`, but every vector must have exactly ``sparsity`` entries that are not 0:
+        As of `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
+        than 0:
         with fewer, frequencies could not be estimated.
     sampling : {"counted", "published"}
         Whether it counts for privacy that the key is drawn among ``sparsity``, as it may: the
@@ -98,11 +98,6 @@ class PCKVGRR(KeyValueBaseline):
     ValueError: x[0] must have exactly 16 entries that are not 0
     """
 
-    n: int
-    min_honest: int
-    domain: SparseTernary
-    epsilon: Fraction
-    delta: Fraction
     sampling: str
     gamma: Fraction
 
@@ -117,19 +112,10 @@ class PCKVGRR(KeyValueBaseline):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        users, honest, eps, small, most = self._checked(
-            n, domain, epsilon, delta, local_epsilon, min_honest
-        )
+        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
         k = _share(domain, choice("sampling", sampling, SAMPLINGS))
-        self._hold(
-            n=users,
-            min_honest=honest,
-            domain=domain,
-            epsilon=eps,
-            delta=small,
-            sampling=sampling,
-            gamma=set_response_gamma(eps, small, honest, k, most_local=most),
-        )
+        asked = self.epsilon, self.delta, self.min_honest
+        self._hold(sampling=sampling, gamma=set_response_gamma(*asked, k, most_local=most))
 
     @property
     def _particulars(self) -> str:
@@ -175,9 +161,9 @@ class PCKVGRR(KeyValueBaseline):
     def _scale(self) -> float:
         return self.domain.sparsity / float(1 - self.gamma)
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: an event."""
-        return Cost(validate_users(users, self.n), 1, (self._events - 1).bit_length())
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, (self._events - 1).bit_length()
 
     def _values(self, x: ArrayLike) -> NDArray[Any]:
         values = super()._values(x)
@@ -213,7 +199,7 @@ class PCKVUE(KeyValueBaseline):
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As for `Collision`.
+        As of `KeyValueBaseline`.
 
     Attributes
     ----------
@@ -240,11 +226,6 @@ class PCKVUE(KeyValueBaseline):
     dtype('V1')
     """
 
-    n: int
-    min_honest: int
-    domain: SparseTernary
-    epsilon: Fraction
-    delta: Fraction
     q: Fraction
 
     def __init__(
@@ -257,11 +238,8 @@ class PCKVUE(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        users, honest, eps, small, most = self._checked(
-            n, domain, epsilon, delta, local_epsilon, min_honest
-        )
-        q = raised(eps, small, honest, most_local=most)
-        self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, q=q)
+        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
+        self._hold(q=raised(self.epsilon, self.delta, self.min_honest, most_local=most))
 
     @property
     def _particulars(self) -> str:
@@ -301,9 +279,9 @@ class PCKVUE(KeyValueBaseline):
     def _bytes(self) -> int:
         return -(-self._events // 8)
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: a bit for each event."""
-        return Cost(validate_users(users, self.n), 1, self._events)
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, self._events
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import validate_users
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
     local_epsilon,
@@ -25,7 +24,6 @@ from ikos.baselines.key_values import KeyValueBaseline
 from ikos.domains import SparseTernary
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
-from ikos.results import Cost
 
 ANSWERS = 3
 """0 for no value, 1 for +1, 2 for -1."""
@@ -38,7 +36,7 @@ class PrivKV(KeyValueBaseline):
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As for `Collision`. The sparsity does not change the messages.
+        As of `KeyValueBaseline`. The sparsity does not change the messages.
 
     Attributes
     ----------
@@ -63,11 +61,6 @@ class PrivKV(KeyValueBaseline):
     (1,)
     """
 
-    n: int
-    min_honest: int
-    domain: SparseTernary
-    epsilon: Fraction
-    delta: Fraction
     gamma: Fraction
 
     def __init__(
@@ -80,11 +73,9 @@ class PrivKV(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        users, honest, eps, small, most = self._checked(
-            n, domain, epsilon, delta, local_epsilon, min_honest
-        )
-        gamma = set_response_gamma(eps, small, honest, ANSWERS, most_local=most)
-        self._hold(n=users, min_honest=honest, domain=domain, epsilon=eps, delta=small, gamma=gamma)
+        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
+        asked = self.epsilon, self.delta, self.min_honest
+        self._hold(gamma=set_response_gamma(*asked, ANSWERS, most_local=most))
 
     @property
     def _particulars(self) -> str:
@@ -119,10 +110,9 @@ class PrivKV(KeyValueBaseline):
     def _scale(self) -> float:
         return self.domain.dimension / float(1 - self.gamma)
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: a key and an answer."""
-        bits = (ANSWERS * self.domain.dimension - 1).bit_length()
-        return Cost(validate_users(users, self.n), 1, bits)
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, (ANSWERS * self.domain.dimension - 1).bit_length()
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users = rows.shape[0]

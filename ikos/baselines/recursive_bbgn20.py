@@ -14,7 +14,6 @@ from ikos.accounting.digits_bbgn20 import (
     paper_digits,
 )
 from ikos.accounting.shuffled_response import ACCOUNTANTS, THEOREMS
-from ikos.aggregation.protocol import budget
 from ikos.baselines.digits import DigitProtocol
 from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS
@@ -33,10 +32,8 @@ class RecursiveSum(DigitProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee of all messages together, under replacement of one user's value.
+    n, epsilon, delta, min_honest, lower, upper
+        As of `Baseline`; the guarantee is of all messages together.
     messages : int
         Digits, 1 to 8.
     parameters : {"optimized", "paper"}
@@ -52,10 +49,6 @@ class RecursiveSum(DigitProtocol):
         Bennett's inequality takes its place, and ``guarantee`` says so.
     shuffler : {"parallel", "single"}
         A shuffler for each digit, or one for all of them, with labels (BBGN20, Section 2.4).
-    min_honest : int, optional
-        As for `PrivacyBlanket`.
-    lower, upper : float
-        Public bounds of the values.
 
     Attributes
     ----------
@@ -63,11 +56,6 @@ class RecursiveSum(DigitProtocol):
         Domains, place values, and the probability of a uniform answer for each digit.
     mse : float
         By BBGN20, Lemma A.1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or no probabilities below 1 are enough.
 
     Examples
     --------
@@ -83,7 +71,6 @@ class RecursiveSum(DigitProtocol):
 
     parameters: str
     composition: str
-    accountant: str
 
     def __init__(
         self,
@@ -100,8 +87,8 @@ class RecursiveSum(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, small = budget(epsilon, delta)
+        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        asked = self.min_honest, self.epsilon, self.delta
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
         whose = choice("parameters", parameters, PARAMETERS)
         allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
@@ -109,27 +96,16 @@ class RecursiveSum(DigitProtocol):
         adding = choice("composition", default if composition is None else composition, allowed)
         name = choice("accountant", accountant, ACCOUNTANTS)
         kind = choice("shuffler", shuffler, SHUFFLERS)
-        bounds = Bounds(lower, upper)
         make = optimized_digits if whose == "optimized" else paper_digits
         try:
-            digits = make(honest, eps, small, m, composition=adding, accountant=name)
+            digits = make(*asked, m, composition=adding, accountant=name)
         except TooManyTermsError:
             if composition is not None:
                 raise
             adding = "basic"  # which any number of users is few enough for
-            digits = make(honest, eps, small, m, composition=adding, accountant=name)
-        self._hold(
-            n=users,
-            min_honest=honest,
-            epsilon=eps,
-            delta=small,
-            digits=digits,
-            shuffler=kind,
-            domain=bounds,
-            parameters=whose,
-            composition=adding,
-            accountant=name,
-        )
+            digits = make(*asked, m, composition=adding, accountant=name)
+        self._hold(digits=digits, shuffler=kind, accountant=name)
+        self._hold(parameters=whose, composition=adding)
 
     @property
     def _theorem(self) -> str:

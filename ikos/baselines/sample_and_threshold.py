@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import round_up, validate_users
+from ikos._validation import validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.aggregation.protocol import BaseProtocol, budget
+from ikos.baselines.base import NumberBaseline, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 
@@ -66,7 +66,7 @@ class Thresholded:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SampleAndThreshold(BaseProtocol):
+class SampleAndThreshold(NumberBaseline):
     """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
 
     A value is rounded at random to 0 or 1. Each user tosses a coin: on heads, with probability p,
@@ -79,12 +79,9 @@ class SampleAndThreshold(BaseProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee.
-    lower, upper : float
-        Public bounds of the values.
+    n, epsilon, delta, lower, upper
+        As of `Baseline`. All users must be honest: a one that is sent for certain lowers the
+        threshold for the others.
 
     Attributes
     ----------
@@ -101,8 +98,7 @@ class SampleAndThreshold(BaseProtocol):
     negligible.
 
     **Guarantee.** Of the thresholded count, which is all that the analyzer sees. The shuffler must
-    count, so it is trusted with more than mixing. And all users must toss their coins: ones that
-    are sent for certain would lower the threshold.
+    count, so it is trusted with more than mixing.
 
     Examples
     --------
@@ -114,12 +110,8 @@ class SampleAndThreshold(BaseProtocol):
     0.0
     """
 
-    n: int
-    epsilon: Fraction
-    delta: Fraction
     sampling: Fraction
     threshold: int
-    domain: Bounds
     _mean_square: float = field(repr=False)
 
     def __init__(
@@ -131,23 +123,9 @@ class SampleAndThreshold(BaseProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, _ = self._checked_users(n)
-        eps, small = budget(epsilon, delta)
-        best = best_sample_threshold(eps, small, users)
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=small,
-            sampling=best.sampling,
-            threshold=best.threshold,
-            domain=Bounds(lower, upper),
-            _mean_square=best.mse,
-        )
-
-    @property
-    def min_honest(self) -> int:  # type: ignore[override]
-        """All: a one that is sent for certain lowers the threshold for the others."""
-        return self.n
+        self._start(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(self.epsilon, self.delta, self.n)
+        self._hold(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
 
     @property
     def _particulars(self) -> str:
@@ -159,16 +137,11 @@ class SampleAndThreshold(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run, of what the shuffler hands on."""
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
+        return self._guaranteed(
             "sampled count, suppressed if small; exact divergence",
-            (
-                "the shuffler is trusted to count, to hand on the count alone, and to suppress",
-                f"all {self.n} users are honest and present",
-                ONE_REPORT,
-                "the number of users is public; coins are pseudorandom (AES-256)",
-            ),
+            "the shuffler is trusted to count, to hand on the count alone, and to suppress",
+            f"all {self.n} users are honest and present",
+            random="coins",
         )
 
     @property
@@ -192,10 +165,6 @@ class SampleAndThreshold(BaseProtocol):
             )
         )
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one bit each."""
-        return Cost(validate_users(users, self.n), 1, 1)
-
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         bits = encode(self.domain.unit(values), 1, rng).astype(np.uint8)
         for part in blocks(bits.size, 1 << 18):
@@ -214,9 +183,7 @@ class SampleAndThreshold(BaseProtocol):
         self._arrived(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))
         kept = count if count >= self.threshold else 0
-        column = np.array([messages.size, kept], dtype=np.int64)
-        column.setflags(write=False)
-        return View((column,), None)
+        return published(messages.size, kept)
 
     def _users_of(self, view: View) -> int:
         if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != 2:

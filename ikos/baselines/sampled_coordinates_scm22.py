@@ -38,21 +38,22 @@ from ikos.accounting.scm22 import (
     weights,
 )
 from ikos.accounting.shuffled_response import THEOREMS
-from ikos.aggregation.protocol import BLOCK, BaseProtocol, budget
+from ikos.aggregation.protocol import BLOCK
+from ikos.baselines.base import Baseline
 from ikos.domains import Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import grid_up, respond
-from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee, SumResult
-from ikos.shuffling import View, shuffle
+from ikos.randomness import RandomSource
+from ikos.results import Guarantee, SumResult
+from ikos.shuffling import View
 
 PARAMETERS = ("exact", "published")
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SampledCoordinates(BaseProtocol):
+class SampledCoordinates(Baseline):
     """Each user reports one coordinate, or a few, drawn without regard to its vector.
 
     The value of a coordinate is rounded at random to {0..precision}, goes through randomized
@@ -63,12 +64,10 @@ class SampledCoordinates(BaseProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
+    n, epsilon, delta, min_honest
+        As of `ikos.baselines.Baseline`.
     domain : Box
         Bounds of the coordinates.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector.
     messages : int, optional
         Coordinates t that each user reports, one in each message; None for the number of the
         smallest error, or for 1, the paper's choice, where ``parameters`` is "published".
@@ -83,8 +82,6 @@ class SampledCoordinates(BaseProtocol):
         "published" takes the paper's probability of a random answer (for t = 1 that of Section
         4.5, else of Theorem 4.1), and its k where ``precision`` is None. The guarantee is then not
         what the paper says, but what is proved of it here.
-    min_honest : int, optional
-        How many users answer at random as asked; ``n`` by default.
     centre : float, optional
         A public guess of the values, by default the middle of the bounds. What is not reported is
         estimated by it. The estimate has no bias whatever it is; the paper's is ``domain.lower``.
@@ -95,12 +92,6 @@ class SampledCoordinates(BaseProtocol):
     ----------
     answers : SampledAnswers
         How coordinates are drawn and answered.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or no probability of a random answer
-        below 1 is enough.
 
     Examples
     --------
@@ -119,12 +110,8 @@ class SampledCoordinates(BaseProtocol):
     Aggregation*, 2021, Algorithms 2 and 3. The guarantees are those of `ikos.accounting.scm22`.
     """
 
-    n: int
     domain: Box
-    epsilon: Fraction
-    delta: Fraction
     answers: SampledAnswers
-    min_honest: int
     centre: float
     shape: tuple[int, ...] | None
     parameters: str
@@ -145,10 +132,10 @@ class SampledCoordinates(BaseProtocol):
         centre: float | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
+        self._start(n, domain, epsilon, delta, min_honest)
+        eps, small, honest = self.epsilon, self.delta, self.min_honest
         if not isinstance(domain, Box):
             raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
-        eps, small = budget(epsilon, delta)
         draw = choice("sampling", sampling, SAMPLINGS)
         kind = choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2
@@ -167,18 +154,8 @@ class SampledCoordinates(BaseProtocol):
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
             proved = round_up(small)
-        self._hold(
-            n=users,
-            domain=domain,
-            epsilon=eps,
-            delta=small,
-            answers=answers,
-            min_honest=honest,
-            centre=middle,
-            shape=None if shape is None else _shape(shape, d),
-            parameters=kind,
-            proved_delta=proved,
-        )
+        self._hold(answers=answers, centre=middle, parameters=kind, proved_delta=proved)
+        self._hold(shape=None if shape is None else _shape(shape, d))
 
     # What is guaranteed and what it costs
 
@@ -200,21 +177,11 @@ class SampledCoordinates(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
         alone = "while no shuffler colludes with the analyzer"
         if self.messages > 1:
             alone += ", and a user's messages cannot be told to be of one user"
-        return Guarantee(
-            round_up(self.epsilon),
-            self.proved_delta,
-            self._theorem,
-            (
-                honest,
-                alone,
-                ONE_REPORT,
-                "the number of users is public; answers are pseudorandom (AES-256)",
-            ),
-        )
+        made = self._guaranteed(self._theorem, self._answering, alone)
+        return replace(made, delta=self.proved_delta)
 
     @property
     def _theorem(self) -> str:
@@ -289,10 +256,10 @@ class SampledCoordinates(BaseProtocol):
         d = self.dimension
         return self.domain.bounds.width**2 * self.messages * d * d / n * one
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
+    @property
+    def _sent(self) -> tuple[int, int]:
         values = int(max(self._sizes)) * (self.precision + 1)
-        return Cost(validate_users(users, self.n), self.messages, (values - 1).bit_length())
+        return self.messages, (values - 1).bit_length()
 
     # How it works
 
@@ -372,30 +339,19 @@ class SampledCoordinates(BaseProtocol):
             self._add(sums, counts, *self._answered(rows, rng))
         return self._result(self._estimate(sums, counts, values.shape[0]), values.shape[0])
 
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees.
+    @property
+    def _shuffler(self) -> str:
+        return "single" if self.answers.sampling == "uniform" else "parallel"
 
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them. Row j goes to shuffler j; with uniform sampling all rows
-            go to one.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
-        """
-        self._arrived(messages, order)
-        if messages.shape[0] != self.messages:
-            raise ValueError(
-                f"messages must be {self.messages} of each user, got {messages.shape[0]}"
-            )
-        shufflers = "single" if self.answers.sampling == "uniform" else "parallel"
-        return shuffle(
-            messages, shuffler=shufflers, clear_share=False, order=order, rng=secure(rng)
-        )
+    def _arrived(
+        self,
+        messages: NDArray[Any],
+        order: str,
+        *,
+        rows: int | None = None,
+        most: int | None = None,
+    ) -> None:
+        super()._arrived(messages, order, rows=self.messages if rows is None else rows, most=most)
 
     def _users_of(self, view: View) -> int:
         each = self.messages if self.answers.sampling == "uniform" else 1

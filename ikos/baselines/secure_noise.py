@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,96 +12,70 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import floating, integer, quote, validate_users
+from ikos._validation import choice, flag, floating, integer, quote, validate_users
 from ikos.accuracy import Noise
 from ikos.aggregation import SecureSum
-from ikos.aggregation.protocol import BaseProtocol
 from ikos.aggregation.shuffled_sum import alone, unproved_conditions
-from ikos.bounds import Bounds
-from ikos.counts import MessageCount, least, proved
+from ikos.baselines.base import NumberBaseline
+from ikos.counts import SHUFFLERS, MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
-from ikos.counts.secure import MAX_MESSAGES
+from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.encoding import decode, encode
 from ikos.errors import NoisySum, SumError
 from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost
+from ikos.results import Cost, Guarantee
 from ikos.sharing import split
 from ikos.shuffling import View
 
 
-def hiding(
-    n: int,
-    q: int,
-    epsilon: Fraction,
-    delta: Fraction,
-    *,
-    min_honest: int,
-    messages: object,
-    analysis: str,
-    shuffler: str,
-    clear_share: bool,
-) -> tuple[MessageCount, SecureSum]:
-    """Return a secure sum that hides all but the sum at the price of delta, and what is proved.
-
-    By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-private
-    and their views of equal sums are within total variation 2^-sigma, then the view is (epsilon,
-    d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the adversary's.
-
-    Parameters
-    ----------
-    delta : Fraction
-        The largest (1 + e^epsilon) 2^-sigma to choose the number of messages for.
-    messages : int or None
-        A number of messages that is given, the clear share included; then as much is proved as is.
-
-    Returns
-    -------
-    MessageCount, SecureSum
-        The count has ``delta`` = (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where nothing is proved.
-    """
-    users = (min_honest, min_honest)
-    if messages is None:
-        with rounding(UP):
-            level = float_up(gmpy2.log2((1 + gmpy2.exp(exact(epsilon, UP))) / exact(delta, DOWN)))
-        count = least(
-            users, q, level, analysis=analysis, shuffler=shuffler, clear_share=clear_share
-        )
-        total = count.total
-    else:
-        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        count = proved(
-            users,
-            q,
-            max(0, total - int(clear_share)),
-            analysis=analysis,
-            shuffler=shuffler,
-            clear_share=clear_share,
-        )
-    secure_sum = SecureSum(
-        n,
-        q,
-        messages=total,
-        analysis=analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-        min_honest=min_honest,
-    )
-    if math.isinf(count.sigma):  # one honest user: its value is the sum, and hidden by the noise
-        count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
-    else:
-        count = lemma_5_2(count, epsilon)
-    return count, secure_sum
-
-
-class NoiseOverSecureSum(BaseProtocol):
+@dataclass(frozen=True, init=False, repr=False)
+class NoiseOverSecureSum(NumberBaseline):
     """Values are rounded at random to {0..precision}, some users add noise, and all are shared."""
 
-    domain: Bounds
-    epsilon: Fraction
     precision: int
     messages: MessageCount
     secure_sum: SecureSum
+
+    def _hide(
+        self, q: int, delta: Fraction, messages: object, analysis: str, shuffler: str, clear: bool
+    ) -> None:
+        """Set a secure sum that hides all but the sum at the price of delta, and what is proved.
+
+        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
+        private and their views of equal sums are within total variation 2^-sigma, then the view is
+        (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
+        adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
+        number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
+        """
+        users = (self.min_honest, self.min_honest)
+        how: dict[str, Any] = {
+            "analysis": checked_analysis(analysis),
+            "shuffler": choice("shuffler", shuffler, SHUFFLERS),
+            "clear_share": flag("clear_share", clear),
+        }
+        if messages is None:
+            with rounding(UP):
+                odds = 1 + gmpy2.exp(exact(self.epsilon, UP))
+                level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
+            count = least(users, q, level, **how)
+            total = count.total
+        else:
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+            count = proved(users, q, max(0, total - int(clear)), **how)
+        secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
+        if math.isinf(count.sigma):
+            count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
+        else:
+            count = lemma_5_2(count, self.epsilon)
+        self._hold(messages=count, secure_sum=secure_sum)
+
+    def _noisily(self, theorem: str, delta: float, *conditions: str) -> Guarantee:
+        """Return the guarantee with a delta that is proved; without conditions if it is nothing."""
+        made = self._guaranteed(
+            f"{theorem}; {self.messages.theorem}", *conditions, *self._sharing, random="shares"
+        )
+        return replace(made, delta=delta, conditions=made.conditions if delta < 1 else ())
 
     @property
     def _particulars(self) -> str:
@@ -124,27 +98,17 @@ class NoiseOverSecureSum(BaseProtocol):
         return self.secure_sum.q
 
     @property
-    def min_honest(self) -> int:  # type: ignore[override]
-        """How many users must be honest and present."""
-        return self.secure_sum.min_honest
-
-    @property
     def influence(self) -> float:
         """Any of the q points of the window that sums are decoded to, as of `ikos.PrivateSum`."""
         return self.domain.width * floating(Fraction(self.modulus - 1, self.precision))
 
     @property
-    def _conditions(self) -> tuple[str, ...]:
+    def _sharing(self) -> tuple[str, ...]:
+        """The conditions on group and shufflers."""
+        shufflers = "while no shuffler colludes with the analyzer"
         if self.secure_sum.shuffler == "single":
             shufflers = alone(self.secure_sum.clear_share)
-        else:
-            shufflers = "while no shuffler colludes with the analyzer"
-        return (
-            *unproved_conditions(self.messages.analysis, self.modulus),
-            shufflers,
-            ONE_REPORT,
-            "the number of users is public; shares are pseudorandom (AES-256)",
-        )
+        return *unproved_conditions(self.messages.analysis, self.modulus), shufflers
 
     def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and wrap-around."""

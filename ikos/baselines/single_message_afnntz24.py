@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, round_up, validate_users
+from ikos._validation import integer, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.aggregation.protocol import BaseProtocol, budget
-from ikos.baselines.central_laplace import exact_sum
+from ikos.aggregation.protocol import budget
+from ikos.baselines.base import Baseline, exact_sums
 from ikos.bounds import Bounds
-from ikos.domains import Ball, Box, Domain
+from ikos.domains import Ball, Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
-from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.results import Guarantee
 from ikos.shuffling import View
 
 MAX_POINTS = 1 << 40
@@ -165,7 +165,7 @@ def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, b
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SingleMessageGrid(BaseProtocol):
+class SingleMessageGrid(Baseline):
     """One message from each user: its vector on a grid, or now and then any point of the grid.
 
     Each user rounds every coordinate at random to one of {0..levels} steps between its bounds, and
@@ -175,17 +175,12 @@ class SingleMessageGrid(BaseProtocol):
 
     Parameters
     ----------
-    n : int
-        Users; public.
+    n, epsilon, delta, min_honest
+        As of `ikos.baselines.Baseline`.
     domain : Box or Ball
         Where the vectors lie, at most 40 coordinates. A ball is put into the smallest box.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's vector.
     levels : int, optional
         Steps r of each coordinate; by default those of the smallest error that a search finds.
-    min_honest : int, optional
-        How many users answer at random as asked; ``n`` by default. Dishonest users who add no
-        noise take nothing from the guarantee, the others add more.
 
     Attributes
     ----------
@@ -227,11 +222,6 @@ class SingleMessageGrid(BaseProtocol):
     True
     """
 
-    n: int
-    min_honest: int
-    domain: Domain
-    epsilon: Fraction
-    delta: Fraction
     levels: int
     gamma: Fraction
 
@@ -245,10 +235,10 @@ class SingleMessageGrid(BaseProtocol):
         levels: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
+        self._start(n, domain, epsilon, delta, min_honest)
+        users, honest, eps, small = self.n, self.min_honest, self.epsilon, self.delta
         if not isinstance(domain, Box | Ball):
             raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
-        eps, small = budget(epsilon, delta)
         d, ball = domain.dimension, isinstance(domain, Ball)
         if d > MAX_GRID_DIMENSION:
             raise _too_large(d, users, honest, eps, small, ball=ball)
@@ -269,15 +259,7 @@ class SingleMessageGrid(BaseProtocol):
                 f"{float(eps):g} and delta = {float(small):.3g}, got {r}: the error would be that "
                 "of the middle of the domain or larger"
             )
-        self._hold(
-            n=users,
-            min_honest=honest,
-            domain=domain,
-            epsilon=eps,
-            delta=small,
-            levels=r,
-            gamma=response_gamma(eps, small, honest, _points(r, d)),
-        )
+        self._hold(levels=r, gamma=response_gamma(eps, small, honest, _points(r, d)))
 
     @property
     def points(self) -> int:
@@ -295,18 +277,11 @@ class SingleMessageGrid(BaseProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
-        honest = f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
         proof = response_accountant(self.epsilon, self.min_honest, self.points, self.gamma)
-        return Guarantee(
-            round_up(self.epsilon),
-            round_up(self.delta),
+        return self._guaranteed(
             f"{THEOREMS[proof]}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
-            (
-                honest,
-                "while the shuffler does not collude with the analyzer",
-                ONE_REPORT,
-                "the number of users is public; answers are pseudorandom (AES-256)",
-            ),
+            self._answering,
+            "while the shuffler does not collude with the analyzer",
         )
 
     @property
@@ -354,9 +329,9 @@ class SingleMessageGrid(BaseProtocol):
         total += values.size * g * r * (r + 2) / 12
         return total / (1 - g) ** 2 * (self.box.width / r) ** 2
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send: one message."""
-        return Cost(validate_users(users, self.n), 1, (self.points - 1).bit_length())
+    @property
+    def _sent(self) -> tuple[int, int]:
+        return 1, (self.points - 1).bit_length()
 
     def _places(self) -> list[int]:
         """Return what a step of each coordinate is worth in a message."""
@@ -385,7 +360,7 @@ class SingleMessageGrid(BaseProtocol):
         totals = []
         for _ in range(self.dimension):
             left, digit = np.divmod(left, base)
-            steps = debias(exact_sum(digit), users, base, self.gamma)
+            steps = debias(int(exact_sums(digit)), users, base, self.gamma)
             totals.append(self.box.total(steps / self.levels, users))
         return np.array(totals)
 

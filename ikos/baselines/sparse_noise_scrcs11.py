@@ -17,24 +17,20 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, round_up
+from ikos._validation import choice, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
 from ikos.accuracy import Noise, default_precision, log_chernoff
-from ikos.aggregation import SecureSum
 from ikos.aggregation.private_sum import checked_modulus, checked_precision
-from ikos.aggregation.protocol import budget
-from ikos.baselines.secure_noise import NoiseOverSecureSum, hiding
+from ikos.baselines.secure_noise import NoiseOverSecureSum
 from ikos.bounds import Bounds
-from ikos.counts import SHUFFLERS, MessageCount
 from ikos.counts.rounding import rational
-from ikos.counts.secure import checked_analysis
 from ikos.errors import chernoff
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, at_least, present
 
 ACCOUNTANTS = ("exact", "published")
-"""The divergence of the sum's law, or the probability that nobody adds noise."""
+"""The divergence of the sum's law, or the probability that no one adds noise."""
 
 HIDING_SHARE = Fraction(1, 2)
 """Largest part of delta that the number of messages is chosen to spend on imperfect hiding."""
@@ -85,21 +81,16 @@ class SparseLaw(Noise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SparseNoise(NoiseOverSecureSum):
-    """A few random users add whole noise variables; everybody's values are summed securely.
+    """A few random users add whole noise variables; all users' values are summed securely.
 
     Each user adds discrete Laplace noise of rate epsilon / precision with a small probability,
     independently of its value and of the others. One honest user's noise is enough for all.
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee. delta pays for both the chance of too little noise and imperfect hiding:
+    n, epsilon, delta, min_honest, lower, upper
+        As of `Baseline`. delta pays for both the chance of too little noise and imperfect hiding:
         messages are chosen to spend at most half of it, and noise gets all that they leave.
-    min_honest : int, optional
-        The guarantee holds while at least this many users are honest and present; n by default.
-        Noise is chosen for so many.
     precision, modulus : int, optional
         As for `ikos.PrivateSum`.
     messages : int, optional
@@ -111,8 +102,6 @@ class SparseNoise(NoiseOverSecureSum):
         How the noise's part of delta is computed: as the exact divergence of the sum's law, or as
         SCRCS11 do, as the probability that no honest user adds noise. The published one needs
         about ln(1 / delta) noisy users, the exact one a few (`ikos.accounting.sparse_noise`).
-    lower, upper : float
-        Public bounds of the values.
 
     Attributes
     ----------
@@ -131,14 +120,8 @@ class SparseNoise(NoiseOverSecureSum):
     True
     """
 
-    n: int
-    epsilon: Fraction
-    precision: int
     chance: Fraction
     noise_delta: float
-    messages: MessageCount
-    secure_sum: SecureSum
-    domain: Bounds
 
     def __init__(
         self,
@@ -157,8 +140,8 @@ class SparseNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, allowed = budget(epsilon, delta)
+        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = self.epsilon, self.delta, self.min_honest
         by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
 
         def needed(delta: Fraction, p: int) -> Fraction:
@@ -172,50 +155,24 @@ class SparseNoise(NoiseOverSecureSum):
             first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
             precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
         p = checked_precision(precision)
-        most = SparseLaw(eps / p, needed(spare, p), users)
-        count, secure_sum = hiding(
-            users,
-            checked_modulus(modulus, users, p, most, analysis),
-            eps,
-            allowed * HIDING_SHARE,
-            min_honest=honest,
-            messages=messages,
-            analysis=checked_analysis(analysis),
-            shuffler=choice("shuffler", shuffler, SHUFFLERS),
-            clear_share=flag("clear_share", clear_share),
-        )
-        assert count.delta is not None
+        most = SparseLaw(eps / p, needed(spare, p), self.n)
+        q = checked_modulus(modulus, self.n, p, most, analysis)
+        self._hide(q, allowed * HIDING_SHARE, messages, analysis, shuffler, clear_share)
+        assert self.messages.delta is not None
         # a larger delta for the noise takes less noise, for which the modulus is large enough too
-        chance = needed(max(spare, allowed - Fraction(count.delta)), p)
-        self._hold(
-            n=users,
-            epsilon=eps,
-            precision=p,
-            chance=chance,
-            noise_delta=(
-                divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
-            ),
-            messages=count,
-            secure_sum=secure_sum,
-            domain=Bounds(lower, upper),
-        )
+        chance = needed(max(spare, allowed - Fraction(self.messages.delta)), p)
+        spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
+        self._hold(precision=p, chance=chance, noise_delta=spent)
 
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
         assert self.messages.delta is not None
         delta = min(1.0, round_up(Fraction(self.noise_delta) + Fraction(self.messages.delta)))
-        return Guarantee(
-            round_up(self.epsilon),
+        return self._noisily(
+            f"SCRCS11, noise of random users, delta {at_least(self.noise_delta, 3)}",
             delta,
-            f"SCRCS11, noise of random users, delta {at_least(self.noise_delta, 3)}; "
-            f"{self.messages.theorem}",
-            (
-                present(self.min_honest, self.n),
-                *self._conditions,
-            )
-            if delta < 1
-            else (),
+            present(self.min_honest, self.n),
         )
 
     def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
 from ikos.accounting.csuzz19 import composed_gamma
-from ikos.aggregation.protocol import budget
+from ikos.baselines.base import published
 from ikos.baselines.bits import ShuffledBits
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -54,10 +54,8 @@ class UnaryEncoding(ShuffledBits):
 
     Parameters
     ----------
-    n : int
-        Users; public.
-    epsilon, delta : float
-        The guarantee.
+    n, epsilon, delta, min_honest, lower, upper
+        As of `Baseline`.
     messages : int, optional
         r, with n r at most 2^39; by default ceil(epsilon sqrt n), or as many as that allows.
     accountant : {"exact", "composition", "csuzz19"}
@@ -65,10 +63,6 @@ class UnaryEncoding(ShuffledBits):
         treats the bits as r separate runs of binary randomized response, each with its exact
         divergence, and composes; it would hold for r shufflers as well. "csuzz19": the same with
         the published lambda, for large n alone.
-    min_honest : int, optional
-        Whose random answers the guarantee counts on; all n by default.
-    lower, upper : float
-        Public bounds of the values.
 
     Attributes
     ----------
@@ -93,14 +87,7 @@ class UnaryEncoding(ShuffledBits):
         "csuzz19": "CSUZZ19: published lambda for each bit, from memory; advanced composition",
     }
 
-    n: int
-    epsilon: Fraction
-    delta: Fraction
     messages: int
-    accountant: str
-    min_honest: int
-    gamma: Fraction
-    domain: Bounds
 
     def __init__(
         self,
@@ -114,30 +101,21 @@ class UnaryEncoding(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        users, honest = self._checked_users(n, min_honest)
-        eps, small = budget(epsilon, delta)
+        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
         how = choice("accountant", accountant, tuple(self._THEOREMS))
-        chosen = default_messages(eps, users) if messages is None else messages
-        bits = integer("messages", chosen, low=1, high=MAX_BITS // users)
+        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
+        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
+        self._hold(accountant=how, messages=bits)
+        asked = self.epsilon, self.delta, self.min_honest
         if how == "exact":
-            gamma = binary_response_gamma(eps, small, honest, bits=bits)
+            self._hold_gamma(binary_response_gamma(*asked, bits=bits))
         else:
             single = "exact" if how == "composition" else "csuzz19"
-            gamma = composed_gamma(eps, small, honest, bits, accountant=single)
-        self._hold(
-            n=users,
-            epsilon=eps,
-            delta=small,
-            messages=bits,
-            accountant=how,
-            min_honest=honest,
-            gamma=self._checked_gamma(gamma, honest),
-            domain=Bounds(lower, upper),
-        )
+            self._hold_gamma(composed_gamma(*asked, bits, accountant=single))
 
     @property
-    def _bits(self) -> int:
-        return self.messages
+    def _sent(self) -> tuple[int, int]:
+        return self.messages, 1
 
     def shuffle(
         self,
@@ -153,7 +131,7 @@ class UnaryEncoding(ShuffledBits):
         """
         self._arrived(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
-        return _counted(messages.size - ones, ones)
+        return published(messages.size - ones, ones)
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view without holding all bits: its law is that of the counts alone.
@@ -164,7 +142,7 @@ class UnaryEncoding(ShuffledBits):
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
-        return _counted(zeros - raised + lowered, ones + raised - lowered)
+        return published(zeros - raised + lowered, ones + raised - lowered)
 
     def _flips(self, bits: int, rng: RandomSource) -> int:
         return sum(
@@ -183,9 +161,3 @@ class UnaryEncoding(ShuffledBits):
 
     def _ones(self, view: View) -> int:
         return int(view.columns[0][1])
-
-
-def _counted(zeros: int, ones: int) -> View:
-    column = np.array([zeros, ones], dtype=np.int64)
-    column.setflags(write=False)
-    return View((column,), None)

@@ -1,4 +1,4 @@
-"""Every protocol for sums, and what is measured of each.
+"""Every protocol for sums, of numbers and of vectors, and what is measured of each.
 
 `CASES` is the register: a new protocol is one line. `test_interface` runs the same tests on all.
 Every statistical statement here holds with probability at least 1 - 1e-9 for a protocol that is
@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -33,9 +33,26 @@ from ikos.baselines import (
     SparseNoise,
     UnaryEncoding,
 )
+from ikos.bounds import Bounds
 from ikos.confidence import mean_interval
 from ikos.results import SumResult
 from ikos.testing import DeterministicRandom
+from ikos.vectors import (
+    PCKVGRR,
+    PCKVUE,
+    Ball,
+    Box,
+    CentralGaussian,
+    Collision,
+    Domain,
+    KashinCorrelatedNoise,
+    KashinPrivateSum,
+    PrivateVectorSum,
+    PrivKV,
+    SampledCoordinates,
+    SingleMessageGrid,
+    SparseTernary,
+)
 
 FALSE_ALARM = 1e-9
 LN = math.log(2 / FALSE_ALARM)
@@ -48,8 +65,8 @@ class Case:
     Parameters
     ----------
     make : callable
-        Returns the protocol for n users and keyword arguments (``lower``, ``upper``; others that
-        it takes, such as ``min_honest``).
+        Returns the protocol for n users and keyword arguments that it takes: ``lower``, ``upper``
+        of numbers, ``min_honest``.
     forged : callable, optional
         Returns what a dishonest user may send in place of honest messages, given the protocol and
         those; None where one user's influence has no limit.
@@ -118,7 +135,7 @@ def tiny_sum(protocol: Callable[..., Any], **options: Any) -> Callable[[], Any]:
     )
 
 
-CASES: dict[str, Case] = {
+NUMBERS: dict[str, Case] = {
     "central-laplace": Case(
         lambda n, **bounds: CentralLaplace(n, 1, **bounds),
         encodings,
@@ -200,6 +217,111 @@ CASES: dict[str, Case] = {
 }
 
 
+VECTORS: dict[str, Case] = {
+    "central-gaussian": Case(lambda n, **options: CentralGaussian(n, Ball(3), 1, 1e-3, **options)),
+    "private-vector-sum-box": Case(
+        lambda n, **options: PrivateVectorSum(n, Box(2, -1, 3), 1, 1e-3, **options)
+    ),
+    "private-vector-sum-ball": Case(
+        lambda n, **options: PrivateVectorSum(n, Ball(3, 2), 1, 1e-3, **options)
+    ),
+    "private-vector-sum-signs": Case(
+        lambda n, **options: PrivateVectorSum(n, SparseTernary(4, 2), 1, 1e-3, **options)
+    ),
+    "private-vector-sum-one-group": Case(
+        lambda n, **options: PrivateVectorSum(
+            n, Ball(2), 1, 1e-3, **{"layout": "one group", **options}
+        )
+    ),
+    "sampled-coordinates": Case(
+        lambda n, **options: SampledCoordinates(n, Box(4, -1, 2), 3, 1e-2, **options)
+    ),
+    "sampled-coordinates-of-runs": Case(
+        lambda n, **options: SampledCoordinates(n, Box(5), 4, 1e-2, messages=2, **options)
+    ),
+    "sampled-coordinates-uniform": Case(
+        lambda n, **options: SampledCoordinates(
+            n, Box(4), 5, 1e-2, messages=2, precision=1, sampling="uniform", **options
+        )
+    ),
+    "single-message-box": Case(
+        lambda n, **options: SingleMessageGrid(n, Box(2, -1, 1), 5, 1e-2, **options)
+    ),
+    "single-message-ball": Case(
+        lambda n, **options: SingleMessageGrid(n, Ball(3, 2.0), 6, 1e-2, **options)
+    ),
+    "collision": Case(
+        lambda n, **options: Collision(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+    ),
+    "collision-local": Case(
+        lambda n, **options: Collision(n, SparseTernary(5, 2), epsilon=2, **options)
+    ),
+    "privkv": Case(
+        lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+    ),
+    "privkv-local": Case(lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, **options)),
+    "pckv-grr": Case(
+        lambda n, **options: PCKVGRR(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options),
+    ),
+    "pckv-grr-published": Case(
+        lambda n, **options: PCKVGRR(
+            n, SparseTernary(5, 2), epsilon=2, sampling="published", **options
+        ),
+    ),
+    "pckv-ue": Case(
+        lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+    ),
+    "pckv-ue-local": Case(
+        lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, **options)
+    ),
+    "kashin-correlated-noise": Case(
+        lambda n, **options: KashinCorrelatedNoise(
+            n, Ball(3), 4, 1e-2, **{"precision": 2, **options}
+        ),
+        ragged=True,
+    ),
+    "kashin-correlated-noise-sampled": Case(
+        lambda n, **options: KashinCorrelatedNoise(
+            n, Ball(3), 4, 1e-2, **{"precision": 1, "sampling": 0.5, **options}
+        ),
+        ragged=True,
+    ),
+    "kashin-private-sum": Case(
+        lambda n, **options: KashinPrivateSum(n, Ball(3), 4, 1e-2, **options)
+    ),
+}
+
+CASES = NUMBERS | VECTORS
+
+
+def inputs(protocol: Any, users: int) -> NDArray[np.float64]:
+    """Return values of a protocol's domain that most encodings must round, extreme ones too."""
+    if isinstance(protocol.domain, Bounds):
+        return np.linspace(protocol.domain.lower, protocol.domain.upper, users)
+    return vectors(protocol.domain, users)
+
+
+def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[np.float64]:
+    """Return vectors of a domain that differ from each other, its extreme ones among them."""
+    draw = np.random.default_rng(seed)
+    d = domain.dimension
+    if isinstance(domain, Box):
+        x = draw.uniform(domain.lower, domain.upper, (users, d))
+        x[0], x[-1] = domain.lower, domain.upper
+        return x
+    if isinstance(domain, Ball):
+        x = draw.normal(size=(users, d))
+        x *= domain.radius / np.linalg.norm(x, axis=1, keepdims=True)
+        x[1::3] *= 0.5
+        return x
+    assert isinstance(domain, SparseTernary)
+    x = np.zeros((users, d))
+    for row in x:
+        chosen = draw.choice(d, domain.sparsity, replace=False)
+        row[chosen] = draw.choice([-1, 1], domain.sparsity)
+    return x
+
+
 def data_sets(n: int) -> dict[str, NDArray[np.float64]]:
     """Return values in [0, 1] on which protocols differ: where they round, and where they do not.
 
@@ -231,9 +353,9 @@ class Sample:
 @cache
 def sample(name: str, data: str, runs: int) -> Sample:
     """Return runs of a case on a data set."""
-    case = CASES[name]
+    case = NUMBERS[name]
     protocol, x = case.make(case.n), data_sets(case.n)[data]
-    rng = DeterministicRandom(1000 * list(CASES).index(name) + DATA.index(data))
+    rng = DeterministicRandom(1000 * list(NUMBERS).index(name) + DATA.index(data))
     truth = math.fsum(x)
     errors = []
     for _ in range(runs):
@@ -288,7 +410,11 @@ def attack(case: Case, protocol: Any, x: NDArray[np.float64], seed: int) -> floa
 def careless(protocol: Any, users: int) -> Any:
     """Return a protocol whose shufflers pass on what ``users`` send, fewer than they must await."""
     other = copy.deepcopy(protocol)
-    object.__setattr__(getattr(other, "secure_sum", other), "min_honest", users)
+    held = other if hasattr(other, "trust") else getattr(other, "secure_sum", other)
+    if hasattr(held, "trust"):
+        object.__setattr__(held, "trust", replace(held.trust, min_honest=users))
+    else:
+        object.__setattr__(held, "min_honest", users)
     return other
 
 

@@ -9,7 +9,6 @@ from baselines.suite import bias_allowed, clipped_mean, mean_square
 from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound, polya_law
 
 from ikos.baselines import CorrelatedNoise
-from ikos.baselines import correlated_noise_gkmps21 as module
 from ikos.shuffling import View
 from ikos.testing import DeterministicRandom
 
@@ -143,7 +142,7 @@ def test_integers_are_sent_as_they_are() -> None:
 @pytest.mark.slow
 def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = CorrelatedNoise(50, 1, 1e-4, precision=6)
-    monkeypatch.setattr(module, "MAX_SIMULATED", 100)
+    monkeypatch.setattr("ikos.baselines.flooding.MAX_LISTED", 100)
     rng, x = DeterministicRandom(8), np.ones(50)
     with pytest.raises(ValueError, match="use run"):
         protocol.randomize(x, rng)

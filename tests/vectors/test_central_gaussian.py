@@ -147,7 +147,7 @@ def test_sums_of_large_encodings_are_exact() -> None:
 
 def test_half_widths_hold_for_the_law() -> None:
     law = gaussian_law(20.0)
-    bound = Subgaussian(20.0, 20.0)
+    bound = Subgaussian(20.0)
     values = np.abs(np.arange(law.pmf.size) + law.first)
     for miss in (0.3, 1e-3, 1e-6):
         assert law.pmf[values > bound.half_width(miss)].sum() <= miss

@@ -1,0 +1,139 @@
+"""What the protocols of the literature share: their parameters, and how these are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import round_up, validate_users
+from ikos.aggregation.protocol import BaseProtocol, budget, checked_epsilon
+from ikos.bounds import Bounds, Domain
+from ikos.randomness import RandomSource
+from ikos.results import ONE_REPORT, Cost, Guarantee
+from ikos.shuffling import View
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Baseline(BaseProtocol):
+    """A protocol for the sum of numbers or of vectors.
+
+    Parameters
+    ----------
+    n : int
+        Users, at most 10^9; public.
+    domain : Domain
+        Where the users' vectors lie. Protocols for numbers take ``lower`` and ``upper`` instead,
+        their public bounds, by default 0 and 1.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's value. Purely private protocols take no
+        ``delta``, and have 0.
+    min_honest : int, optional
+        How many users must be honest and present, ``n`` by default: the guarantee counts on the
+        random answers or the noise of this many, and fewer are refused. Dishonest users who add no
+        noise take nothing from the guarantee; the honest ones add more.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or nothing is proved for it.
+    """
+
+    n: int
+    domain: Domain
+    epsilon: Fraction
+    delta: Fraction
+    min_honest: int
+
+    def _start(
+        self,
+        n: object,
+        domain: Domain,
+        epsilon: object,
+        delta: object = None,
+        min_honest: object = None,
+    ) -> None:
+        """Check and set the common fields; a ``delta`` of None is for the purely private."""
+        users, honest = self._checked_users(n, min_honest)
+        eps = checked_epsilon(epsilon)
+        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
+        self._hold(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
+
+    @property
+    def _sent(self) -> tuple[int | float, int | float]:
+        """Messages of each user, and bits of each message."""
+        return 1, 1
+
+    def cost(self, users: int | None = None) -> Cost:
+        """Return what ``users`` (all n by default) send; means where it is random."""
+        return Cost(validate_users(users, self.n), *self._sent)
+
+    def _guaranteed(
+        self, theorem: str, *conditions: str, random: str = "answers", reports: str = ONE_REPORT
+    ) -> Guarantee:
+        """Return the guarantee, with the conditions that all have."""
+        public = f"the number of users is public; {random} are pseudorandom (AES-256)"
+        return Guarantee(
+            round_up(self.epsilon), round_up(self.delta), theorem, (*conditions, reports, public)
+        )
+
+    @property
+    def _answering(self) -> str:
+        """The condition that enough users answer at random."""
+        return f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class NumberBaseline(Baseline):
+    """A protocol for numbers."""
+
+    domain: Bounds
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ClearBaseline(NumberBaseline):
+    """Each user sends one message, private by itself; the analyzer knows who sent what."""
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",
+    ) -> View:
+        """Return what the analyzer sees: every message, and whose it is."""
+        self._arrived(messages, order, rows=1)
+        return clear_view(messages)
+
+    def _clear(self, view: View) -> NDArray[Any]:
+        """Return the messages of a view; ValueError if it is not one of the local model."""
+        if view.columns or view.clear is None:
+            raise ValueError("view must hold one clear message of each user")
+        return view.clear
+
+    def _users_of(self, view: View) -> int:
+        return int(self._clear(view).size)
+
+
+def clear_view(messages: NDArray[Any]) -> View:
+    """Return a view of each user's one message, in the users' order."""
+    clear = messages[0].copy()
+    clear.setflags(write=False)
+    return View((), clear)
+
+
+def published(*numbers: object, dtype: Any = np.int64) -> View:
+    """Return a view of one column of a few numbers: all that someone hands on."""
+    column = np.array(numbers, dtype=dtype)
+    column.setflags(write=False)
+    return View((column,), None)
+
+
+def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the sums over rows of integers of at most 2^62, as Python integers."""
+    wide = rows.astype(np.int64, copy=False)
+    low, high = (wide & 0xFFFFFFFF).sum(axis=0), (wide >> 32).sum(axis=0)
+    return np.asarray(high.astype(object) * (1 << 32) + low.astype(object))
