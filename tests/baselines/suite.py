@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -410,7 +410,11 @@ def attack(case: Case, protocol: Any, x: NDArray[np.float64], seed: int) -> floa
 def careless(protocol: Any, users: int) -> Any:
     """Return a protocol whose shufflers pass on what ``users`` send, fewer than they must await."""
     other = copy.deepcopy(protocol)
-    object.__setattr__(getattr(other, "secure_sum", other), "min_honest", users)
+    held = other if hasattr(other, "trust") else getattr(other, "secure_sum", other)
+    if hasattr(held, "trust"):
+        object.__setattr__(held, "trust", replace(held.trust, min_honest=users))
+    else:
+        object.__setattr__(held, "min_honest", users)
     return other
 
 
