@@ -427,7 +427,14 @@ def _plot(
     notes = ["Totals count the clear share where there is one."]
     if any(curve.name == "attack" for curve in curves):
         notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
+    for name in dict.fromkeys(curve.name for curve in curves):
+        if why := unproved_for(name, request.q):
+            notes.append(f"{name}: {why}.")
+    if request.corrupt:
+        notes.append(f"Shufflers that may collude with the analyzer: {request.corrupt:,}.")
     title = request.title.partition(": ")[0]
+    if request.sigma is not None:
+        title += f", modulo {power_text(request.q)}"
     figure = messages_figure(
         curves, title, mark=request.users, honest=honest, footnote="\n".join(notes)
     )
