@@ -427,9 +427,8 @@ def _plot(
     notes = ["Totals count the clear share where there is one."]
     if any(curve.name == "attack" for curve in curves):
         notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
-    for name in dict.fromkeys(curve.name for curve in curves):
-        if why := unproved_for(name, request.q):
-            notes.append(f"{name}: {why}.")
+    reasons = {curve.name: unproved_for(curve.name, request.q) for curve in curves}
+    notes += [f"{name}: {why}." for name, why in reasons.items() if why]
     if request.corrupt:
         notes.append(f"Shufflers that may collude with the analyzer: {request.corrupt:,}.")
     title = request.title.partition(": ")[0]
