@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,11 +201,7 @@ def command(
     )
     if plot is not None:
         notes.append(f"Plotted in {click.format_filename(plot)}")
-    data = {
-        **request.described(),
-        "plot": plot,
-        "warnings": warnings,
-    }
+    data = {**request.described(), "plot": plot, "warnings": warnings}
     shown_rows = [row for row in rows if "total" in row] if how == "text" else rows
     print_report(Report(request.title, COLUMNS, shown_rows, list(dict.fromkeys(notes)), data), how)
 
@@ -247,7 +243,7 @@ class Request:
     domain: Domain | None = None
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
-    options: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, users: int, honest: int, corrupt: int, given: Mapping[str, Any]) -> Request:
@@ -275,13 +271,7 @@ class Request:
         )  # fmt: skip
         # what a private sum chooses does not depend on the number of messages
         made = request.private(modulus=given["modulus"], messages=5, min_honest=honest)
-        return cls(
-            **{
-                **vars(request),
-                "q": made.modulus,
-                "options": {**chosen, "precision": made.precision},
-            }
-        )
+        return replace(request, q=made.modulus, options={**chosen, "precision": made.precision})
 
     @property
     def title(self) -> str:
@@ -298,8 +288,7 @@ class Request:
 
     def described(self) -> dict[str, Any]:
         """Return what JSON says of it, of `KEYS`."""
-        private = self.sigma is None
-        chosen = dict(self.options or {})
+        private, chosen = self.sigma is None, self.options
         found = {
             "command": "messages",
             "users": self.users,
@@ -324,7 +313,7 @@ class Request:
         from ikos import PrivateSum
         from ikos.vectors import PrivateVectorSum
 
-        parameters = {**(self.options or {}), **({"modulus": self.q} if self.q else {}), **how}
+        parameters = {**self.options, **({"modulus": self.q} if self.q else {}), **how}
         if self.domain is None:
             return PrivateSum(self.users, self.epsilon, self.delta, **parameters)
         return PrivateVectorSum(self.users, self.domain, self.epsilon, self.delta, **parameters)
@@ -428,19 +417,23 @@ def _plot(
             users = grid(low, high, 30, also=[request.users])
             curves = secure_curves(users, request.q, request.sigma, progress=shown, **how)
         else:
-            steps = (
-                (request.options or {})["precision"] if given["integers"] else given["precision"]
-            )
+            steps = request.options["precision"] if given["integers"] else given["precision"]
             users = grid(low, high, 12, also=[request.users])
             curves = private_curves(
                 users, request.epsilon, request.delta, precision=steps, modulus=given["modulus"],
-                reserve=(request.options or {}).get("reserve", Fraction(1, 100)),
+                reserve=request.options.get("reserve", Fraction(1, 100)),
                 progress=shown, **how,
             )  # fmt: skip
     notes = ["Totals count the clear share where there is one."]
     if any(curve.name == "attack" for curve in curves):
         notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
+    reasons = {curve.name: unproved_for(curve.name, request.q) for curve in curves}
+    notes += [f"{name}: {why}." for name, why in reasons.items() if why]
+    if request.corrupt:
+        notes.append(f"Shufflers that may collude with the analyzer: {request.corrupt:,}.")
     title = request.title.partition(": ")[0]
+    if request.sigma is not None:
+        title += f", modulo {power_text(request.q)}"
     figure = messages_figure(
         curves, title, mark=request.users, honest=honest, footnote="\n".join(notes)
     )
