@@ -147,7 +147,7 @@ def _release(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None,
-    options: VectorSumOptions,
+    options: SumOptions,
 ) -> Histograms:
     """Return the private sum of vectors with a one for the cell of each column."""
     domain = Categories([len(own) for own in labels.values()])
@@ -231,9 +231,7 @@ def histogram(
     """
     labels = _labels("categories", categories)
     cell = _places(labels, "x", x)
-    return Histogram(
-        _release({"x": labels}, {"x": cell}, cell.size, epsilon, delta, rng, {**options})
-    )
+    return Histogram(_release({"x": labels}, {"x": cell}, cell.size, epsilon, delta, rng, options))
 
 
 def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
