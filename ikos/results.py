@@ -340,7 +340,7 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
             "publishing a random user's value; take it far smaller"
         )
     if epsilon > LARGE_EPSILON:
-        said.append(f"epsilon = {float(epsilon):.6g} protects next to nobody; 1 is customary")
+        said.append(f"epsilon = {float(epsilon):.6g} is very weak protection; 1 is customary")
     return said
 
 

@@ -150,7 +150,7 @@ def _measured(row: object) -> tuple[SumProtocol, bool]:
     if isinstance(row, ComparisonRow):
         if row.protocol is None:
             raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
-        return row.protocol, row.contender.counted
+        return row.protocol, row.spec.counted
     if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
         raise TypeError(
             f"row must be a ComparisonRow or a SumProtocol, got {type(row).__name__} {quote(row)}"

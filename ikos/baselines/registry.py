@@ -119,7 +119,7 @@ class ComparisonRow(Printed):
 
     Attributes
     ----------
-    contender : ProtocolSpec
+    spec : ProtocolSpec
         Which.
     protocol : SumProtocol or None
         As it was made.
@@ -127,7 +127,7 @@ class ComparisonRow(Printed):
         Why it was not, in one line.
     """
 
-    contender: ProtocolSpec
+    spec: ProtocolSpec
     protocol: SumProtocol | None
     reason: str | None = None
 
@@ -143,7 +143,7 @@ class ComparisonRow(Printed):
     @property
     def key(self) -> str:
         """What it is called in programs."""
-        return self.contender.key
+        return self.spec.key
 
     @property
     def _cost(self) -> Cost | None:
@@ -184,7 +184,7 @@ class ComparisonRow(Printed):
         found = self.guarantee
         return {
             "key": self.key,
-            "model": self.contender.model,
+            "model": self.spec.model,
             "messages": self.messages,
             "bits": self.bits,
             "mse": self.mse,
@@ -406,7 +406,7 @@ def comparison(
 
     def order(row: ComparisonRow) -> tuple[int, float]:
         mse = row.mse
-        return MODELS.index(row.contender.model), math.inf if mse is None else mse
+        return MODELS.index(row.spec.model), math.inf if mse is None else mse
 
     return tuple(sorted(rows, key=order))
 
