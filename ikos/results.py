@@ -462,18 +462,12 @@ class SumResult(Printed):
             of_mean = shown(self.mean(), self.mean_interval())
             lines = (f"sum       {shown(self.estimate, self.interval())}", f"mean      {of_mean}")
             return "\n".join((*lines, f"error     {error}", *end))
-        each, flat = math.sqrt(self.error.coordinate.mean_square), np.ravel(self.estimate)
+        each, flat = math.sqrt(self.error.coordinate.mean_square), self.estimate
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
         some = ", ".join(figures(value, scale) for value in flat[:4])
-        shape = (
-            ""
-            if np.ndim(self.estimate) == 1
-            else f" ({' x '.join(map(str, np.shape(self.estimate)))})"
-        )
         return "\n".join(
             (
-                f"sum       ({some}{', ...' if flat.size > 4 else ''}), {flat.size:,} "
-                f"coordinates{shape}",
+                f"sum       ({some}{', ...' if flat.size > 4 else ''}), {flat.size:,} coordinates",
                 f"error     {at_least(self.standard_error, 4)} (Euclidean norm, root mean square, "
                 f"at most); {at_least(each, 4)} at most for any one coordinate",
                 *end,

@@ -18,11 +18,7 @@ pytest.importorskip("matplotlib")
 from ikos.plots import protocols
 
 SEARCHED = ("recursive-2", "recursive-3", "recursive-4", "correlated-noise")
-QUICK = tuple(
-    spec.key
-    for spec in PROTOCOLS
-    if Bounds in spec.domains and spec.key not in SEARCHED
-)
+QUICK = tuple(spec.key for spec in PROTOCOLS if Bounds in spec.domains and spec.key not in SEARCHED)
 SETTINGS = [(100, 1e-4), (10**4, 1e-8)]
 
 

@@ -312,14 +312,18 @@ class BaseProtocol(ABC):
             yield values[part].astype(np.float64)
 
     def _values(self, x: ArrayLike) -> NDArray[Any]:
-        """Return all users' values, checked; a protocol that takes fewer narrows this."""
+        """Return all users' values, checked."""
         values = self.domain.values(x)
         check_participation("x", values.shape[0], self.min_honest, self.n)
-        return values
+        return self._taken(values)
 
     def _value(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's value, checked, as an array of one."""
-        return self.domain.value(x)
+        return self._taken(self.domain.value(x))
+
+    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of the domain; overridden where not all of them are taken."""
+        return values
 
     def _arrived(
         self,

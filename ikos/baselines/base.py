@@ -132,8 +132,31 @@ def published(*numbers: object, dtype: Any = np.int64) -> View:
     return View((column,), None)
 
 
+def one_column(view: View, what: str, size: int | None = None) -> NDArray[Any]:
+    """Return the one column of a view, perhaps of a given size; ValueError for another view."""
+    if view.clear is not None or len(view.columns) != 1 or size not in (None, view.columns[0].size):
+        raise ValueError(f"view must hold {what}, got {view!r}")
+    return view.columns[0]
+
+
 def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:
     """Return the sums over rows of integers of at most 2^62, as Python integers."""
     wide = rows.astype(np.int64, copy=False)
     low, high = (wide & 0xFFFFFFFF).sum(axis=0), (wide >> 32).sum(axis=0)
     return np.asarray(high.astype(object) * (1 << 32) + low.astype(object))
+
+
+def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
+    """Return a uniformly random set of s coordinates of d for each user, in a random order."""
+    if 4 * s > d:
+        return rng.permutations(users, d)[:, :s].astype(np.int64)
+    result = np.empty((users, s), dtype=np.int64)
+    for column in range(s):
+        # uniform among the coordinates that are not taken: drawn again until it is one
+        todo = np.arange(users)
+        while todo.size:
+            fresh = rng.uniform(d, todo.size).astype(np.int64)
+            result[todo, column] = fresh
+            taken = (result[todo, :column] == fresh[:, np.newaxis]).any(axis=1)
+            todo = todo[taken]
+    return result

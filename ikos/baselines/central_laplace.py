@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, validate_users
 from ikos.accuracy import NoiseLaw, default_precision
-from ikos.baselines.base import NumberBaseline, exact_sums, published
+from ikos.baselines.base import NumberBaseline, exact_sums, one_column, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
@@ -117,9 +117,7 @@ class CentralDiscreteLaplace(NumberBaseline):
         return published(messages.shape[1], total, dtype=object)
 
     def _users_of(self, view: View) -> int:
-        if len(view.columns) != 1 or view.columns[0].size != 2:
-            raise ValueError("view must hold the number of users and the noisy sum")
-        return int(view.columns[0][0])
+        return int(one_column(view, "the number of users and the noisy sum", 2)[0])
 
     def _totals(self, view: View, users: int) -> float:
         return self.domain.total(Fraction(int(view.columns[0][1]), self.precision), users)

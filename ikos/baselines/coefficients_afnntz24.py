@@ -59,22 +59,9 @@ MAX_MADE = 2 * 10**6
 class SpreadError:
     """The error of one coordinate: all coefficients' errors, each with weight +-1/sqrt(D).
 
-    Attributes
-    ----------
-    law : NoiseLaw
-        Of the noise in each coefficient, in steps.
-    coefficients : int
-        D.
-    step : float
-        A step of a coefficient in the data's units, over sqrt(D).
-    variance : float
-        Bound on what the users' rounding and sampling add to the variance, data units.
-    largest : float
-        Bound on the error of one user's coefficient, over sqrt(D).
-    wraps : float
-        Bound on the probability that some sum wraps around.
-    wrapped : float
-        Bound on what this adds to the mean square.
+    ``law`` is that of the noise in each of D coefficients, in steps of ``step`` data units over
+    sqrt(D). ``variance`` bounds what rounding and sampling add, ``largest`` one user's part of it,
+    ``wraps`` the probability that a sum wraps around, and ``wrapped`` what that adds.
     """
 
     law: NoiseLaw

@@ -12,19 +12,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, integer, number, round_down, validate_users
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, Flooding
 from ikos.accuracy import NoiseLaw
 from ikos.baselines.base import NumberBaseline
-from ikos.baselines.flooding import (
-    FLOODINGS,
-    Flooded,
-    counted_column,
-    counted_view,
-    flooded,
-)
+from ikos.baselines.flooding import FLOODINGS, Flooded, counted_column, counted_view, flooded
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
@@ -149,13 +143,7 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         copies = sum(kind.mean for kind in self._kinds)
         return 1 + copies, (2 * self.precision - 1).bit_length()
 
-    def _values(self, x: ArrayLike) -> NDArray[np.float64]:
-        return self._whole(super()._values(x))
-
-    def _value(self, x: ArrayLike) -> NDArray[np.float64]:
-        return self._whole(super()._value(x))
-
-    def _whole(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _taken(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return whole(values) if self.integers else values
 
     def _encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:

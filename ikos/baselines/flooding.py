@@ -37,17 +37,7 @@ MAX_ARRAY = 1 << 28
 
 @dataclass(frozen=True)
 class Kind:
-    """Sets of messages that are sent together, each so often: Polya(variables / parties).
-
-    Attributes
-    ----------
-    sets : tuple of tuple of int
-        The messages of each set.
-    variables, parties : int
-        So many users together send each set a Polya(variables, e^-rate) number of times.
-    rate : Fraction
-        Of the distribution.
-    """
+    """Sets of messages: ``parties`` users together send each Polya(variables, e^-rate) times."""
 
     sets: tuple[tuple[int, ...], ...]
     variables: int

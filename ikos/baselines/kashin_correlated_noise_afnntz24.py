@@ -120,10 +120,8 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
         default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
-        bound is at most ``slack`` times that of 1: about n epsilon^2 messages in all where that is
-        less than D.
-    slack : float
-        At least 1, for "auto".
+        bound is at most twice that of 1: about n epsilon^2 messages in all where that is less
+        than D.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a quarter
         to the variance of the noise: the number of messages grows faster than the precision.
@@ -190,7 +188,6 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         delta: float | Fraction,
         *,
         sampling: float | Fraction | str | None = None,
-        slack: float | Fraction = 2,
         precision: int | None = None,
         flooding: str = "certified",
         min_honest: int | None = None,
@@ -203,7 +200,6 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         eps, allowed, users = self.epsilon, self.delta, self.n
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
-        factor = float(number("slack", slack, low=1))
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
 
         def plan(g: Fraction) -> _Plan:
@@ -212,7 +208,7 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         wanted = _sampling(sampling)
         chosen = plan(Fraction(1))
         if wanted is None:
-            most = factor * chosen.variance(float(share), users)
+            most = 2 * chosen.variance(float(share), users)
             low, high = 0, _GRID  # of the grid: too few, and enough
             while high - low > max(1, high >> 8):
                 middle = (low + high) // 2

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, validate_users
+from ikos._validation import flag, number, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
-from ikos.baselines.base import Baseline, clear_view
+from ikos.baselines.base import Baseline, clear_view, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
@@ -229,14 +229,6 @@ class KeyValueBaseline(Baseline):
         return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
 
 
-def exactly_sparse(rows: NDArray[Any], sparsity: int) -> None:
-    """Raise ValueError unless every row has this many entries that are not 0."""
-    counts = np.count_nonzero(rows, axis=1)
-    if (wrong := counts != sparsity).any():
-        worst = int(np.argmax(wrong))
-        raise ValueError(f"x[{worst}] must have exactly {sparsity} entries that are not 0")
-
-
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return users and their events, in the order of the users; event 2j + 1 is -1 at j."""
     user, coordinate = np.nonzero(rows)
@@ -359,20 +351,3 @@ class Ternarizer:
 
     def _checked(self, x: ArrayLike) -> NDArray[Any]:
         return Box(self.dimension, -self.bound, self.bound).values(x)
-
-
-def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
-    """Return a uniformly random set of s coordinates of d for each user, in a random order."""
-    users = integer("users", users, low=0)
-    if 4 * s > d:
-        return rng.permutations(users, d)[:, :s].astype(np.int64)
-    result = np.empty((users, s), dtype=np.int64)
-    for column in range(s):
-        # uniform among the coordinates that are not taken: drawn again until it is one
-        todo = np.arange(users)
-        while todo.size:
-            fresh = rng.uniform(d, todo.size).astype(np.int64)
-            result[todo, column] = fresh
-            taken = (result[todo, :column] == fresh[:, np.newaxis]).any(axis=1)
-            todo = todo[taken]
-    return result

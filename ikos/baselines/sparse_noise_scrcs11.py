@@ -38,17 +38,7 @@ HIDING_SHARE = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class SparseLaw(Noise):
-    """The sum of discrete Laplace variables that each of some users adds with a probability.
-
-    Parameters
-    ----------
-    rate : Fraction
-        Inverse scale of each variable.
-    chance : Fraction
-        Probability with which a user adds one, in (0, 1].
-    users : int
-        How many users, independent of each other.
-    """
+    """The sum of discrete Laplace variables that each of some users adds with a probability."""
 
     rate: Fraction
     chance: Fraction

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
 from ikos.accounting.csuzz19 import composed_gamma
-from ikos.baselines.base import published
+from ikos.baselines.base import one_column, published
 from ikos.baselines.bits import ShuffledBits
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -151,12 +151,10 @@ class UnaryEncoding(ShuffledBits):
         )
 
     def _users_of(self, view: View) -> int:
-        wanted = "view must hold one column, the number of zeros and the number of ones"
-        if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != 2:
-            raise ValueError(wanted)
-        zeros, ones = (int(count) for count in view.columns[0])
+        wanted = "one column, the number of zeros and the number of ones"
+        zeros, ones = map(int, one_column(view, wanted, 2))
         if min(zeros, ones) < 0 or (zeros + ones) % self.messages:
-            raise ValueError(f"{wanted}, {self.messages} for each user")
+            raise ValueError(f"view must hold {wanted}, {self.messages} for each user")
         return (zeros + ones) // self.messages
 
     def _ones(self, view: View) -> int:
