@@ -189,36 +189,13 @@ class BaseProtocol(ABC):
         return self.error(self.n).mean_square
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages.
-
-        Parameters
-        ----------
-        x : float or (d,) array_like of float
-            A value of the domain.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        """
+        """Return one user's messages, for a value of the domain."""
         return self._messages(self._value(x).astype(np.float64), secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' messages.
+        """Return all users' messages, at most 2^28 entries: `run` takes blocks.
 
-        Parameters
-        ----------
-        x : (k,) or (k, d) array_like of float
-            Values of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (messages, k) ndarray
-            Row j is what goes to shuffler j.
-
-        Raises
-        ------
-        ValueError
-            Also if the messages would have more than 2^28 entries: `run` takes blocks.
+        As of `SumProtocol.randomize`, for ``min_honest <= k <= n`` values of the domain.
         """
         values = self._values(x)
         entries = values.shape[0] * self.cost().messages_per_user
@@ -234,14 +211,7 @@ class BaseProtocol(ABC):
     ) -> View:
         """Return what the analyzer sees: a column of messages for each shuffler.
 
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
+        ``order`` is "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
         """
         self._arrived(messages, order)
         return shuffle(
@@ -249,32 +219,15 @@ class BaseProtocol(ABC):
         )
 
     def analyze(self, view: View) -> SumResult:
-        """Return the estimate of the sum over the users of a view.
-
-        Raises
-        ------
-        ValueError
-            If the view is not one of this protocol's, of at least ``min_honest`` users.
-        """
+        """Return the estimate over the users of a view, of at least ``min_honest``."""
         users = self._checked_view(view)
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
         """Run the protocol on all users' values, here.
 
-        Parameters
-        ----------
-        x : (k,) or (k, d) array_like of float
-            Values of the domain, ``min_honest <= k <= n``. Vectors are processed in blocks of
-            users, so that memory holds little but what the shufflers do.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not of the domain (NaN is not), or there are too few or too many. Nothing
-            is clipped.
+        A value outside the domain is refused (NaN is), not clipped. Vectors are processed in blocks
+        of users, so that memory holds little but what the shufflers do.
         """
         source = secure(rng)
         result = self._play(self._values(x), source)

@@ -35,11 +35,6 @@ class Baseline(BaseProtocol):
         How many users must be honest and present, ``n`` by default: the guarantee counts on the
         random answers or the noise of this many, and fewer are refused. Dishonest users who add no
         noise take nothing from the guarantee; the honest ones add more.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for it.
     """
 
     n: int

@@ -1,23 +1,10 @@
 """Sums of vectors by their coefficients: what AFNNTZ24's protocols for many messages share.
 
 Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Sections 1.3.1 and 2.2.
-
-A user writes its vector as D coefficients of Kashin's representation, each within [-B, B], with
-B = K R / sqrt(D) for vectors of norm at most R; each coefficient goes through a private sum of
-numbers, and what the D sums say about one user is accounted for together. With an error of variance
-v in each sum of coefficients, that of the sum of vectors has mean square (d / D) D v = d v: the
-rows of the frame have a squared norm of d / D each.
-
-*What is composed.* The view is D views, one for each coefficient: messages carry its number. Fix
-all inputs, and change one user's vector. The views are independent of each other, each of them
-(e0, d0)-private, and `ikos.accounting.optimal_composition` says what D of them are together.
-
-*Every vector of the ball is protected.* What a user sends is about D numbers in [-B, B], whatever
-its vector is: coefficients are cut off there. This changes nothing but rounding errors where even
-coefficients are found. A vector for which none are is sent as the nearest ones that were found, cut
-off, and no one but the user learns of it; refusing it would be seen. What estimates promise, that
-they are unbiased and how far off they are, is for vectors whose coefficients were found.
+Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Sections 1.3.1 and 2.2. With an error of
+variance v in each sum of D coefficients, that of the sum of vectors has mean square (d / D) D v.
+The guarantee is about D numbers in [-B, B], B = K R / sqrt(D), whatever the vector is: coefficients
+are cut off there. See docs/vectors.md.
 """
 
 from __future__ import annotations

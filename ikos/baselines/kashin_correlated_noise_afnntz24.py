@@ -1,19 +1,6 @@
-"""Vectors of bounded norm: correlated noise in each of their coefficients (AFNNTZ24).
+"""Vectors of bounded norm: correlated noise in each of their coefficients (AFNNTZ24, Section 2.2).
 
-Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Section 2.2; see
-`ikos.baselines.coefficients_afnntz24`.
-
-*Sampling.* A user reports each coefficient with probability g alone, independently, as the value u
-in {0..p}, and else sends the value 0, which is no message. With M(u) for the law of the view of one
-coefficient, this is M'(u) = (1 - g) M(0) + g M(u). All of M(0), M(u), M(w) are (e0, d0)-close. With
-e' = ln(1 + g (e^e0 - 1)) and b = e^(e' - e0), M'(u) - e^e' M'(w) is
-
-    g (M(u) - e^e0 ((1 - b) M(0) + b M(w))),
-
-since e^e' - 1 = g (e^e0 - 1) makes the parts of M(0) agree; and its positive part is at most g d0,
-as hockey-stick divergences are convex (Balle, Barthe, Gaboardi, *Privacy Amplification by
-Subsampling*, NeurIPS 2018, Theorem 2). So M' is (e', g d0)-private, which saves messages.
+That sampling coefficients saves messages is proved in docs/vectors.md.
 """
 
 from __future__ import annotations

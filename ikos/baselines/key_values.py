@@ -1,9 +1,5 @@
 """Key-value data: vectors of -1, 0 and 1, where 0 means that a user does not have a key.
 
-What the protocols for such vectors share: they estimate how many users have 1 and how many have -1
-at each coordinate, and so the sum, the frequency of each key and the mean of its values. And how
-real vectors become such ones: `Ternarizer`.
-
 After WLQDLY21 (Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and
 Shuffled Messages*, IJCAI 2021), Sections 1.1 and 1.2.
 """
@@ -192,15 +188,6 @@ class KeyValueBaseline(Baseline):
         """Return what the analyzer sees: messages mixed by one shuffler.
 
         For a local guarantee, delta = 0, every message, and whose it is.
-
-        Parameters
-        ----------
-        messages : (1, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
         """
         if self.delta:
             return super().shuffle(messages, rng, order=order)
@@ -322,11 +309,6 @@ class Ternarizer:
         Returns
         -------
         (k, d) ndarray of int8
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not a real number within the bounds.
 
         Notes
         -----

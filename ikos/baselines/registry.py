@@ -353,14 +353,8 @@ def comparison(
     -------
     tuple of ComparisonRow
         The central model first, then the shuffle model, then the local one; in each the smallest
-        bound on the mean squared error first, and last those that there are not. ``print(row)``
-        shows a row in a line.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range. That one protocol is not possible is
-        no error: its row says why.
+        bound on the mean squared error first, and last those that there are not: their rows say
+        why. ``print(row)`` shows a row in a line.
 
     Examples
     --------
@@ -371,13 +365,6 @@ def comparison(
     private-sum 6 2
     privacy-blanket 1 221
     local-laplace 1 20000
-
-    >>> from ikos.vectors import Box
-    >>> keys = ["one-coordinate", "single-message-grid"]
-    >>> for row in comparison(10**5, 1, 1e-8, domain=Box(64), protocols=keys):
-    ...     print(row.key, row.messages, row.reason is None)
-    one-coordinate 1 True
-    single-message-grid None False
     """
     users = integer("n", n, low=1, high=MAX_USERS)
     eps, small = budget(epsilon, delta)

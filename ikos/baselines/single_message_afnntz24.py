@@ -150,8 +150,6 @@ class SingleMessageGrid(Baseline):
 
     Attributes
     ----------
-    levels : int
-        Steps r of each coordinate.
     gamma : Fraction
         Probability of a random point: the smallest that the exact accountant finds for
         (r + 1)^d values.
@@ -160,20 +158,15 @@ class SingleMessageGrid(Baseline):
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or the error would be no smaller than
-        that of the middle of the domain, which needs no message. The number of points is
-        exponential in d, so that this is so from some ten to twenty coordinates on.
+    ValueError
+        Also if the error would be no smaller than that of the middle of the domain, which needs no
+        message. The number of points is exponential in d, so that this is so from some ten to
+        twenty coordinates on.
 
     Notes
     -----
     To the accountant the message is the answer of one randomized response on (r + 1)^d values
-    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own. For one coordinate the
-    answer is the truth with probability 1 - gamma, otherwise uniform on {0..r} with mean r/2:
-    what it is worth in the estimate follows as for numbers. A user whose coordinate is m steps up,
-    f of it beyond a whole step, adds to the variance, in squared steps,
-
-        ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2,    g = gamma.
+    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own.
 
     Examples
     --------
