@@ -32,7 +32,7 @@ def grid_down(gamma: Fraction) -> Fraction:
 def respond(
     values: NDArray[np.int64], k: int, gamma: Fraction, rng: RandomSource
 ) -> NDArray[np.int64]:
-    """Return values in {0..k-1} of which each is replaced, with probability gamma, by a uniform one.
+    """Return values in {0..k-1}, each replaced with probability gamma by a uniform one.
 
     ``gamma`` is a multiple of 2^-53 in [0, 1].
     """

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, choice, integer, number, reject_masked
+from ikos._validation import check_participation, choice, number, reject_masked
 from ikos.bounds import Domain
 from ikos.errors import SumError
 from ikos.modular import blocks
@@ -113,8 +113,7 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 class BaseProtocol(ABC):
     """What the protocols share: users with values of a domain, and a run made of the three parts.
 
-    A protocol is a frozen dataclass whose fields are its public parameters. Its ``__init__`` checks
-    them and sets them with ``_hold``.
+    A protocol is a frozen dataclass whose fields are its public parameters.
     """
 
     n: int
@@ -164,19 +163,6 @@ class BaseProtocol(ABC):
         return "parallel"
 
     # What follows for all of them
-
-    def _hold(self, **values: object) -> None:
-        """Set the fields of a frozen dataclass, once, from its ``__init__``."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @staticmethod
-    def _checked_users(n: object, min_honest: object = None, *, least: int = 1) -> tuple[int, int]:
-        """Check and return n and min_honest; None for all."""
-        users = integer("n", n, low=least, high=MAX_USERS)
-        if min_honest is None:
-            return users, users
-        return users, integer("min_honest", min_honest, low=least, high=users)
 
     @property
     def dimension(self) -> int:

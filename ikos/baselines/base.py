@@ -9,17 +9,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import round_up, validate_users
-from ikos.aggregation.protocol import BaseProtocol, budget, checked_epsilon
+from ikos._validation import integer, round_up, validate_users
+from ikos.aggregation.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 from ikos.bounds import Bounds, Domain
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What every protocol is asked for, checked."""
+
+    n: int
+    domain: Any
+    epsilon: Fraction
+    delta: Fraction
+    min_honest: int
+
+    @classmethod
+    def of(
+        cls,
+        n: object,
+        domain: Domain,
+        epsilon: object,
+        delta: object = None,
+        min_honest: object = None,
+    ) -> Asked:
+        """Check the arguments; a ``delta`` of None is for the purely private protocols."""
+        users = honest = integer("n", n, low=1, high=MAX_USERS)
+        if min_honest is not None:
+            honest = integer("min_honest", min_honest, low=1, high=users)
+        eps = checked_epsilon(epsilon)
+        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
+        return cls(users, domain, eps, small, honest)
+
+    @property
+    def budget(self) -> tuple[Fraction, Fraction, int]:
+        """Epsilon, delta, and how many are honest."""
+        return self.epsilon, self.delta, self.min_honest
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
+
+    The constructor of a subclass finds its parameters, and passes them on to be set.
 
     Parameters
     ----------
@@ -43,19 +78,9 @@ class Baseline(BaseProtocol):
     delta: Fraction
     min_honest: int
 
-    def _start(
-        self,
-        n: object,
-        domain: Domain,
-        epsilon: object,
-        delta: object = None,
-        min_honest: object = None,
-    ) -> None:
-        """Check and set the common fields; a ``delta`` of None is for the purely private."""
-        users, honest = self._checked_users(n, min_honest)
-        eps = checked_epsilon(epsilon)
-        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
-        self._hold(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
+    def __init__(self, asked: Asked, **found: object) -> None:
+        for name, value in (vars(asked) | found).items():
+            object.__setattr__(self, name, value)
 
     @property
     def _sent(self) -> tuple[int | float, int | float]:

@@ -16,8 +16,8 @@ import numpy as np
 from ikos._validation import choice
 from ikos.accounting.binary_response import binary_response_gamma
 from ikos.accounting.csuzz19 import published_gamma
-from ikos.baselines.base import one_column
-from ikos.baselines.bits import ShuffledBits
+from ikos.baselines.base import Asked, one_column
+from ikos.baselines.bits import ShuffledBits, not_all_random
 from ikos.bounds import Bounds
 from ikos.shuffling import View
 
@@ -75,10 +75,11 @@ class BinaryRandomizedResponse(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        self._hold(accountant=choice("accountant", accountant, tuple(self._THEOREMS)))
-        chosen = binary_response_gamma if accountant == "exact" else published_gamma
-        self._hold_gamma(chosen(self.epsilon, self.delta, self.min_honest))
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        how = choice("accountant", accountant, tuple(self._THEOREMS))
+        chosen = binary_response_gamma if how == "exact" else published_gamma
+        gamma = not_all_random(chosen(*asked.budget), asked.min_honest)
+        super().__init__(asked, accountant=how, gamma=gamma)
 
     def _users_of(self, view: View) -> int:
         column = one_column(view, "one column of bits")

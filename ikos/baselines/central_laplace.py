@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, validate_users
 from ikos.accuracy import NoiseLaw, default_precision
-from ikos.baselines.base import NumberBaseline, exact_sums, one_column, published
+from ikos.baselines.base import Asked, NumberBaseline, exact_sums, one_column, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
@@ -62,9 +62,9 @@ class CentralDiscreteLaplace(NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
-        chosen = default_precision(self.epsilon, self.n) if precision is None else precision
-        self._hold(precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1)
+        chosen = default_precision(asked.epsilon, asked.n) if precision is None else precision
+        super().__init__(asked, precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
 
     @property
     def _particulars(self) -> str:

@@ -23,7 +23,7 @@ from ikos._validation import integer, number
 from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES
-from ikos.baselines.base import Baseline
+from ikos.baselines.base import Asked, Baseline
 from ikos.baselines.kashin import KashinFrame
 from ikos.domains import Ball
 from ikos.errors import SumError, bennett, chernoff
@@ -92,6 +92,31 @@ def user_variance(steps: int, g: float) -> float:
     return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
 
 
+def framed(
+    n: object,
+    domain: Ball,
+    epsilon: object,
+    delta: object,
+    min_honest: object,
+    releases: object,
+    seed: int,
+    bound: float,
+) -> tuple[Asked, KashinFrame, int]:
+    """Check what both protocols take; the last is for how many releases."""
+    asked = Asked.of(n, domain, epsilon, delta, min_honest)
+    number("epsilon", epsilon, high=MAX_LOCAL)
+    if not isinstance(domain, Ball):
+        raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
+    frame = KashinFrame(domain.dimension, seed, bound)
+    times = integer("releases", releases, low=1, high=MAX_RELEASES)
+    if times * frame.rows > MAX_COPIES:
+        raise ValueError(
+            f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
+            f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+        )
+    return asked, frame, times
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
     """Sums of the coefficients of Kashin's representation."""
@@ -101,32 +126,6 @@ class CoefficientSums(Baseline):
     releases: int
     precision: int
     proved_delta: float
-
-    def _frame(
-        self,
-        n: object,
-        domain: Ball,
-        epsilon: object,
-        delta: object,
-        min_honest: object,
-        releases: object,
-        seed: int,
-        bound: float,
-    ) -> int:
-        """Check and set what both protocols take; return how many sums are accounted for."""
-        self._start(n, domain, epsilon, delta, min_honest)
-        number("epsilon", epsilon, high=MAX_LOCAL)
-        if not isinstance(domain, Ball):
-            raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
-        frame = KashinFrame(domain.dimension, seed, bound)
-        times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        if times * frame.rows > MAX_COPIES:
-            raise ValueError(
-                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
-            )
-        self._hold(frame=frame, releases=times)
-        return times * frame.rows
 
     @property
     def coefficients(self) -> int:

@@ -222,7 +222,7 @@ def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
 
 
 def padded(sender: NDArray[np.int64], messages: NDArray[Any], users: int) -> NDArray[Any]:
-    """Return messages, ordered by sender, as an array with a column for each user, padded with 0."""
+    """Return messages, ordered by sender, as a column for each user, padded with 0."""
     counts = np.bincount(sender, minlength=users)
     most = int(counts.max(initial=1))
     if most * users > MAX_ARRAY:

@@ -176,7 +176,7 @@ class KashinFrame:
     def _searched(
         self, x: NDArray[Any], radius: float
     ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
-        """Yield rows of checked vectors, their coefficients over the radius, and which are too large."""
+        """Yield rows of checked vectors, their coefficients over the radius, and the failed."""
         for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
             yield part, *self._even(x[part].astype(np.float64) / radius)
 

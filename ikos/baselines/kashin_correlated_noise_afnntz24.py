@@ -21,6 +21,7 @@ from ikos.aggregation.calibration import reports
 from ikos.baselines.coefficients_afnntz24 import (
     ROUNDING_SHARE,
     CoefficientSums,
+    framed,
     noise_sums,
     user_variance,
 )
@@ -183,8 +184,9 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        many = self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
-        eps, allowed, users = self.epsilon, self.delta, self.n
+        asked, frame, times = framed(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        many = times * frame.rows
+        eps, allowed, users = asked.epsilon, asked.delta, asked.n
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
@@ -213,11 +215,20 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
             raise ValueError(
-                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
+                f"delta must be larger for {frame.rows:,} coefficients: {proved_delta!r} "
                 f"is proved, got {delta!r}"
             )
-        self._hold(sampling=g, precision=p, flooding=flooding, local_epsilon=local)
-        self._hold(noise=noise, proved_delta=proved_delta)
+        super().__init__(
+            asked,
+            frame=frame,
+            releases=times,
+            precision=p,
+            proved_delta=proved_delta,
+            sampling=g,
+            flooding=flooding,
+            local_epsilon=local,
+            noise=noise,
+        )
 
     @property
     def _particulars(self) -> str:

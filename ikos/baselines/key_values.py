@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import flag, number, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
-from ikos.baselines.base import Baseline, clear_view, draw_subsets
+from ikos.baselines.base import Asked, Baseline, clear_view, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
@@ -99,31 +99,6 @@ class KeyValueBaseline(Baseline):
     """
 
     domain: SparseTernary
-
-    def _asked(
-        self,
-        n: object,
-        domain: SparseTernary,
-        epsilon: object,
-        delta: object,
-        local_epsilon: object,
-        min_honest: object,
-    ) -> Fraction | None:
-        """Check and set what all of them take; return the local epsilon asked for."""
-        if not isinstance(domain, SparseTernary):
-            raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
-        shuffled = bool(number("delta", delta, low=0, below=1))
-        if min_honest is None and not shuffled:
-            min_honest = 1  # a message that no one else need hide
-        self._start(n, domain, epsilon, delta if shuffled else None, min_honest)
-        if local_epsilon is None:
-            return None
-        if not shuffled:
-            raise ValueError(
-                "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
-                "epsilon is the local one"
-            )
-        return number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
 
     @property
     @abstractmethod
@@ -214,6 +189,31 @@ class KeyValueBaseline(Baseline):
         found = super()._result(total[:, 0] - total[:, 1], users)
         known = {one.name: getattr(found, one.name) for one in fields(found)}
         return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
+
+
+def asked_for(
+    n: object,
+    domain: SparseTernary,
+    epsilon: object,
+    delta: object,
+    local_epsilon: object,
+    min_honest: object,
+) -> tuple[Asked, Fraction | None]:
+    """Check what all protocols for key-value data take; the second is the local epsilon."""
+    if not isinstance(domain, SparseTernary):
+        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
+    shuffled = bool(number("delta", delta, low=0, below=1))
+    if min_honest is None and not shuffled:
+        min_honest = 1  # a message that no one else need hide
+    asked = Asked.of(n, domain, epsilon, delta if shuffled else None, min_honest)
+    if local_epsilon is None:
+        return asked, None
+    if not shuffled:
+        raise ValueError(
+            "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
+            "epsilon is the local one"
+        )
+    return asked, number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

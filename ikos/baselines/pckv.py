@@ -24,7 +24,7 @@ from ikos.accounting.wlqdly21 import (
     set_response_gamma,
     set_response_theorem,
 )
-from ikos.baselines.key_values import KeyValueBaseline, events_of
+from ikos.baselines.key_values import KeyValueBaseline, asked_for, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
@@ -108,10 +108,10 @@ class PCKVGRR(KeyValueBaseline):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
         k = _share(domain, choice("sampling", sampling, SAMPLINGS))
-        asked = self.epsilon, self.delta, self.min_honest
-        self._hold(sampling=sampling, gamma=set_response_gamma(*asked, k, most_local=most))
+        gamma = set_response_gamma(*asked.budget, k, most_local=most)
+        super().__init__(asked, sampling=sampling, gamma=gamma)
 
     @property
     def _particulars(self) -> str:
@@ -233,8 +233,8 @@ class PCKVUE(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
-        self._hold(q=raised(self.epsilon, self.delta, self.min_honest, most_local=most))
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
+        super().__init__(asked, q=raised(*asked.budget, most_local=most))
 
     @property
     def _particulars(self) -> str:

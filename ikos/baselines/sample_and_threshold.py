@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import NumberBaseline, one_column, published
+from ikos.baselines.base import Asked, NumberBaseline, one_column, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -112,9 +112,11 @@ class SampleAndThreshold(NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta)
-        best = best_sample_threshold(self.epsilon, self.delta, self.n)
-        self._hold(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(asked.epsilon, asked.delta, asked.n)
+        super().__init__(
+            asked, sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse
+        )
 
     @property
     def _particulars(self) -> str:

@@ -36,7 +36,7 @@ from ikos.accounting.scm22 import (
 )
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK
-from ikos.baselines.base import Baseline, draw_subsets
+from ikos.baselines.base import Asked, Baseline, draw_subsets
 from ikos.domains import Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -125,8 +125,8 @@ class SampledCoordinates(Baseline):
         min_honest: int | None = None,
         centre: float | None = None,
     ) -> None:
-        self._start(n, domain, epsilon, delta, min_honest)
-        eps, small, honest = self.epsilon, self.delta, self.min_honest
+        asked = Asked.of(n, domain, epsilon, delta, min_honest)
+        eps, small, honest = asked.epsilon, asked.delta, asked.min_honest
         if not isinstance(domain, Box):
             raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
         draw = choice("sampling", sampling, SAMPLINGS)
@@ -147,7 +147,9 @@ class SampledCoordinates(Baseline):
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
             proved = round_up(small)
-        self._hold(answers=answers, centre=middle, parameters=kind, proved_delta=proved)
+        super().__init__(
+            asked, answers=answers, centre=middle, parameters=kind, proved_delta=proved
+        )
 
     # What is guaranteed and what it costs
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.baselines.base import Baseline, exact_sums, one_column
+from ikos.baselines.base import Asked, Baseline, exact_sums, one_column
 from ikos.bounds import Bounds
 from ikos.domains import Ball, Box
 from ikos.encoding import encode
@@ -194,8 +194,8 @@ class SingleMessageGrid(Baseline):
         levels: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        self._start(n, domain, epsilon, delta, min_honest)
-        users, honest, eps, small = self.n, self.min_honest, self.epsilon, self.delta
+        asked = Asked.of(n, domain, epsilon, delta, min_honest)
+        users, honest, eps, small = asked.n, asked.min_honest, asked.epsilon, asked.delta
         if not isinstance(domain, Box | Ball):
             raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
         d, ball = domain.dimension, isinstance(domain, Ball)
@@ -218,7 +218,7 @@ class SingleMessageGrid(Baseline):
                 f"{float(eps):g} and delta = {float(small):.3g}, got {r}: the error would be that "
                 "of the middle of the domain or larger"
             )
-        self._hold(levels=r, gamma=response_gamma(eps, small, honest, _points(r, d)))
+        super().__init__(asked, levels=r, gamma=response_gamma(eps, small, honest, _points(r, d)))
 
     @property
     def points(self) -> int:

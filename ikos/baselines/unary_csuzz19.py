@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
 from ikos.accounting.csuzz19 import composed_gamma
-from ikos.baselines.base import one_column, published
-from ikos.baselines.bits import ShuffledBits
+from ikos.baselines.base import Asked, one_column, published
+from ikos.baselines.bits import ShuffledBits, not_all_random
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
@@ -101,17 +101,17 @@ class UnaryEncoding(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
         how = choice("accountant", accountant, tuple(self._THEOREMS))
-        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
-        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
-        self._hold(accountant=how, messages=bits)
-        asked = self.epsilon, self.delta, self.min_honest
+        chosen = default_messages(asked.epsilon, asked.n) if messages is None else messages
+        bits = integer("messages", chosen, low=1, high=MAX_BITS // asked.n)
         if how == "exact":
-            self._hold_gamma(binary_response_gamma(*asked, bits=bits))
+            found = binary_response_gamma(*asked.budget, bits=bits)
         else:
             single = "exact" if how == "composition" else "csuzz19"
-            self._hold_gamma(composed_gamma(*asked, bits, accountant=single))
+            found = composed_gamma(*asked.budget, bits, accountant=single)
+        gamma = not_all_random(found, asked.min_honest)
+        super().__init__(asked, accountant=how, messages=bits, gamma=gamma)
 
     @property
     def _sent(self) -> tuple[int, int]:
