@@ -35,7 +35,7 @@ class BinaryRandomizedResponse(ShuffledBits):
     n, epsilon, delta, min_honest, lower, upper
         As of `Baseline`.
     accountant : {"exact", "csuzz19"}
-        How gamma is chosen: by the exact law of the view, or by the published lambda (a dozen times
+        How gamma is chosen: exactly, or by the published lambda (a dozen times
         as much, `ikos.accounting.csuzz19`), which demands epsilon <= 1.
 
     Attributes

@@ -129,7 +129,7 @@ class CentralLaplace(CentralDiscreteLaplace):
 
     Laplace noise computed in floating point is not private (Mironov, *On significance of the least
     significant bits for differential privacy*, CCS 2012). This is the discrete mechanism on a grid
-    of 2^32 steps, exactly epsilon-private; its law is within a step, 2^-32, of the continuous one.
+    of 2^32 steps, exactly epsilon-private, and within a step, 2^-32, of the continuous one.
 
     Parameters
     ----------

@@ -237,7 +237,7 @@ _CURATOR_OF_VECTORS = "all users trust the curator with their vectors, and to ad
 _COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
 _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
-    "nobody is protected from that user"
+    "no one is protected from that user"
 )
 _IN_BOX = "for a ball, in the box around it"
 _ALL_VECTORS = (Box, Ball, SparseTernary, Categories)

@@ -51,7 +51,7 @@ class SparseLaw(Noise):
         return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
 
     def log_mgf(self, theta: float) -> mpfr:
-        """Return ln E exp(theta noise), for 0 < theta < rate; the law is symmetric."""
+        """Return ln E exp(theta noise), for 0 < theta < rate; the noise is symmetric."""
         s = mpfr(rational(self.rate))
         grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2
         grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)

@@ -59,7 +59,7 @@ class UnaryEncoding(ShuffledBits):
     messages : int, optional
         r, with n r at most 2^39; by default ceil(epsilon sqrt n), or as many as that allows.
     accountant : {"exact", "composition", "csuzz19"}
-        How gamma is chosen. "exact": from the law of the view, the number of ones. "composition"
+        How gamma is chosen. "exact": from the distribution of the number of ones. "composition"
         treats the bits as r separate runs of binary randomized response, each with its exact
         divergence, and composes; it would hold for r shufflers as well. "csuzz19": the same with
         the published lambda, for large n alone.
@@ -134,9 +134,9 @@ class UnaryEncoding(ShuffledBits):
         return published(messages.size - ones, ones)
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
-        """Return the view without holding all bits: its law is that of the counts alone.
+        """Return the view without holding all bits: only the counts matter.
 
-        Of the true bits only how many are 1 matters. So many flips are drawn for the zeros and for
+        Of the true bits only how many are 1 matters. Flips are drawn for the zeros and for
         the ones, one for each bit as in `randomize`, and added up a block at a time.
         """
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
