@@ -66,19 +66,8 @@ class SumError:
 def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
     """Return t with P[abs(error) > t] <= miss, from a bound of the moment generating function.
 
-    Parameters
-    ----------
-    log_mgf : callable
-        Bound on ln E exp(h error) and on ln E exp(-h error), for 0 < h < ``largest``.
-    miss : float
-        In (0, 1).
-    largest : float
-        Where the bound ends; may be infinite.
-
-    Notes
-    -----
-    Every h gives a bound, (log_mgf(h) + ln(2 / miss)) / h; the best of a fine geometric grid and
-    its refinement is returned.
+    ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
+    gives a bound, (log_mgf(h) + ln(2 / miss)) / h: the best of a fine grid and its refinement.
     """
     from scipy import optimize
 
@@ -114,25 +103,7 @@ def bennett(h: float, variance: float, largest: float) -> float:
 
 @dataclass(frozen=True)
 class Bounded:
-    """A sum of independent centred terms, each within a bound.
-
-    Parameters
-    ----------
-    mean_square : float
-        Bound on the sum of their variances.
-    largest : float
-        Bound on the absolute value of each.
-
-    Notes
-    -----
-    By Bennett's inequality ln E exp(h sum) <= v (exp(h b) - 1 - h b) / b^2.
-
-    Examples
-    --------
-    >>> coins = Bounded(mean_square=250.0, largest=0.5)  # of 1000 fair coins
-    >>> 31 < coins.half_width(0.05) < 49  # 31 by the normal law
-    True
-    """
+    """A sum of independent centred terms, each at most ``largest``: Bennett's inequality."""
 
     mean_square: float
     largest: float
@@ -148,20 +119,8 @@ class Bounded:
 class NoisySum:
     """The error of a sum with noise, of values that may be rounded at random, perhaps modulo q.
 
-    Parameters
-    ----------
-    noise : Noise
-        Of the sum, in steps of the encoding.
-    precision : int
-        Steps in the range of one user's value.
-    users : int
-        How many.
-    width : float
-        Of the range of one user's value.
-    modulus : int or None
-        Order of the group, above ``users * precision``; None where the sum is one of integers.
-    rounded : bool
-        Whether each user rounded its value at random to a step.
+    ``noise`` is that of the sum, in steps of which the ``width`` of one user's range has
+    ``precision``. A ``modulus`` of None is for sums of integers.
     """
 
     noise: Noise

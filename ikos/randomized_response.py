@@ -20,13 +20,7 @@ GRID = 1 << 53
 
 
 def grid_up(gamma: float | Fraction) -> Fraction:
-    """Return the smallest multiple of 2^-53 that is at least a probability.
-
-    Examples
-    --------
-    >>> grid_up(Fraction(1, 3)) * 2**53 - Fraction(2**53, 3)
-    Fraction(1, 3)
-    """
+    """Return the smallest multiple of 2^-53 that is at least a probability."""
     return Fraction(math.ceil(Fraction(gamma) * GRID), GRID)
 
 
@@ -38,18 +32,9 @@ def grid_down(gamma: Fraction) -> Fraction:
 def respond(
     values: NDArray[np.int64], k: int, gamma: Fraction, rng: RandomSource
 ) -> NDArray[np.int64]:
-    """Return values of which each is replaced, with probability gamma, by a uniform one.
+    """Return values in {0..k-1}, each replaced with probability gamma by a uniform one.
 
-    Parameters
-    ----------
-    values : (n,) ndarray of int64
-        In {0..k-1}.
-    k : int
-        Size of the domain, at least 2.
-    gamma : Fraction
-        A multiple of 2^-53 in [0, 1].
-    rng : RandomSource
-        Decides who answers at random, and what.
+    ``gamma`` is a multiple of 2^-53 in [0, 1].
     """
     result = values.copy()
     for part in blocks(values.size, 1 << 18):

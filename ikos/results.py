@@ -23,17 +23,7 @@ ONE_REPORT = "for one report per user; every further release about the same user
 def present(least: int, n: int, *, whoever: bool = False) -> str:
     """Return the condition that this many of n users are honest and present.
 
-    Parameters
-    ----------
-    least, n : int
-        How many, of how many.
-    whoever : bool
-        Whether these may be chosen by who has seen some of what they sent.
-
-    Examples
-    --------
-    >>> present(900, 1000, whoever=True)
-    'while at least 900 of 1,000 users are honest and present'
+    ``whoever`` says that these may be chosen by who has seen some of what they sent.
     """
     verb = "is" if least == 1 else "are"
     text = f"while at least {least:,} of {n:,} users {verb} honest and present"
@@ -80,26 +70,14 @@ def _directed(value: float | Fraction, digits: int, rounding: str) -> str:
 
 
 def hundredths(value: float) -> Decimal:
-    """Return a level to two decimals, rounded down: what is printed must hold.
-
-    Examples
-    --------
-    >>> print(hundredths(80.129), hundredths(0.16999999999999998))
-    80.12 0.16
-    """
+    """Return a level to two decimals, rounded down: what is printed must hold."""
     if math.isinf(value):
         return Decimal(value)
     return Decimal(value).quantize(Decimal("0.01"), ROUND_FLOOR, _WIDE)
 
 
 def percent(confidence: float) -> str:
-    """Return a confidence in per cent, rounded down: 100 % is never said of less.
-
-    Examples
-    --------
-    >>> percent(0.95), percent(0.29), percent(0.99999999)
-    ('95 %', '29 %', '99.9999 %')
-    """
+    """Return a confidence in per cent, rounded down: 100 % is never said of less."""
     return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
@@ -151,13 +129,7 @@ class Interval(NamedTuple):
 
 
 def shown(estimate: float, interval: Interval) -> str:
-    """Return an estimate and its 95 % interval, both to as many digits: the one in the other.
-
-    Examples
-    --------
-    >>> shown(1700043142.8765, Interval(1700043116.83, 1700043168.91))
-    '1700043142.9  95 % interval [1700043116.8, 1700043169.0]'
-    """
+    """Return an estimate and its 95 % interval, both to as many digits: the one in the other."""
     scale = interval.high - interval.low
     if interval._whole and float(estimate).is_integer():
         scale = max(scale, 100.0)  # no decimals
@@ -169,11 +141,6 @@ def figures(value: float, scale: float) -> str:
 
     Its own digits before the point are never rounded while there are few. Without a scale (0, or
     infinite), the double that it is.
-
-    Examples
-    --------
-    >>> figures(1234.5678, 0.5), figures(1234567.8, 123456), figures(-0.001, 1), figures(5, 0)
-    ('1234.568', '1234568', '0.00', '5')
     """
     if not (math.isfinite(value) and 0 < scale < math.inf):
         return _double(value)
@@ -205,13 +172,7 @@ def _plain(value: Decimal) -> str:
 
 
 def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the conditions that say of themselves that they do not hold.
-
-    Examples
-    --------
-    >>> unmet(("NOT for this group: not proved for a composite modulus", ONE_REPORT))
-    ('NOT for this group: not proved for a composite modulus',)
-    """
+    """Return the conditions that say of themselves that they do not hold."""
     return tuple(said for said in conditions if said.startswith(NOT))
 
 
@@ -251,17 +212,7 @@ class Guarantee(Printed):
     def of_run(self, rng: RandomSource) -> Guarantee:
         """Return the guarantee of a run: the same, or its first condition says that it is none.
 
-        Parameters
-        ----------
-        rng : RandomSource
-            What the run was drawn from. All but secure randomness is known to someone.
-
-        Examples
-        --------
-        >>> from ikos.testing import DeterministicRandom
-        >>> protocol = Guarantee(1.0, 0.0, "discrete Laplace mechanism", (ONE_REPORT,))
-        >>> protocol.of_run(DeterministicRandom(0)).conditions[0]
-        'NOT for this run: drawn from a seed, it protects no one from those who know the seed'
+        All randomness but `SecureRandom` is known to someone.
         """
         if isinstance(rng, SecureRandom):
             return self
@@ -340,7 +291,7 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
             "publishing a random user's value; take it far smaller"
         )
     if epsilon > LARGE_EPSILON:
-        said.append(f"epsilon = {float(epsilon):.6g} protects next to nobody; 1 is customary")
+        said.append(f"epsilon = {float(epsilon):.6g} is very weak protection; 1 is customary")
     return said
 
 
@@ -462,18 +413,12 @@ class SumResult(Printed):
             of_mean = shown(self.mean(), self.mean_interval())
             lines = (f"sum       {shown(self.estimate, self.interval())}", f"mean      {of_mean}")
             return "\n".join((*lines, f"error     {error}", *end))
-        each, flat = math.sqrt(self.error.coordinate.mean_square), np.ravel(self.estimate)
+        each, flat = math.sqrt(self.error.coordinate.mean_square), self.estimate
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
         some = ", ".join(figures(value, scale) for value in flat[:4])
-        shape = (
-            ""
-            if np.ndim(self.estimate) == 1
-            else f" ({' x '.join(map(str, np.shape(self.estimate)))})"
-        )
         return "\n".join(
             (
-                f"sum       ({some}{', ...' if flat.size > 4 else ''}), {flat.size:,} "
-                f"coordinates{shape}",
+                f"sum       ({some}{', ...' if flat.size > 4 else ''}), {flat.size:,} coordinates",
                 f"error     {at_least(self.standard_error, 4)} (Euclidean norm, root mean square, "
                 f"at most); {at_least(each, 4)} at most for any one coordinate",
                 *end,

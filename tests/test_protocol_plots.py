@@ -18,11 +18,7 @@ pytest.importorskip("matplotlib")
 from ikos.plots import protocols
 
 SEARCHED = ("recursive-2", "recursive-3", "recursive-4", "correlated-noise")
-QUICK = tuple(
-    contender.key
-    for contender in PROTOCOLS
-    if Bounds in contender.domains and contender.key not in SEARCHED
-)
+QUICK = tuple(spec.key for spec in PROTOCOLS if Bounds in spec.domains and spec.key not in SEARCHED)
 SETTINGS = [(100, 1e-4), (10**4, 1e-8)]
 
 
@@ -32,7 +28,7 @@ def rows(n, delta, keys=QUICK):
 
 
 def markers(axes):
-    keys = {contender.key for contender in PROTOCOLS if Bounds in contender.domains}
+    keys = {spec.key for spec in PROTOCOLS if Bounds in spec.domains}
     return {
         line.get_gid(): (line.get_xdata()[0], line.get_ydata()[0])
         for line in axes.get_lines()
@@ -42,7 +38,7 @@ def markers(axes):
 
 def check(figure, given):
     """Check the markers of both panels, inside the axes, and their names; a line is central."""
-    drawn = [row for row in given if row.contender.model != "central"]
+    drawn = [row for row in given if row.spec.model != "central"]
     for axes, sent in zip(figure.axes, ("messages", "bits"), strict=True):
         expected = {row.key: (getattr(row, sent), row.mse) for row in drawn if row.protocol}
         assert markers(axes) == expected
@@ -64,7 +60,7 @@ def test_every_protocol_is_named(n, delta):
     given = rows(n, delta)
     figure = protocols.protocols_figure(given, "All")
     check(figure, given)
-    best = min(row.mse for row in given if row.contender.model == "central")
+    best = min(row.mse for row in given if row.spec.model == "central")
     for axes in figure.axes:
         (line,) = (line for line in axes.get_lines() if line.get_gid() == "central")
         assert set(line.get_ydata()) == {best}

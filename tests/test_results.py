@@ -89,7 +89,7 @@ def test_the_end_of_what_is_printed() -> None:
         (1.0, 1e-8, 10**8 - 1, None),
         (1.0, 1e-8, 10**8 + 1, "beware: delta = 1e-08 is not below 1/users = 1e-08"),
         (10.0, 1e-8, 1000, None),
-        (10.5, 1e-8, 1000, "beware: epsilon = 10.5 protects next to nobody"),
+        (10.5, 1e-8, 1000, "beware: epsilon = 10.5 is very weak protection"),
     ],
 )
 def test_budgets_that_protect_little_are_said_to(

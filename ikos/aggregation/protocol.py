@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, choice, integer, number, reject_masked
+from ikos._validation import check_participation, choice, number, reject_masked
 from ikos.bounds import Domain
 from ikos.errors import SumError
 from ikos.modular import blocks
@@ -113,8 +113,7 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 class BaseProtocol(ABC):
     """What the protocols share: users with values of a domain, and a run made of the three parts.
 
-    A protocol is a frozen dataclass whose fields are its public parameters. Its ``__init__`` checks
-    them and sets them with ``_hold``.
+    A protocol is a frozen dataclass whose fields are its public parameters.
     """
 
     n: int
@@ -165,19 +164,6 @@ class BaseProtocol(ABC):
 
     # What follows for all of them
 
-    def _hold(self, **values: object) -> None:
-        """Set the fields of a frozen dataclass, once, from its ``__init__``."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @staticmethod
-    def _checked_users(n: object, min_honest: object = None, *, least: int = 1) -> tuple[int, int]:
-        """Check and return n and min_honest; None for all."""
-        users = integer("n", n, low=least, high=MAX_USERS)
-        if min_honest is None:
-            return users, users
-        return users, integer("min_honest", min_honest, low=least, high=users)
-
     @property
     def dimension(self) -> int:
         """Coordinates; 1 for numbers."""
@@ -189,36 +175,13 @@ class BaseProtocol(ABC):
         return self.error(self.n).mean_square
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages.
-
-        Parameters
-        ----------
-        x : float or (d,) array_like of float
-            A value of the domain.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        """
+        """Return one user's messages, for a value of the domain."""
         return self._messages(self._value(x).astype(np.float64), secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' messages.
+        """Return all users' messages, at most 2^28 entries: `run` takes blocks.
 
-        Parameters
-        ----------
-        x : (k,) or (k, d) array_like of float
-            Values of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (messages, k) ndarray
-            Row j is what goes to shuffler j.
-
-        Raises
-        ------
-        ValueError
-            Also if the messages would have more than 2^28 entries: `run` takes blocks.
+        As of `SumProtocol.randomize`, for ``min_honest <= k <= n`` values of the domain.
         """
         values = self._values(x)
         entries = values.shape[0] * self.cost().messages_per_user
@@ -234,14 +197,7 @@ class BaseProtocol(ABC):
     ) -> View:
         """Return what the analyzer sees: a column of messages for each shuffler.
 
-        Parameters
-        ----------
-        messages : (messages, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
+        ``order`` is "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
         """
         self._arrived(messages, order)
         return shuffle(
@@ -249,32 +205,15 @@ class BaseProtocol(ABC):
         )
 
     def analyze(self, view: View) -> SumResult:
-        """Return the estimate of the sum over the users of a view.
-
-        Raises
-        ------
-        ValueError
-            If the view is not one of this protocol's, of at least ``min_honest`` users.
-        """
+        """Return the estimate over the users of a view, of at least ``min_honest``."""
         users = self._checked_view(view)
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
         """Run the protocol on all users' values, here.
 
-        Parameters
-        ----------
-        x : (k,) or (k, d) array_like of float
-            Values of the domain, ``min_honest <= k <= n``. Vectors are processed in blocks of
-            users, so that memory holds little but what the shufflers do.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not of the domain (NaN is not), or there are too few or too many. Nothing
-            is clipped.
+        A value outside the domain is refused (NaN is), not clipped. Vectors are processed in blocks
+        of users, so that memory holds little but what the shufflers do.
         """
         source = secure(rng)
         result = self._play(self._values(x), source)
@@ -312,14 +251,18 @@ class BaseProtocol(ABC):
             yield values[part].astype(np.float64)
 
     def _values(self, x: ArrayLike) -> NDArray[Any]:
-        """Return all users' values, checked; a protocol that takes fewer narrows this."""
+        """Return all users' values, checked."""
         values = self.domain.values(x)
         check_participation("x", values.shape[0], self.min_honest, self.n)
-        return values
+        return self._taken(values)
 
     def _value(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's value, checked, as an array of one."""
-        return self.domain.value(x)
+        return self._taken(self.domain.value(x))
+
+    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of the domain; overridden where not all of them are taken."""
+        return values
 
     def _arrived(
         self,

@@ -9,17 +9,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import round_up, validate_users
-from ikos.aggregation.protocol import BaseProtocol, budget, checked_epsilon
+from ikos._validation import integer, round_up, validate_users
+from ikos.aggregation.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 from ikos.bounds import Bounds, Domain
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What every protocol is asked for, checked."""
+
+    n: int
+    domain: Any
+    epsilon: Fraction
+    delta: Fraction
+    min_honest: int
+
+    @classmethod
+    def of(
+        cls,
+        n: object,
+        domain: Domain,
+        epsilon: object,
+        delta: object = None,
+        min_honest: object = None,
+    ) -> Asked:
+        """Check the arguments; a ``delta`` of None is for the purely private protocols."""
+        users = honest = integer("n", n, low=1, high=MAX_USERS)
+        if min_honest is not None:
+            honest = integer("min_honest", min_honest, low=1, high=users)
+        eps = checked_epsilon(epsilon)
+        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
+        return cls(users, domain, eps, small, honest)
+
+    @property
+    def budget(self) -> tuple[Fraction, Fraction, int]:
+        """Epsilon, delta, and how many are honest."""
+        return self.epsilon, self.delta, self.min_honest
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
+
+    The constructor of a subclass finds its parameters, and passes them on to be set.
 
     Parameters
     ----------
@@ -35,11 +70,6 @@ class Baseline(BaseProtocol):
         How many users must be honest and present, ``n`` by default: the guarantee counts on the
         random answers or the noise of this many, and fewer are refused. Dishonest users who add no
         noise take nothing from the guarantee; the honest ones add more.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for it.
     """
 
     n: int
@@ -48,19 +78,9 @@ class Baseline(BaseProtocol):
     delta: Fraction
     min_honest: int
 
-    def _start(
-        self,
-        n: object,
-        domain: Domain,
-        epsilon: object,
-        delta: object = None,
-        min_honest: object = None,
-    ) -> None:
-        """Check and set the common fields; a ``delta`` of None is for the purely private."""
-        users, honest = self._checked_users(n, min_honest)
-        eps = checked_epsilon(epsilon)
-        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
-        self._hold(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
+    def __init__(self, asked: Asked, **found: object) -> None:
+        for name, value in (vars(asked) | found).items():
+            object.__setattr__(self, name, value)
 
     @property
     def _sent(self) -> tuple[int | float, int | float]:
@@ -132,8 +152,31 @@ def published(*numbers: object, dtype: Any = np.int64) -> View:
     return View((column,), None)
 
 
+def one_column(view: View, what: str, size: int | None = None) -> NDArray[Any]:
+    """Return the one column of a view, perhaps of a given size; ValueError for another view."""
+    if view.clear is not None or len(view.columns) != 1 or size not in (None, view.columns[0].size):
+        raise ValueError(f"view must hold {what}, got {view!r}")
+    return view.columns[0]
+
+
 def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:
     """Return the sums over rows of integers of at most 2^62, as Python integers."""
     wide = rows.astype(np.int64, copy=False)
     low, high = (wide & 0xFFFFFFFF).sum(axis=0), (wide >> 32).sum(axis=0)
     return np.asarray(high.astype(object) * (1 << 32) + low.astype(object))
+
+
+def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
+    """Return a uniformly random set of s coordinates of d for each user, in a random order."""
+    if 4 * s > d:
+        return rng.permutations(users, d)[:, :s].astype(np.int64)
+    result = np.empty((users, s), dtype=np.int64)
+    for column in range(s):
+        # uniform among the coordinates that are not taken: drawn again until it is one
+        todo = np.arange(users)
+        while todo.size:
+            fresh = rng.uniform(d, todo.size).astype(np.int64)
+            result[todo, column] = fresh
+            taken = (result[todo, :column] == fresh[:, np.newaxis]).any(axis=1)
+            todo = todo[taken]
+    return result

@@ -16,7 +16,8 @@ import numpy as np
 from ikos._validation import choice
 from ikos.accounting.binary_response import binary_response_gamma
 from ikos.accounting.csuzz19 import published_gamma
-from ikos.baselines.bits import ShuffledBits
+from ikos.baselines.base import Asked, one_column
+from ikos.baselines.bits import ShuffledBits, not_all_random
 from ikos.bounds import Bounds
 from ikos.shuffling import View
 
@@ -34,7 +35,7 @@ class BinaryRandomizedResponse(ShuffledBits):
     n, epsilon, delta, min_honest, lower, upper
         As of `Baseline`.
     accountant : {"exact", "csuzz19"}
-        How gamma is chosen: by the exact law of the view, or by the published lambda (a dozen times
+        How gamma is chosen: exactly, or by the published lambda (a dozen times
         as much, `ikos.accounting.csuzz19`), which demands epsilon <= 1.
 
     Attributes
@@ -44,14 +45,14 @@ class BinaryRandomizedResponse(ShuffledBits):
 
     Notes
     -----
-    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2). For reals it is at least
-    n/4, the price of one bit; for values that are 0 or 1 it is ``binary_mse``.
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2): at least n/4, the price of
+    one bit. For values that are 0 or 1 it is n g (1 - g) / (1 - gamma)^2 with g = gamma/2.
 
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
     >>> protocol = BinaryRandomizedResponse(10**4, epsilon=1, delta=1e-8)
-    >>> 97 < protocol.gamma * protocol.n < 98 and 48 < protocol.binary_mse < 50
+    >>> 97 < protocol.gamma * protocol.n < 98
     True
     >>> result = protocol.run([0.0, 1.0] * 5000, DeterministicRandom(0))
     >>> abs(result.estimate - 5000) < 40
@@ -74,25 +75,17 @@ class BinaryRandomizedResponse(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        self._hold(accountant=choice("accountant", accountant, tuple(self._THEOREMS)))
-        chosen = binary_response_gamma if accountant == "exact" else published_gamma
-        self._hold_gamma(chosen(self.epsilon, self.delta, self.min_honest))
-
-    @property
-    def binary_mse(self) -> float:
-        """Mean squared error where all values are at the bounds, in the data's units."""
-        g = float(self.gamma / 2)
-        return self.domain.width**2 * self.n * g * (1 - g) / float(1 - self.gamma) ** 2
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        how = choice("accountant", accountant, tuple(self._THEOREMS))
+        chosen = binary_response_gamma if how == "exact" else published_gamma
+        gamma = not_all_random(chosen(*asked.budget), asked.min_honest)
+        super().__init__(asked, accountant=how, gamma=gamma)
 
     def _users_of(self, view: View) -> int:
-        if (
-            view.clear is not None
-            or len(view.columns) != 1
-            or not np.isin(view.columns[0], (0, 1)).all()
-        ):
+        column = one_column(view, "one column of bits")
+        if not np.isin(column, (0, 1)).all():
             raise ValueError("view must hold one column of bits")
-        return int(view.columns[0].size)
+        return int(column.size)
 
     def _ones(self, view: View) -> int:
         return int(view.columns[0].sum(dtype=np.int64))

@@ -87,13 +87,6 @@ class ShuffledBits(BitProtocol):
 
     accountant: str
 
-    def _hold_gamma(self, gamma: Fraction) -> None:
-        if gamma == 1:
-            raise ValueError(
-                f"epsilon is too small for {self.min_honest} users: every answer would be random"
-            )
-        self._hold(gamma=gamma)
-
     @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user for one run."""
@@ -104,3 +97,10 @@ class ShuffledBits(BitProtocol):
             "the shuffler is honest",
             f"{honest} of the {self.n} users {verb} honest and present",
         )
+
+
+def not_all_random(gamma: Fraction, honest: int) -> Fraction:
+    """Return a probability of random answers; ValueError if all would be random."""
+    if gamma == 1:
+        raise ValueError(f"epsilon is too small for {honest} users: every answer would be random")
+    return gamma

@@ -13,6 +13,7 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
+from ikos.baselines.base import Asked
 from ikos.baselines.digits import DigitProtocol
 from ikos.bounds import Bounds
 from ikos.randomized_response import grid_up
@@ -69,9 +70,9 @@ class PrivacyBlanket(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        name, honest = choice("accountant", accountant, ACCOUNTANTS), self.min_honest
-        eps, small = self.epsilon, self.delta
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        name, honest = choice("accountant", accountant, ACCOUNTANTS), asked.min_honest
+        eps, small = asked.epsilon, asked.delta
         if precision is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
         else:
@@ -85,7 +86,7 @@ class PrivacyBlanket(DigitProtocol):
                 )
             proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
-        self._hold(digits=digits, shuffler="parallel", accountant=name)
+        super().__init__(asked, digits=digits, shuffler="parallel", accountant=name)
 
     @property
     def precision(self) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ikos._validation import integer, validate_users
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import Baseline, exact_sums, published
+from ikos.baselines.base import Asked, Baseline, exact_sums, one_column, published
 from ikos.domains import Domain
 from ikos.encoding import Encoding, converge, encoding_of
 from ikos.errors import SumError
@@ -96,11 +96,11 @@ class CentralGaussian(Baseline):
         integers: bool = False,
         releases: int = 1,
     ) -> None:
-        self._start(n, domain, epsilon, delta, 1)
+        asked = Asked.of(n, domain, epsilon, delta, 1)
         made = encoding_of(domain, precision, integers, sensitivity)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         # Concentrated privacy adds up over releases, as squares do.
-        unit = times * least_variance(self.epsilon, self.delta, Fraction(1))
+        unit = times * least_variance(asked.epsilon, asked.delta, Fraction(1))
 
         def variance(encoding: Encoding) -> Fraction:
             # Proportional to the square of the sensitivity: only their ratio matters.
@@ -110,9 +110,9 @@ class CentralGaussian(Baseline):
             made = converge(
                 made,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
-                math.sqrt(self.n) / 2,
+                math.sqrt(asked.n) / 2,
             )
-        self._hold(encoding=made, variance=variance(made), releases=times)
+        super().__init__(asked, encoding=made, variance=variance(made), releases=times)
 
     @property
     def _particulars(self) -> str:
@@ -153,15 +153,9 @@ class CentralGaussian(Baseline):
     def _sent(self) -> tuple[int, int]:
         return 1, self.encoding.precision.bit_length() * self.dimension
 
-    def _values(self, x: Any) -> NDArray[Any]:
-        values = super()._values(x)
+    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
         self.encoding.check(values)
         return values
-
-    def _value(self, x: Any) -> NDArray[Any]:
-        row = super()._value(x)
-        self.encoding.check(row)
-        return row
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return encoded vectors, (1, users, d): a message is a whole vector."""
@@ -204,11 +198,8 @@ class CentralGaussian(Baseline):
         return self._published(totals, values.shape[0], rng)
 
     def _users_of(self, view: View) -> int:
-        if len(view.columns) != 1 or view.columns[0].size != 1 + self.dimension:
-            raise ValueError(
-                f"view must hold the number of users and {self.dimension} noisy sums, got {view!r}"
-            )
-        return int(view.columns[0][0])
+        what = f"the number of users and {self.dimension} noisy sums"
+        return int(one_column(view, what, 1 + self.dimension)[0])
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         p, bounds = self.encoding.precision, self.encoding.bounds

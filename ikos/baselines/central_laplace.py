@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, validate_users
 from ikos.accuracy import NoiseLaw, default_precision
-from ikos.baselines.base import NumberBaseline, exact_sums, published
+from ikos.baselines.base import Asked, NumberBaseline, exact_sums, one_column, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
@@ -62,9 +62,9 @@ class CentralDiscreteLaplace(NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
-        chosen = default_precision(self.epsilon, self.n) if precision is None else precision
-        self._hold(precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1)
+        chosen = default_precision(asked.epsilon, asked.n) if precision is None else precision
+        super().__init__(asked, precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
 
     @property
     def _particulars(self) -> str:
@@ -117,9 +117,7 @@ class CentralDiscreteLaplace(NumberBaseline):
         return published(messages.shape[1], total, dtype=object)
 
     def _users_of(self, view: View) -> int:
-        if len(view.columns) != 1 or view.columns[0].size != 2:
-            raise ValueError("view must hold the number of users and the noisy sum")
-        return int(view.columns[0][0])
+        return int(one_column(view, "the number of users and the noisy sum", 2)[0])
 
     def _totals(self, view: View, users: int) -> float:
         return self.domain.total(Fraction(int(view.columns[0][1]), self.precision), users)
@@ -131,7 +129,7 @@ class CentralLaplace(CentralDiscreteLaplace):
 
     Laplace noise computed in floating point is not private (Mironov, *On significance of the least
     significant bits for differential privacy*, CCS 2012). This is the discrete mechanism on a grid
-    of 2^32 steps, exactly epsilon-private; its law is within a step, 2^-32, of the continuous one.
+    of 2^32 steps, exactly epsilon-private, and within a step, 2^-32, of the continuous one.
 
     Parameters
     ----------

@@ -1,23 +1,10 @@
 """Sums of vectors by their coefficients: what AFNNTZ24's protocols for many messages share.
 
 Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Sections 1.3.1 and 2.2.
-
-A user writes its vector as D coefficients of Kashin's representation, each within [-B, B], with
-B = K R / sqrt(D) for vectors of norm at most R; each coefficient goes through a private sum of
-numbers, and what the D sums say about one user is accounted for together. With an error of variance
-v in each sum of coefficients, that of the sum of vectors has mean square (d / D) D v = d v: the
-rows of the frame have a squared norm of d / D each.
-
-*What is composed.* The view is D views, one for each coefficient: messages carry its number. Fix
-all inputs, and change one user's vector. The views are independent of each other, each of them
-(e0, d0)-private, and `ikos.accounting.optimal_composition` says what D of them are together.
-
-*Every vector of the ball is protected.* What a user sends is about D numbers in [-B, B], whatever
-its vector is: coefficients are cut off there. This changes nothing but rounding errors where even
-coefficients are found. A vector for which none are is sent as the nearest ones that were found, cut
-off, and no one but the user learns of it; refusing it would be seen. What estimates promise, that
-they are unbiased and how far off they are, is for vectors whose coefficients were found.
+Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Sections 1.3.1 and 2.2. With an error of
+variance v in each sum of D coefficients, that of the sum of vectors has mean square (d / D) D v.
+The guarantee is about D numbers in [-B, B], B = K R / sqrt(D), whatever the vector is: coefficients
+are cut off there. See docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -36,7 +23,7 @@ from ikos._validation import integer, number
 from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES
-from ikos.baselines.base import Baseline
+from ikos.baselines.base import Asked, Baseline
 from ikos.baselines.kashin import KashinFrame
 from ikos.domains import Ball
 from ikos.errors import SumError, bennett, chernoff
@@ -59,22 +46,9 @@ MAX_MADE = 2 * 10**6
 class SpreadError:
     """The error of one coordinate: all coefficients' errors, each with weight +-1/sqrt(D).
 
-    Attributes
-    ----------
-    law : NoiseLaw
-        Of the noise in each coefficient, in steps.
-    coefficients : int
-        D.
-    step : float
-        A step of a coefficient in the data's units, over sqrt(D).
-    variance : float
-        Bound on what the users' rounding and sampling add to the variance, data units.
-    largest : float
-        Bound on the error of one user's coefficient, over sqrt(D).
-    wraps : float
-        Bound on the probability that some sum wraps around.
-    wrapped : float
-        Bound on what this adds to the mean square.
+    ``law`` is that of the noise in each of D coefficients, in steps of ``step`` data units over
+    sqrt(D). ``variance`` bounds what rounding and sampling add, ``largest`` one user's part of it,
+    ``wraps`` the probability that a sum wraps around, and ``wrapped`` what that adds.
     """
 
     law: NoiseLaw
@@ -118,6 +92,31 @@ def user_variance(steps: int, g: float) -> float:
     return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
 
 
+def framed(
+    n: object,
+    domain: Ball,
+    epsilon: object,
+    delta: object,
+    min_honest: object,
+    releases: object,
+    seed: int,
+    bound: float,
+) -> tuple[Asked, KashinFrame, int]:
+    """Check what both protocols take; the last is for how many releases."""
+    asked = Asked.of(n, domain, epsilon, delta, min_honest)
+    number("epsilon", epsilon, high=MAX_LOCAL)
+    if not isinstance(domain, Ball):
+        raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
+    frame = KashinFrame(domain.dimension, seed, bound)
+    times = integer("releases", releases, low=1, high=MAX_RELEASES)
+    if times * frame.rows > MAX_COPIES:
+        raise ValueError(
+            f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
+            f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+        )
+    return asked, frame, times
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
     """Sums of the coefficients of Kashin's representation."""
@@ -127,32 +126,6 @@ class CoefficientSums(Baseline):
     releases: int
     precision: int
     proved_delta: float
-
-    def _frame(
-        self,
-        n: object,
-        domain: Ball,
-        epsilon: object,
-        delta: object,
-        min_honest: object,
-        releases: object,
-        seed: int,
-        bound: float,
-    ) -> int:
-        """Check and set what both protocols take; return how many sums are accounted for."""
-        self._start(n, domain, epsilon, delta, min_honest)
-        number("epsilon", epsilon, high=MAX_LOCAL)
-        if not isinstance(domain, Ball):
-            raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
-        frame = KashinFrame(domain.dimension, seed, bound)
-        times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        if times * frame.rows > MAX_COPIES:
-            raise ValueError(
-                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
-            )
-        self._hold(frame=frame, releases=times)
-        return times * frame.rows
 
     @property
     def coefficients(self) -> int:

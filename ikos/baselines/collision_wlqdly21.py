@@ -25,7 +25,7 @@ from ikos.accounting.wlqdly21 import (
     local_epsilon,
     set_response_theorem,
 )
-from ikos.baselines.key_values import KeyValueBaseline, events_of
+from ikos.baselines.key_values import KeyValueBaseline, asked_for, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -224,11 +224,11 @@ class Collision(KeyValueBaseline):
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
         d, s = domain.dimension, domain.sparsity
-        asked = self.min_honest, d, s, self.epsilon, self.delta
-        found = collision_parameters(*asked, most_local=most, t=t)
-        self._hold(t=found.t, gamma=found.gamma)
+        given = asked.min_honest, d, s, asked.epsilon, asked.delta
+        found = collision_parameters(*given, most_local=most, t=t)
+        super().__init__(asked, t=found.t, gamma=found.gamma)
 
     @property
     def _particulars(self) -> str:

@@ -12,19 +12,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, integer, number, round_down, validate_users
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, Flooding
 from ikos.accuracy import NoiseLaw
-from ikos.baselines.base import NumberBaseline
-from ikos.baselines.flooding import (
-    FLOODINGS,
-    Flooded,
-    counted_column,
-    counted_view,
-    flooded,
-)
+from ikos.baselines.base import Asked, NumberBaseline
+from ikos.baselines.flooding import FLOODINGS, Flooded, counted_column, counted_view, flooded
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
@@ -116,16 +110,16 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         if exact := flag("integers", integers):
-            precision = self.domain.whole_steps(precision)
+            precision = asked.domain.whole_steps(precision)
         if precision is None:
-            precision = default_steps(share * self.epsilon, self.min_honest)
+            precision = default_steps(share * asked.epsilon, asked.min_honest)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
-        noise = flooded(p, share, self.epsilon, round_down(self.delta), flooding)
-        self._hold(precision=p, flooding=flooding, integers=exact, noise=noise)
+        noise = flooded(p, share, asked.epsilon, round_down(asked.delta), flooding)
+        super().__init__(asked, precision=p, flooding=flooding, integers=exact, noise=noise)
 
     @property
     def _particulars(self) -> str:
@@ -149,13 +143,7 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         copies = sum(kind.mean for kind in self._kinds)
         return 1 + copies, (2 * self.precision - 1).bit_length()
 
-    def _values(self, x: ArrayLike) -> NDArray[np.float64]:
-        return self._whole(super()._values(x))
-
-    def _value(self, x: ArrayLike) -> NDArray[np.float64]:
-        return self._whole(super()._value(x))
-
-    def _whole(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _taken(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return whole(values) if self.integers else values
 
     def _encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ikos._validation import flag
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.private_sum import checked_modulus, checked_precision
-from ikos.baselines.secure_noise import NoiseOverSecureSum
+from ikos.baselines.base import Asked
+from ikos.baselines.secure_noise import NoiseOverSecureSum, hidden
 from ikos.bounds import Bounds
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource, secure
@@ -66,11 +67,13 @@ class DesignatedNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta)
-        p = default_precision(self.epsilon, self.n) if precision is None else precision
-        self._hold(precision=checked_precision(p))
-        q = checked_modulus(modulus, self.n, self.precision, self._law(self.n), analysis)
-        self._hide(q, self.delta, messages, analysis, shuffler, clear_share)
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta)
+        if precision is None:
+            precision = default_precision(asked.epsilon, asked.n)
+        p = checked_precision(precision)
+        q = checked_modulus(modulus, asked.n, p, NoiseLaw(asked.epsilon / p, Fraction(1)), analysis)
+        count, sums = hidden(asked, q, asked.delta, messages, analysis, shuffler, clear_share)
+        super().__init__(asked, precision=p, messages=count, secure_sum=sums)
 
     @property
     def guarantee(self) -> Guarantee:

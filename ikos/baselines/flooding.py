@@ -37,17 +37,7 @@ MAX_ARRAY = 1 << 28
 
 @dataclass(frozen=True)
 class Kind:
-    """Sets of messages that are sent together, each so often: Polya(variables / parties).
-
-    Attributes
-    ----------
-    sets : tuple of tuple of int
-        The messages of each set.
-    variables, parties : int
-        So many users together send each set a Polya(variables, e^-rate) number of times.
-    rate : Fraction
-        Of the distribution.
-    """
+    """Sets of messages: ``parties`` users together send each Polya(variables, e^-rate) times."""
 
     sets: tuple[tuple[int, ...], ...]
     variables: int
@@ -157,14 +147,10 @@ class Flooded(Baseline):
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return all users' messages as a list, which takes less than the array of ``randomize``.
 
-        Most users send one message or none besides their values, and a few send thousands.
-
         Parameters
         ----------
-        x : (k,) or (k, d) array_like of float
-            Values of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
+        x, rng
+            As of ``randomize``.
 
         Returns
         -------
@@ -199,26 +185,10 @@ class Flooded(Baseline):
         return np.asarray(messages[messages != 0])
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' messages.
+        """Return all users' messages, an array with a column for each user, padded with zeros.
 
-        Parameters
-        ----------
-        x : (k,) or (k, d) array_like of float
-            Values of the domain, ``min_honest <= k <= n``.
-        rng : RandomSource, optional
-            Secure randomness by default.
-
-        Returns
-        -------
-        (messages, k) ndarray of int
-            Column i holds user i's messages, and 0 in place of those that are not sent: zeros are
-            padding of this array, not messages. As many rows as the most that a user sends.
-
-        Raises
-        ------
-        ValueError
-            Also if more than 2 10^7 messages are expected, or the array would have more than 2^28
-            entries: one user may send many (`sent` returns a list).
+        Zeros are no messages. There are as many rows as the most that one user sends: `sent`
+        returns a list, which takes less.
         """
         return self._messages(self._values(x).astype(np.float64), secure(rng))
 
@@ -252,10 +222,7 @@ def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
 
 
 def padded(sender: NDArray[np.int64], messages: NDArray[Any], users: int) -> NDArray[Any]:
-    """Return messages, ordered by sender, as an array with a column for each user.
-
-    Zeros are padding. As many rows as the most that a user sends, and at least one.
-    """
+    """Return messages, ordered by sender, as a column for each user, padded with 0."""
     counts = np.bincount(sender, minlength=users)
     most = int(counts.max(initial=1))
     if most * users > MAX_ARRAY:

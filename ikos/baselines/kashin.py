@@ -1,33 +1,11 @@
 """Kashin's representation: a vector as twice as many coefficients that are all of the same size.
 
-For a tight frame U, a matrix of D rows and d columns with U^T U = 1, every vector x has many
-coefficients a with U^T a = x. U x itself may have large ones. But for frames without structure
-there are some with
-
-    abs(a_j) <= K norm(x) / sqrt(D)   for every j,
-
-K a constant (Lyubarskii, Vershynin, *Uncertainty Principles and Vector Quantization*, IEEE
-Transactions on Information Theory 56, 2010): as even as they can be, up to K. So noise for one
-coefficient each hides a vector of bounded Euclidean norm at little loss. The way back, U^T, is
-linear; the way there is not, and no linear map of 2 d rows does it: rows of a frame with D = 2 d
-have a mean square norm of 1/2, and a vector along a row of that norm has a coefficient of 0.7.
-
-*The frame.* Columns of the Hadamard matrix of D = 2^k >= 2 d rows, over sqrt(D), chosen and signed
-at random by a public seed. Both directions take D log D steps.
-
-*The coefficients.* The box abs(a_j) <= B and the plane U^T a = x meet if K is large enough. From
-a = U x on, in turn: truncate to the box (a little smaller, so that the search ends), and put what
-is missing back, a + U (x - U^T a), which is exact. Each step begins where the last two point to
-(Nesterov's momentum). Lyubarskii and Vershynin truncate what remains, at falling levels; this finds
-smaller coefficients in as many transforms.
-
-*No bound holds for all vectors.* A frame that is drawn at random serves all vectors with high
-probability for some K; what is measured here is how K = 2.5 serves vectors that were chosen
-without looking at the seed. Whoever knows the frame finds vectors that need more: the columns of
-some frame hold a subspace of 32 of the Hadamard matrix's columns, with all coefficients on one
-coset. `KashinFrame.coefficients` refuses such a vector. A private sum must not, since a user who
-sends nothing is seen: it sends what was found, cut off at the bound. Up to d = 6 there are none,
-since coefficients of U x are at most sqrt(d / D).
+A tight frame U is a matrix of D rows and d columns with U^T U = 1; here d columns of the Hadamard
+matrix of D = 2^k >= 2 d rows, over sqrt(D), chosen and signed by a public seed. Some coefficients a
+with U^T a = x are as even as abs(a_j) <= K norm(x) / sqrt(D), K a constant (Lyubarskii, Vershynin,
+*Uncertainty Principles and Vector Quantization*, IEEE Transactions on Information Theory 56, 2010),
+so that noise for one coefficient each hides a vector at little loss. They are found by a search,
+and not for all vectors: see docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -76,17 +54,7 @@ def _matrix(size: int) -> NDArray[np.float64]:
 
 
 def walsh_hadamard(a: NDArray[np.float64]) -> None:
-    """Replace each row by its Walsh-Hadamard transform, over the root of its length: in place.
-
-    Its own inverse.
-
-    Examples
-    --------
-    >>> a = np.array([[1.0, 0.0, 0.0, 0.0]])
-    >>> walsh_hadamard(a)
-    >>> a
-    array([[0.5, 0.5, 0.5, 0.5]])
-    """
+    """Replace each row by its Walsh-Hadamard transform, over the root of its length: in place."""
     length = a.shape[1]
     for part in blocks(a.shape[0], max(1, _BLOCK // length)):
         block = a[part]
@@ -190,15 +158,7 @@ class KashinFrame:
         -------
         (k, D) ndarray of float
             ``vectors`` of them is x to about 1e-15 of the radius, and none is larger than
-            ``radius * largest`` in absolute value.
-
-        Raises
-        ------
-        TypeError
-            If they are not real numbers.
-        ValueError
-            If a vector has no such coefficients, or none that were found; if the shape is another,
-            or a vector is not finite or longer than ``radius``.
+            ``radius * largest`` in absolute value. ValueError for a vector where none were found.
         """
         ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
         given = ball.values(x)
@@ -216,11 +176,7 @@ class KashinFrame:
     def _searched(
         self, x: NDArray[Any], radius: float
     ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
-        """Yield rows of checked vectors, their coefficients over the radius, and which failed.
-
-        Those are the numbers, within the part, of the rows that have a coefficient above
-        ``largest`` after all steps. Nothing is cut off.
-        """
+        """Yield rows of checked vectors, their coefficients over the radius, and the failed."""
         for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
             yield part, *self._even(x[part].astype(np.float64) / radius)
 

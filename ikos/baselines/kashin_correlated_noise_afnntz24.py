@@ -1,19 +1,6 @@
-"""Vectors of bounded norm: correlated noise in each of their coefficients (AFNNTZ24).
+"""Vectors of bounded norm: correlated noise in each of their coefficients (AFNNTZ24, Section 2.2).
 
-Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Section 2.2; see
-`ikos.baselines.coefficients_afnntz24`.
-
-*Sampling.* A user reports each coefficient with probability g alone, independently, as the value u
-in {0..p}, and else sends the value 0, which is no message. With M(u) for the law of the view of one
-coefficient, this is M'(u) = (1 - g) M(0) + g M(u). All of M(0), M(u), M(w) are (e0, d0)-close. With
-e' = ln(1 + g (e^e0 - 1)) and b = e^(e' - e0), M'(u) - e^e' M'(w) is
-
-    g (M(u) - e^e0 ((1 - b) M(0) + b M(w))),
-
-since e^e' - 1 = g (e^e0 - 1) makes the parts of M(0) agree; and its positive part is at most g d0,
-as hockey-stick divergences are convex (Balle, Barthe, Gaboardi, *Privacy Amplification by
-Subsampling*, NeurIPS 2018, Theorem 2). So M' is (e', g d0)-private, which saves messages.
+That sampling coefficients saves messages is proved in docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -34,6 +21,7 @@ from ikos.aggregation.calibration import reports
 from ikos.baselines.coefficients_afnntz24 import (
     ROUNDING_SHARE,
     CoefficientSums,
+    framed,
     noise_sums,
     user_variance,
 )
@@ -120,10 +108,8 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
         default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
-        bound is at most ``slack`` times that of 1: about n epsilon^2 messages in all where that is
-        less than D.
-    slack : float
-        At least 1, for "auto".
+        bound is at most twice that of 1: about n epsilon^2 messages in all where that is less
+        than D.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a quarter
         to the variance of the noise: the number of messages grows faster than the precision.
@@ -190,7 +176,6 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         delta: float | Fraction,
         *,
         sampling: float | Fraction | str | None = None,
-        slack: float | Fraction = 2,
         precision: int | None = None,
         flooding: str = "certified",
         min_honest: int | None = None,
@@ -199,11 +184,11 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        many = self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
-        eps, allowed, users = self.epsilon, self.delta, self.n
+        asked, frame, times = framed(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        many = times * frame.rows
+        eps, allowed, users = asked.epsilon, asked.delta, asked.n
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
-        factor = float(number("slack", slack, low=1))
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
 
         def plan(g: Fraction) -> _Plan:
@@ -212,7 +197,7 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         wanted = _sampling(sampling)
         chosen = plan(Fraction(1))
         if wanted is None:
-            most = factor * chosen.variance(float(share), users)
+            most = 2 * chosen.variance(float(share), users)
             low, high = 0, _GRID  # of the grid: too few, and enough
             while high - low > max(1, high >> 8):
                 middle = (low + high) // 2
@@ -230,11 +215,20 @@ class KashinCorrelatedNoise(Flooded, CoefficientSums):
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
             raise ValueError(
-                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
+                f"delta must be larger for {frame.rows:,} coefficients: {proved_delta!r} "
                 f"is proved, got {delta!r}"
             )
-        self._hold(sampling=g, precision=p, flooding=flooding, local_epsilon=local)
-        self._hold(noise=noise, proved_delta=proved_delta)
+        super().__init__(
+            asked,
+            frame=frame,
+            releases=times,
+            precision=p,
+            proved_delta=proved_delta,
+            sampling=g,
+            flooding=flooding,
+            local_epsilon=local,
+            noise=noise,
+        )
 
     @property
     def _particulars(self) -> str:

@@ -19,7 +19,7 @@ from ikos.accounting.flooding_gkmps21 import rate_down
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accuracy import NoiseLaw, default_modulus
 from ikos.aggregation.calibration import reports
-from ikos.baselines.coefficients_afnntz24 import CoefficientSums, noise_sums
+from ikos.baselines.coefficients_afnntz24 import CoefficientSums, framed, noise_sums
 from ikos.baselines.kashin import KASHIN
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
@@ -112,8 +112,9 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        copies = self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
-        eps, allowed, honest, times = self.epsilon, self.delta, self.min_honest, self.releases
+        asked, frame, times = framed(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        eps, allowed, honest = asked.budget
+        copies = times * frame.rows
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
         local = optimal_local_epsilon(round_down(eps), for_noise, copies)
         if precision is None:
@@ -122,12 +123,12 @@ class KashinPrivateSum(CoefficientSums):
         else:
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
-        q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
+        q = default_modulus(asked.n, p, NoiseLaw(rate, Fraction(asked.n, honest)))
         with rounding(UP):
             spare = exact(allowed * SECRECY_SHARE / times, UP)
             wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
         # as for all coalitions: honest users' shares hide, whatever else is sent
-        count, sigma = _separate(honest, q, wanted, self.coefficients)
+        count, sigma = _separate(honest, q, wanted, frame.rows)
         # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
         revealed = 0.0
         if not math.isinf(sigma):
@@ -138,8 +139,17 @@ class KashinPrivateSum(CoefficientSums):
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
             raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
-        self._hold(precision=p, modulus=q, rate=rate, messages=count, sigma=sigma)
-        self._hold(proved_delta=proved_delta)
+        super().__init__(
+            asked,
+            frame=frame,
+            releases=times,
+            precision=p,
+            proved_delta=proved_delta,
+            modulus=q,
+            rate=rate,
+            messages=count,
+            sigma=sigma,
+        )
 
     @property
     def _particulars(self) -> str:

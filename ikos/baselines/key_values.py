@@ -1,9 +1,5 @@
 """Key-value data: vectors of -1, 0 and 1, where 0 means that a user does not have a key.
 
-What the protocols for such vectors share: they estimate how many users have 1 and how many have -1
-at each coordinate, and so the sum, the frequency of each key and the mean of its values. And how
-real vectors become such ones: `Ternarizer`.
-
 After WLQDLY21 (Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and
 Shuffled Messages*, IJCAI 2021), Sections 1.1 and 1.2.
 """
@@ -19,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, validate_users
+from ikos._validation import flag, number, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
-from ikos.baselines.base import Baseline, clear_view
+from ikos.baselines.base import Asked, Baseline, clear_view, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
@@ -104,31 +100,6 @@ class KeyValueBaseline(Baseline):
 
     domain: SparseTernary
 
-    def _asked(
-        self,
-        n: object,
-        domain: SparseTernary,
-        epsilon: object,
-        delta: object,
-        local_epsilon: object,
-        min_honest: object,
-    ) -> Fraction | None:
-        """Check and set what all of them take; return the local epsilon asked for."""
-        if not isinstance(domain, SparseTernary):
-            raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
-        shuffled = bool(number("delta", delta, low=0, below=1))
-        if min_honest is None and not shuffled:
-            min_honest = 1  # a message that no one else need hide
-        self._start(n, domain, epsilon, delta if shuffled else None, min_honest)
-        if local_epsilon is None:
-            return None
-        if not shuffled:
-            raise ValueError(
-                "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
-                "epsilon is the local one"
-            )
-        return number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-
     @property
     @abstractmethod
     def variances(self) -> SupportVariances:
@@ -192,15 +163,6 @@ class KeyValueBaseline(Baseline):
         """Return what the analyzer sees: messages mixed by one shuffler.
 
         For a local guarantee, delta = 0, every message, and whose it is.
-
-        Parameters
-        ----------
-        messages : (1, k) ndarray
-            As `randomize` returns them.
-        rng : RandomSource, optional
-            For a random order; secure randomness by default.
-        order : {"sorted", "permuted"}
-            As for `ikos.SecureSum.shuffle`.
         """
         if self.delta:
             return super().shuffle(messages, rng, order=order)
@@ -229,12 +191,29 @@ class KeyValueBaseline(Baseline):
         return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
 
 
-def exactly_sparse(rows: NDArray[Any], sparsity: int) -> None:
-    """Raise ValueError unless every row has this many entries that are not 0."""
-    counts = np.count_nonzero(rows, axis=1)
-    if (wrong := counts != sparsity).any():
-        worst = int(np.argmax(wrong))
-        raise ValueError(f"x[{worst}] must have exactly {sparsity} entries that are not 0")
+def asked_for(
+    n: object,
+    domain: SparseTernary,
+    epsilon: object,
+    delta: object,
+    local_epsilon: object,
+    min_honest: object,
+) -> tuple[Asked, Fraction | None]:
+    """Check what all protocols for key-value data take; the second is the local epsilon."""
+    if not isinstance(domain, SparseTernary):
+        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
+    shuffled = bool(number("delta", delta, low=0, below=1))
+    if min_honest is None and not shuffled:
+        min_honest = 1  # a message that no one else need hide
+    asked = Asked.of(n, domain, epsilon, delta if shuffled else None, min_honest)
+    if local_epsilon is None:
+        return asked, None
+    if not shuffled:
+        raise ValueError(
+            "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
+            "epsilon is the local one"
+        )
+    return asked, number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -331,11 +310,6 @@ class Ternarizer:
         -------
         (k, d) ndarray of int8
 
-        Raises
-        ------
-        TypeError, ValueError
-            If a value is not a real number within the bounds.
-
         Notes
         -----
         Probabilities are the doubles nearest to those above, and drawn exactly.
@@ -359,20 +333,3 @@ class Ternarizer:
 
     def _checked(self, x: ArrayLike) -> NDArray[Any]:
         return Box(self.dimension, -self.bound, self.bound).values(x)
-
-
-def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
-    """Return a uniformly random set of s coordinates of d for each user, in a random order."""
-    users = integer("users", users, low=0)
-    if 4 * s > d:
-        return rng.permutations(users, d)[:, :s].astype(np.int64)
-    result = np.empty((users, s), dtype=np.int64)
-    for column in range(s):
-        # uniform among the coordinates that are not taken: drawn again until it is one
-        todo = np.arange(users)
-        while todo.size:
-            fresh = rng.uniform(d, todo.size).astype(np.int64)
-            result[todo, column] = fresh
-            taken = (result[todo, :column] == fresh[:, np.newaxis]).any(axis=1)
-            todo = todo[taken]
-    return result

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accuracy import NoiseLaw
-from ikos.baselines.base import ClearBaseline, exact_sums
+from ikos.baselines.base import Asked, ClearBaseline, exact_sums
 from ikos.baselines.central_laplace import FINE
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -46,7 +46,7 @@ class LocalLaplace(ClearBaseline):
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
+        super().__init__(Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1))
 
     @property
     def _rate(self) -> Fraction:

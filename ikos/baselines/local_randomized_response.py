@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.binary_response import local_gamma
-from ikos.baselines.base import ClearBaseline
+from ikos.baselines.base import Asked, ClearBaseline
 from ikos.baselines.bits import BitProtocol
 from ikos.bounds import Bounds
 from ikos.results import Guarantee
@@ -52,8 +52,8 @@ class LocalRandomizedResponse(ClearBaseline, BitProtocol):
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, min_honest=1)
-        self._hold(gamma=local_gamma(self.epsilon))
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1)
+        super().__init__(asked, gamma=local_gamma(asked.epsilon))
 
     @property
     def guarantee(self) -> Guarantee:

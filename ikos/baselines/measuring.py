@@ -102,10 +102,8 @@ def measure(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, one run would take more than 10^8
-        messages (a protocol of `PROTOCOLS` that draws how often each is sent may have more), or
-        the values are refused.
+    ValueError
+        Also if one run would take more than 10^8 messages, of a protocol that makes each.
 
     Examples
     --------
@@ -116,13 +114,6 @@ def measure(
     >>> measured = measure(row, np.full(1000, 0.25), 50, DeterministicRandom(0))
     >>> low, high = measured.interval()
     >>> low < row.rmse < high
-    True
-
-    A protocol by itself:
-
-    >>> from ikos import PrivateSum
-    >>> protocol = PrivateSum(1000, 1, 1e-6)
-    >>> measure(protocol, np.full(1000, 0.25), 50, DeterministicRandom(0)).rmse < 3
     True
     """
     many = integer("runs", runs, low=1)
@@ -150,7 +141,7 @@ def _measured(row: object) -> tuple[SumProtocol, bool]:
     if isinstance(row, ComparisonRow):
         if row.protocol is None:
             raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
-        return row.protocol, row.contender.counted
+        return row.protocol, row.spec.counted
     if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
         raise TypeError(
             f"row must be a ComparisonRow or a SumProtocol, got {type(row).__name__} {quote(row)}"

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ikos._validation import check_participation, choice, reject_masked
 from ikos.accounting.wlqdly21 import (
@@ -24,11 +24,7 @@ from ikos.accounting.wlqdly21 import (
     set_response_gamma,
     set_response_theorem,
 )
-from ikos.baselines.key_values import (
-    KeyValueBaseline,
-    events_of,
-    exactly_sparse,
-)
+from ikos.baselines.key_values import KeyValueBaseline, asked_for, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
@@ -112,10 +108,10 @@ class PCKVGRR(KeyValueBaseline):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
         k = _share(domain, choice("sampling", sampling, SAMPLINGS))
-        asked = self.epsilon, self.delta, self.min_honest
-        self._hold(sampling=sampling, gamma=set_response_gamma(*asked, k, most_local=most))
+        gamma = set_response_gamma(*asked.budget, k, most_local=most)
+        super().__init__(asked, sampling=sampling, gamma=gamma)
 
     @property
     def _particulars(self) -> str:
@@ -165,15 +161,14 @@ class PCKVGRR(KeyValueBaseline):
     def _sent(self) -> tuple[int, int]:
         return 1, (self._events - 1).bit_length()
 
-    def _values(self, x: ArrayLike) -> NDArray[Any]:
-        values = super()._values(x)
-        exactly_sparse(values, self.domain.sparsity)
+    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+        counts = np.count_nonzero(values, axis=1)
+        if (wrong := counts != self.domain.sparsity).any():
+            raise ValueError(
+                f"x[{int(np.argmax(wrong))}] must have exactly {self.domain.sparsity} entries that "
+                "are not 0"
+            )
         return values
-
-    def _value(self, x: ArrayLike) -> NDArray[Any]:
-        row = super()._value(x)
-        exactly_sparse(row, self.domain.sparsity)
-        return row
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         _, events = _one_event(rows, self.domain.sparsity, rng)
@@ -238,8 +233,8 @@ class PCKVUE(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
-        self._hold(q=raised(self.epsilon, self.delta, self.min_honest, most_local=most))
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
+        super().__init__(asked, q=raised(*asked.budget, most_local=most))
 
     @property
     def _particulars(self) -> str:

@@ -20,7 +20,7 @@ from ikos.accounting.wlqdly21 import (
     set_response_gamma,
     set_response_theorem,
 )
-from ikos.baselines.key_values import KeyValueBaseline
+from ikos.baselines.key_values import KeyValueBaseline, asked_for
 from ikos.domains import SparseTernary
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
@@ -73,9 +73,9 @@ class PrivKV(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        most = self._asked(n, domain, epsilon, delta, local_epsilon, min_honest)
-        asked = self.epsilon, self.delta, self.min_honest
-        self._hold(gamma=set_response_gamma(*asked, ANSWERS, most_local=most))
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
+        gamma = set_response_gamma(*asked.budget, ANSWERS, most_local=most)
+        super().__init__(asked, gamma=gamma)
 
     @property
     def _particulars(self) -> str:

@@ -14,6 +14,7 @@ from ikos.accounting.digits_bbgn20 import (
     paper_digits,
 )
 from ikos.accounting.shuffled_response import ACCOUNTANTS, THEOREMS
+from ikos.baselines.base import Asked
 from ikos.baselines.digits import DigitProtocol
 from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS
@@ -87,8 +88,8 @@ class RecursiveSum(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        asked = self.min_honest, self.epsilon, self.delta
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        given = asked.min_honest, asked.epsilon, asked.delta
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
         whose = choice("parameters", parameters, PARAMETERS)
         allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
@@ -98,14 +99,14 @@ class RecursiveSum(DigitProtocol):
         kind = choice("shuffler", shuffler, SHUFFLERS)
         make = optimized_digits if whose == "optimized" else paper_digits
         try:
-            digits = make(*asked, m, composition=adding, accountant=name)
+            digits = make(*given, m, composition=adding, accountant=name)
         except TooManyTermsError:
             if composition is not None:
                 raise
             adding = "basic"  # which any number of users is few enough for
-            digits = make(*asked, m, composition=adding, accountant=name)
-        self._hold(digits=digits, shuffler=kind, accountant=name)
-        self._hold(parameters=whose, composition=adding)
+            digits = make(*given, m, composition=adding, accountant=name)
+        made = {"parameters": whose, "composition": adding}
+        super().__init__(asked, digits=digits, shuffler=kind, accountant=name, **made)
 
     @property
     def _theorem(self) -> str:

@@ -119,7 +119,7 @@ class ComparisonRow(Printed):
 
     Attributes
     ----------
-    contender : ProtocolSpec
+    spec : ProtocolSpec
         Which.
     protocol : SumProtocol or None
         As it was made.
@@ -127,7 +127,7 @@ class ComparisonRow(Printed):
         Why it was not, in one line.
     """
 
-    contender: ProtocolSpec
+    spec: ProtocolSpec
     protocol: SumProtocol | None
     reason: str | None = None
 
@@ -143,7 +143,7 @@ class ComparisonRow(Printed):
     @property
     def key(self) -> str:
         """What it is called in programs."""
-        return self.contender.key
+        return self.spec.key
 
     @property
     def _cost(self) -> Cost | None:
@@ -184,7 +184,7 @@ class ComparisonRow(Printed):
         found = self.guarantee
         return {
             "key": self.key,
-            "model": self.contender.model,
+            "model": self.spec.model,
             "messages": self.messages,
             "bits": self.bits,
             "mse": self.mse,
@@ -237,7 +237,7 @@ _CURATOR_OF_VECTORS = "all users trust the curator with their vectors, and to ad
 _COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
 _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
-    "nobody is protected from that user"
+    "no one is protected from that user"
 )
 _IN_BOX = "for a ball, in the box around it"
 _ALL_VECTORS = (Box, Ball, SparseTernary, Categories)
@@ -353,14 +353,8 @@ def comparison(
     -------
     tuple of ComparisonRow
         The central model first, then the shuffle model, then the local one; in each the smallest
-        bound on the mean squared error first, and last those that there are not. ``print(row)``
-        shows a row in a line.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range. That one protocol is not possible is
-        no error: its row says why.
+        bound on the mean squared error first, and last those that there are not: their rows say
+        why. ``print(row)`` shows a row in a line.
 
     Examples
     --------
@@ -371,13 +365,6 @@ def comparison(
     private-sum 6 2
     privacy-blanket 1 221
     local-laplace 1 20000
-
-    >>> from ikos.vectors import Box
-    >>> keys = ["one-coordinate", "single-message-grid"]
-    >>> for row in comparison(10**5, 1, 1e-8, domain=Box(64), protocols=keys):
-    ...     print(row.key, row.messages, row.reason is None)
-    one-coordinate 1 True
-    single-message-grid None False
     """
     users = integer("n", n, low=1, high=MAX_USERS)
     eps, small = budget(epsilon, delta)
@@ -406,7 +393,7 @@ def comparison(
 
     def order(row: ComparisonRow) -> tuple[int, float]:
         mse = row.mse
-        return MODELS.index(row.contender.model), math.inf if mse is None else mse
+        return MODELS.index(row.spec.model), math.inf if mse is None else mse
 
     return tuple(sorted(rows, key=order))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import NumberBaseline, published
+from ikos.baselines.base import Asked, NumberBaseline, one_column, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -28,18 +28,7 @@ from ikos.shuffling import View
 class Thresholded:
     """The error of a sampled count over its probability, where small counts are 0: not centred.
 
-    Parameters
-    ----------
-    users : int
-        How many.
-    sampling : float
-        Probability that a one is counted.
-    threshold : int
-        Smaller counts are suppressed.
-    mean_square : float
-        Bound on its mean square.
-    width : float
-        What a one counts, in the data's units.
+    A count in data units is ``width``; a count of ones below ``threshold`` is suppressed.
     """
 
     users: int
@@ -123,9 +112,11 @@ class SampleAndThreshold(NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta)
-        best = best_sample_threshold(self.epsilon, self.delta, self.n)
-        self._hold(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(asked.epsilon, asked.delta, asked.n)
+        super().__init__(
+            asked, sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse
+        )
 
     @property
     def _particulars(self) -> str:
@@ -186,9 +177,7 @@ class SampleAndThreshold(NumberBaseline):
         return published(messages.size, kept)
 
     def _users_of(self, view: View) -> int:
-        if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != 2:
-            raise ValueError("view must hold the number of users and the count")
-        users, count = (int(value) for value in view.columns[0])
+        users, count = map(int, one_column(view, "the number of users and the count", 2))
         if count != 0 and not self.threshold <= count <= users:
             raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
         return users

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ikos._validation import (
-    array,
-    check_participation,
     choice,
     integer,
     number,
-    quote,
     round_up,
     validate_users,
 )
@@ -39,7 +36,7 @@ from ikos.accounting.scm22 import (
 )
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK
-from ikos.baselines.base import Baseline
+from ikos.baselines.base import Asked, Baseline, draw_subsets
 from ikos.domains import Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -85,8 +82,6 @@ class SampledCoordinates(Baseline):
     centre : float, optional
         A public guess of the values, by default the middle of the bounds. What is not reported is
         estimated by it. The estimate has no bias whatever it is; the paper's is ``domain.lower``.
-    shape : sequence of int, optional
-        Of each user's matrix or tensor, with ``domain.dimension`` entries; the estimate has it too.
 
     Attributes
     ----------
@@ -113,7 +108,6 @@ class SampledCoordinates(Baseline):
     domain: Box
     answers: SampledAnswers
     centre: float
-    shape: tuple[int, ...] | None
     parameters: str
     proved_delta: float
 
@@ -130,10 +124,9 @@ class SampledCoordinates(Baseline):
         parameters: str = "exact",
         min_honest: int | None = None,
         centre: float | None = None,
-        shape: Sequence[int] | None = None,
     ) -> None:
-        self._start(n, domain, epsilon, delta, min_honest)
-        eps, small, honest = self.epsilon, self.delta, self.min_honest
+        asked = Asked.of(n, domain, epsilon, delta, min_honest)
+        eps, small, honest = asked.epsilon, asked.delta, asked.min_honest
         if not isinstance(domain, Box):
             raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
         draw = choice("sampling", sampling, SAMPLINGS)
@@ -154,8 +147,9 @@ class SampledCoordinates(Baseline):
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
             proved = round_up(small)
-        self._hold(answers=answers, centre=middle, parameters=kind, proved_delta=proved)
-        self._hold(shape=None if shape is None else _shape(shape, d))
+        super().__init__(
+            asked, answers=answers, centre=middle, parameters=kind, proved_delta=proved
+        )
 
     # What is guaranteed and what it costs
 
@@ -294,15 +288,7 @@ class SampledCoordinates(Baseline):
         if self.answers.sampling == "stratified":
             within = rng.below(np.repeat(self._sizes, users)).reshape(t, users)
             return within + self._starts[:, np.newaxis]
-        if t * t > 16 * d:
-            return np.asarray(rng.permutations(users, d)[:, :t].T, dtype=np.int64)
-        # Floyd's algorithm: a uniform set of t of d, in t draws.
-        drawn = np.empty((t, users), dtype=np.int64)
-        for row, last in enumerate(range(d - t, d)):
-            fresh = rng.below(np.full(users, last + 1, dtype=np.int64))
-            taken = (drawn[:row] == fresh).any(axis=0)
-            drawn[row] = np.where(taken, last, fresh)
-        return drawn
+        return np.ascontiguousarray(draw_subsets(users, d, t, rng).T)
 
     def _answered(
         self, rows: NDArray[Any], rng: RandomSource
@@ -414,29 +400,6 @@ class SampledCoordinates(Baseline):
             estimate += [(a + b * int(total) + c * number) / whole for total, number in pairs]
         return np.array(estimate)
 
-    # Matrices and tensors
-
-    def _values(self, x: ArrayLike) -> NDArray[Any]:
-        if self.shape is None:
-            return super()._values(x)
-        given = array("x", x)
-        if given.shape[1:] != self.shape:
-            raise ValueError(f"x must have shape (users, *{self.shape}), got shape {given.shape}")
-        values = self.domain.values(given.reshape(given.shape[0], self.dimension))
-        check_participation("x", values.shape[0], self.min_honest, self.n)
-        return values
-
-    def _value(self, x: ArrayLike) -> NDArray[Any]:
-        if self.shape is None:
-            return super()._value(x)
-        given = array("x", x)
-        if given.shape != self.shape:
-            raise ValueError(f"x must have shape {self.shape}, got shape {given.shape}")
-        return super()._value(given.reshape(-1))
-
-    def _result(self, total: NDArray[np.float64], users: int) -> SumResult:
-        return super()._result(total if self.shape is None else total.reshape(self.shape), users)
-
     @property
     def _particulars(self) -> str:
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
@@ -448,16 +411,6 @@ class SampledCoordinates(Baseline):
 
 def _width(domain: Box) -> Fraction:
     return Fraction(domain.upper) - Fraction(domain.lower)
-
-
-def _shape(shape: object, d: int) -> tuple[int, ...]:
-    if not isinstance(shape, Iterable):
-        kind = type(shape).__name__
-        raise TypeError(f"shape must be a sequence of integers, got {kind} {quote(shape)}")
-    sizes = tuple(integer("shape", size, low=1) for size in shape)
-    if math.prod(sizes) != d:
-        raise ValueError(f"shape must have domain.dimension = {d} entries, got {sizes}")
-    return sizes
 
 
 def _exact(

@@ -16,7 +16,7 @@ from ikos._validation import choice, flag, floating, integer, quote, validate_us
 from ikos.accuracy import Noise
 from ikos.aggregation import SecureSum
 from ikos.aggregation.shuffled_sum import alone, unproved_conditions
-from ikos.baselines.base import NumberBaseline
+from ikos.baselines.base import Asked, NumberBaseline
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
@@ -37,39 +37,6 @@ class NoiseOverSecureSum(NumberBaseline):
     precision: int
     messages: MessageCount
     secure_sum: SecureSum
-
-    def _hide(
-        self, q: int, delta: Fraction, messages: object, analysis: str, shuffler: str, clear: bool
-    ) -> None:
-        """Set a secure sum that hides all but the sum at the price of delta, and what is proved.
-
-        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
-        private and their views of equal sums are within total variation 2^-sigma, then the view is
-        (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
-        adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
-        number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
-        """
-        users = (self.min_honest, self.min_honest)
-        how: dict[str, Any] = {
-            "analysis": checked_analysis(analysis),
-            "shuffler": choice("shuffler", shuffler, SHUFFLERS),
-            "clear_share": flag("clear_share", clear),
-        }
-        if messages is None:
-            with rounding(UP):
-                odds = 1 + gmpy2.exp(exact(self.epsilon, UP))
-                level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
-            count = least(users, q, level, **how)
-            total = count.total
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = proved(users, q, max(0, total - int(clear)), **how)
-        secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
-        if math.isinf(count.sigma):
-            count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
-        else:
-            count = lemma_5_2(count, self.epsilon)
-        self._hold(messages=count, secure_sum=secure_sum)
 
     def _noisily(self, theorem: str, delta: float, *conditions: str) -> Guarantee:
         """Return the guarantee with a delta that is proved; without conditions if it is nothing."""
@@ -152,3 +119,43 @@ class NoiseOverSecureSum(NumberBaseline):
         z = self.secure_sum.analyze(view)
         steps = decode(z, users, self.precision, self.modulus)
         return self.domain.total(Fraction(steps, self.precision), users)
+
+
+def hidden(
+    asked: Asked,
+    q: int,
+    delta: Fraction,
+    messages: object,
+    analysis: str,
+    shuffler: str,
+    clear: bool,
+) -> tuple[MessageCount, SecureSum]:
+    """Return what is proved of a secure sum that hides all but the sum for delta, and the sum.
+
+    By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
+    private and their views of equal sums are within total variation 2^-sigma, then the view is
+    (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
+    adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
+    number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
+    """
+    users = (asked.min_honest, asked.min_honest)
+    how: dict[str, Any] = {
+        "analysis": checked_analysis(analysis),
+        "shuffler": choice("shuffler", shuffler, SHUFFLERS),
+        "clear_share": flag("clear_share", clear),
+    }
+    if messages is None:
+        with rounding(UP):
+            odds = 1 + gmpy2.exp(exact(asked.epsilon, UP))
+            level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
+        count = least(users, q, level, **how)
+        total = count.total
+    else:
+        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        count = proved(users, q, max(0, total - int(clear)), **how)
+    secure_sum = SecureSum(asked.n, q, messages=total, min_honest=asked.min_honest, **how)
+    if math.isinf(count.sigma):
+        count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
+    else:
+        count = lemma_5_2(count, asked.epsilon)
+    return count, secure_sum

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.aggregation.protocol import budget
-from ikos.baselines.base import Baseline, exact_sums
+from ikos.baselines.base import Asked, Baseline, exact_sums, one_column
 from ikos.bounds import Bounds
 from ikos.domains import Ball, Box
 from ikos.encoding import encode
@@ -102,28 +101,19 @@ def _smallest(error: Callable[[int], float], most: int) -> int:
 
 
 def optimal_levels(
-    n: int,
-    dimension: int,
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    *,
-    ball: bool = False,
-    min_honest: int | None = None,
+    n: int, d: int, honest: int, eps: Fraction, delta: Fraction, *, ball: bool
 ) -> int:
     """Return the number of steps r of each coordinate with the smallest error that a search finds.
 
     Examples
     --------
-    >>> [optimal_levels(10**5, d, 1, 1e-10) for d in (1, 2, 4, 8)]
+    >>> budget = Fraction(1), Fraction(1, 10**10)
+    >>> [optimal_levels(10**5, d, 10**5, *budget, ball=False) for d in (1, 2, 4, 8)]
     [12, 5, 2, 1]
     """
-    users = integer("n", n, low=1, high=10**9)
-    d = integer("dimension", dimension, low=1, high=MAX_GRID_DIMENSION)
-    honest = users if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
-    eps, small = budget(epsilon, delta)
     most = math.floor(MAX_POINTS ** (1 / d) * (1 - 1e-12)) - 1 if d < MAX_GRID_DIMENSION else 1
     return _smallest(
-        lambda r: _total_error(r, d, users, honest, eps, small, ball), max(1, min(most, 1 << 20))
+        lambda r: _total_error(r, d, n, honest, eps, delta, ball), max(1, min(most, 1 << 20))
     )
 
 
@@ -160,8 +150,6 @@ class SingleMessageGrid(Baseline):
 
     Attributes
     ----------
-    levels : int
-        Steps r of each coordinate.
     gamma : Fraction
         Probability of a random point: the smallest that the exact accountant finds for
         (r + 1)^d values.
@@ -170,20 +158,15 @@ class SingleMessageGrid(Baseline):
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or the error would be no smaller than
-        that of the middle of the domain, which needs no message. The number of points is
-        exponential in d, so that this is so from some ten to twenty coordinates on.
+    ValueError
+        Also if the error would be no smaller than that of the middle of the domain, which needs no
+        message. The number of points is exponential in d, so that this is so from some ten to
+        twenty coordinates on.
 
     Notes
     -----
     To the accountant the message is the answer of one randomized response on (r + 1)^d values
-    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own. For one coordinate the
-    answer is the truth with probability 1 - gamma, otherwise uniform on {0..r} with mean r/2:
-    what it is worth in the estimate follows as for numbers. A user whose coordinate is m steps up,
-    f of it beyond a whole step, adds to the variance, in squared steps,
-
-        ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2,    g = gamma.
+    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own.
 
     Examples
     --------
@@ -211,15 +194,15 @@ class SingleMessageGrid(Baseline):
         levels: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        self._start(n, domain, epsilon, delta, min_honest)
-        users, honest, eps, small = self.n, self.min_honest, self.epsilon, self.delta
+        asked = Asked.of(n, domain, epsilon, delta, min_honest)
+        users, honest, eps, small = asked.n, asked.min_honest, asked.epsilon, asked.delta
         if not isinstance(domain, Box | Ball):
             raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
         d, ball = domain.dimension, isinstance(domain, Ball)
         if d > MAX_GRID_DIMENSION:
             raise _too_large(d, users, honest, eps, small, ball=ball)
         if levels is None:
-            r = optimal_levels(users, d, eps, small, ball=ball, min_honest=honest)
+            r = optimal_levels(users, d, honest, eps, small, ball=ball)
         else:
             r = integer("levels", levels, low=1)
             if _points(min(r, MAX_POINTS), d) > MAX_POINTS:
@@ -235,7 +218,7 @@ class SingleMessageGrid(Baseline):
                 f"{float(eps):g} and delta = {float(small):.3g}, got {r}: the error would be that "
                 "of the middle of the domain or larger"
             )
-        self._hold(levels=r, gamma=response_gamma(eps, small, honest, _points(r, d)))
+        super().__init__(asked, levels=r, gamma=response_gamma(eps, small, honest, _points(r, d)))
 
     @property
     def points(self) -> int:
@@ -321,9 +304,7 @@ class SingleMessageGrid(Baseline):
         return respond(points, self.points, self.gamma, rng)[np.newaxis]
 
     def _users_of(self, view: View) -> int:
-        if len(view.columns) != 1 or view.clear is not None:
-            raise ValueError(f"view must be one column of points, got {view!r}")
-        (column,) = view.columns
+        column = one_column(view, "one column of points")
         if column.dtype.kind not in "iu":
             raise ValueError(f"view must hold integers, got {column.dtype}")
         if column.size and not 0 <= int(column.min()) <= int(column.max()) < self.points:

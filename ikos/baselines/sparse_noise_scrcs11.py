@@ -21,7 +21,8 @@ from ikos._validation import choice, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
 from ikos.accuracy import Noise, default_precision, log_chernoff
 from ikos.aggregation.private_sum import checked_modulus, checked_precision
-from ikos.baselines.secure_noise import NoiseOverSecureSum
+from ikos.baselines.base import Asked
+from ikos.baselines.secure_noise import NoiseOverSecureSum, hidden
 from ikos.bounds import Bounds
 from ikos.counts.rounding import rational
 from ikos.errors import chernoff
@@ -38,17 +39,7 @@ HIDING_SHARE = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class SparseLaw(Noise):
-    """The sum of discrete Laplace variables that each of some users adds with a probability.
-
-    Parameters
-    ----------
-    rate : Fraction
-        Inverse scale of each variable.
-    chance : Fraction
-        Probability with which a user adds one, in (0, 1].
-    users : int
-        How many users, independent of each other.
-    """
+    """The sum of discrete Laplace variables that each of some users adds with a probability."""
 
     rate: Fraction
     chance: Fraction
@@ -60,7 +51,7 @@ class SparseLaw(Noise):
         return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
 
     def log_mgf(self, theta: float) -> mpfr:
-        """Return ln E exp(theta noise), for 0 < theta < rate; the law is symmetric."""
+        """Return ln E exp(theta noise), for 0 < theta < rate; the noise is symmetric."""
         s = mpfr(rational(self.rate))
         grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2
         grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)
@@ -140,8 +131,8 @@ class SparseNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        eps, allowed, honest = self.epsilon, self.delta, self.min_honest
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = asked.epsilon, asked.delta, asked.min_honest
         by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
 
         def needed(delta: Fraction, p: int) -> Fraction:
@@ -155,14 +146,17 @@ class SparseNoise(NoiseOverSecureSum):
             first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
             precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
         p = checked_precision(precision)
-        most = SparseLaw(eps / p, needed(spare, p), self.n)
-        q = checked_modulus(modulus, self.n, p, most, analysis)
-        self._hide(q, allowed * HIDING_SHARE, messages, analysis, shuffler, clear_share)
-        assert self.messages.delta is not None
+        most = SparseLaw(eps / p, needed(spare, p), asked.n)
+        q = checked_modulus(modulus, asked.n, p, most, analysis)
+        hiding = allowed * HIDING_SHARE
+        count, sums = hidden(asked, q, hiding, messages, analysis, shuffler, clear_share)
+        assert count.delta is not None
         # a larger delta for the noise takes less noise, for which the modulus is large enough too
-        chance = needed(max(spare, allowed - Fraction(self.messages.delta)), p)
+        chance = needed(max(spare, allowed - Fraction(count.delta)), p)
         spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
-        self._hold(precision=p, chance=chance, noise_delta=spent)
+        super().__init__(
+            asked, precision=p, messages=count, secure_sum=sums, chance=chance, noise_delta=spent
+        )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
 from ikos.accounting.csuzz19 import composed_gamma
-from ikos.baselines.base import published
-from ikos.baselines.bits import ShuffledBits
+from ikos.baselines.base import Asked, one_column, published
+from ikos.baselines.bits import ShuffledBits, not_all_random
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.modular import blocks
@@ -59,7 +59,7 @@ class UnaryEncoding(ShuffledBits):
     messages : int, optional
         r, with n r at most 2^39; by default ceil(epsilon sqrt n), or as many as that allows.
     accountant : {"exact", "composition", "csuzz19"}
-        How gamma is chosen. "exact": from the law of the view, the number of ones. "composition"
+        How gamma is chosen. "exact": from the distribution of the number of ones. "composition"
         treats the bits as r separate runs of binary randomized response, each with its exact
         divergence, and composes; it would hold for r shufflers as well. "csuzz19": the same with
         the published lambda, for large n alone.
@@ -101,17 +101,17 @@ class UnaryEncoding(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._start(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
         how = choice("accountant", accountant, tuple(self._THEOREMS))
-        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
-        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
-        self._hold(accountant=how, messages=bits)
-        asked = self.epsilon, self.delta, self.min_honest
+        chosen = default_messages(asked.epsilon, asked.n) if messages is None else messages
+        bits = integer("messages", chosen, low=1, high=MAX_BITS // asked.n)
         if how == "exact":
-            self._hold_gamma(binary_response_gamma(*asked, bits=bits))
+            found = binary_response_gamma(*asked.budget, bits=bits)
         else:
             single = "exact" if how == "composition" else "csuzz19"
-            self._hold_gamma(composed_gamma(*asked, bits, accountant=single))
+            found = composed_gamma(*asked.budget, bits, accountant=single)
+        gamma = not_all_random(found, asked.min_honest)
+        super().__init__(asked, accountant=how, messages=bits, gamma=gamma)
 
     @property
     def _sent(self) -> tuple[int, int]:
@@ -134,9 +134,9 @@ class UnaryEncoding(ShuffledBits):
         return published(messages.size - ones, ones)
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
-        """Return the view without holding all bits: its law is that of the counts alone.
+        """Return the view without holding all bits: only the counts matter.
 
-        Of the true bits only how many are 1 matters. So many flips are drawn for the zeros and for
+        Of the true bits only how many are 1 matters. Flips are drawn for the zeros and for
         the ones, one for each bit as in `randomize`, and added up a block at a time.
         """
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
@@ -151,12 +151,10 @@ class UnaryEncoding(ShuffledBits):
         )
 
     def _users_of(self, view: View) -> int:
-        wanted = "view must hold one column, the number of zeros and the number of ones"
-        if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != 2:
-            raise ValueError(wanted)
-        zeros, ones = (int(count) for count in view.columns[0])
+        wanted = "one column, the number of zeros and the number of ones"
+        zeros, ones = map(int, one_column(view, wanted, 2))
         if min(zeros, ones) < 0 or (zeros + ones) % self.messages:
-            raise ValueError(f"{wanted}, {self.messages} for each user")
+            raise ValueError(f"view must hold {wanted}, {self.messages} for each user")
         return (zeros + ones) // self.messages
 
     def _ones(self, view: View) -> int:

@@ -258,7 +258,7 @@ def _comparison(
 
 def _row(row: Any, users: int) -> dict[str, Any]:
     """Return a row of the report."""
-    spec, cost, rmse = row.contender, row.protocol and row.protocol.cost(), row.rmse
+    spec, cost, rmse = row.spec, row.protocol and row.protocol.cost(), row.rmse
     return {
         "key": row.key,
         "model": spec.model,

@@ -73,13 +73,13 @@ def protocols_figure(
     possible = [row for row in rows if row.protocol is not None]
     if not possible:
         raise ValueError("rows must hold at least one protocol that there is")
-    central = [row.mse for row in possible if row.contender.model == _CENTRAL]
+    central = [row.mse for row in possible if row.spec.model == _CENTRAL]
     best = min((mse for mse in central if mse is not None), default=None)
     groups: dict[str, list[ComparisonRow]] = {kind: [] for kind in _COLOURS}
     for row in possible:
-        if row.contender.model != _CENTRAL:
+        if row.spec.model != _CENTRAL:
             ours = row.key.startswith(_OURS)
-            groups["ours" if ours else row.contender.model].append(row)
+            groups["ours" if ours else row.spec.model].append(row)
     figure = Figure(figsize=(12.5, 5.6), dpi=150)
     # an epsilon and its delta stay on one line
     lines = textwrap.wrap(re.sub(r", (?=\S+\)-diff)", ",\N{NO-BREAK SPACE}", title), _LINE)

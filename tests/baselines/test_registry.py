@@ -107,16 +107,16 @@ def test_all_keep_the_guarantee_and_are_ordered_by_model_and_error(domain: Domai
         assert row.reason is None
         assert row.protocol is not None
         assert row.protocol.n == 400
-        assert row.protocol.domain == domain or row.contender.note
+        assert row.protocol.domain == domain or row.spec.note
         assert row.guarantee is not None
         assert row.guarantee.epsilon == 2
         assert Fraction(row.guarantee.delta) <= DELTA * (1 + Fraction(1, 2**40))
-        assert (row.guarantee.delta == 0) == row.contender.pure
+        assert (row.guarantee.delta == 0) == row.spec.pure
         assert row.messages
-    models = [row.contender.model for row in rows]
+    models = [row.spec.model for row in rows]
     assert models == sorted(models, key=["central", "shuffle", "local"].index)
     for model in set(models):
-        errors = [row.mse or 0 for row in rows if row.contender.model == model]
+        errors = [row.mse or 0 for row in rows if row.spec.model == model]
         assert errors == sorted(errors)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from statistical import FALSE_ALARM, outcome_p_value, uniform_p_value
 
-from ikos.baselines.key_values import draw_subsets
+from ikos.baselines.base import draw_subsets
 from ikos.confidence import mean_interval
 from ikos.testing import DeterministicRandom
 from ikos.vectors import (

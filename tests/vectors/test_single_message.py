@@ -213,7 +213,7 @@ def test_the_search_finds_the_best_levels():
     ):
         eps, delta = Fraction(epsilon), Fraction(1, 10**8)
         errors = [_total_error(r, d, n, n, eps, delta, ball) for r in range(1, 9)]
-        found = optimal_levels(n, d, epsilon, delta, ball=ball)
+        found = optimal_levels(n, d, n, eps, delta, ball=ball)
         assert found == 1 + int(np.argmin(errors))
     for least in range(1, 60):
         assert _smallest(lambda r, least=least: abs(r - least), 50) == min(least, 50)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from statistical import FALSE_ALARM, outcome_p_value
 
-from ikos.baselines.symmetrized_afnntz24 import Rotation, SignedPermutation, symmetrized
+from analysis.afnntz24_symmetry import Rotation, SignedPermutation, symmetrized
 from ikos.confidence import mean_interval
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball

@@ -1,6 +1,6 @@
 """Randomizers whose error is the same for all vectors, or for all coordinates (AFNNTZ24).
 
-For protocols in which an analyzer adds up messages that are vectors themselves. Everybody applies a
+For protocols in which an analyzer adds up messages that are vectors themselves. Each user applies a
 public random map to its vector, the same for all users, and its inverse to the messages: a rotation
 (Lemma 2.2), after which the error of a message's sender does not depend on its vector, or a random
 permutation and random signs of the coordinates (Lemma A.2).
