@@ -21,7 +21,6 @@ from ikos.results import at_least
 
 __all__ = [
     "composed_gamma",
-    "published_epsilon",
     "published_gamma",
     "published_lambda",
 ]
@@ -30,27 +29,6 @@ _ROUNDING = 1e-12
 """Relative error that is allowed to a few operations on doubles."""
 
 _LEAST_RANDOM = 14
-
-
-def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
-    """Return the epsilon that CSUZZ19 prove for lambda random answers on average, rounded up.
-
-    sqrt(32 ln(4/delta)/s) (1 - s/n) with s = lambda - sqrt(2 lambda ln(2/delta)), for a ``noise``
-    lambda from 14 ln(4/delta) to the number n of users. It exceeds 1 at small lambda.
-
-    Examples
-    --------
-    >>> 0.69 < published_epsilon(1270, 1e-8, 10**4) < 0.7
-    True
-    """
-    users = integer("n", n, low=1)
-    small = float(number("delta", delta, above=0, below=1))
-    lam = float(number("noise", noise, high=users))
-    if lam < _LEAST_RANDOM * math.log(4 / small) * (1 + _ROUNDING):
-        raise ValueError(f"noise must be at least 14 ln(4/delta), got {quote(noise)}")
-    s = lam - math.sqrt(2 * lam * math.log(2 / small))
-    result = math.sqrt(32 * math.log(4 / small) / s) * (1 - s / users)
-    return result * (1 + _ROUNDING)
 
 
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:

@@ -32,12 +32,10 @@ from ikos.accounting.composition import LossLattice, advanced_composition, blank
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.scm22_published import (
     MOST,
-    dimension_free_gamma,
     published_error,
     published_gamma,
     published_precision,
     published_single_gamma,
-    repaired_gamma,
     response_shares,
 )
 from ikos.accounting.shuffled_response import (
@@ -57,13 +55,11 @@ __all__ = [
     "SampledAnswers",
     "SampledError",
     "coordinate_error",
-    "dimension_free_gamma",
     "optimized_answers",
     "published_error",
     "published_gamma",
     "published_precision",
     "published_single_gamma",
-    "repaired_gamma",
     "repeated_delta",
     "sampled_answers",
     "sampled_delta",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from analysis.scm22_repaired import dimension_free_gamma, repaired_gamma
 from ikos.accounting import (
     advanced_composition,
     composed_divergence,
@@ -26,13 +27,11 @@ from ikos.accounting.scm22 import (
     SampledAnswers,
     _sampled,
     coordinate_error,
-    dimension_free_gamma,
     optimized_answers,
     published_error,
     published_gamma,
     published_precision,
     published_single_gamma,
-    repaired_gamma,
     repeated_delta,
     sampled_answers,
     sampled_delta,
