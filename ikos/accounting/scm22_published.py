@@ -43,11 +43,6 @@ def published_gamma(
 
     ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 where epsilon is above 1.
     Its proof is not sound: see the errata of the documentation.
-
-    Examples
-    --------
-    >>> round(published_gamma(0.95, 0.5, 50_000, 100, 3, 5), 3)
-    0.773
     """
     eps, small = budget(epsilon, delta)
     users, coordinates, steps, count = sizes(n, d, k, t)
@@ -63,13 +58,6 @@ def published_single_gamma(
 
     ``max(14 d k ln(2/delta) / ((n-1) eps^2), 27 d k / ((n-1) eps))``, or, where epsilon is above 1,
     ``max(80 d k ln(2/delta) / ((n-1) eps^2), 36 d k / (11 (n-1) eps))``.
-
-    Examples
-    --------
-    >>> round(published_single_gamma(0.95, 0.5, 50_000, 100, 3), 3)
-    0.171
-    >>> round(published_single_gamma(0.95, 1e-6, 50_000, 100, 3), 2)
-    1.35
     """
     eps, small = budget(epsilon, delta)
     users, coordinates, steps, _ = sizes(n, d, k)
@@ -89,11 +77,6 @@ def published_precision(
     """Return the k of SCM22, Sections 4.4 and 4.5, a real number.
 
     It makes the two terms of the error equal. The bound is smallest at 2^(1/3) times as many.
-
-    Examples
-    --------
-    >>> round(published_precision(0.95, 0.5, 50_000, 100), 2)
-    2.06
     """
     eps, small = budget(epsilon, delta)
     users, coordinates, _, count = sizes(n, d, 1, t)
@@ -119,11 +102,6 @@ def published_error(
     Of the sums of what was drawn, over (n / d)^2: without the sampling, and with the mean number
     of reports of a coordinate for t = 1 whatever t is. ``gamma`` is the probability at that k,
     below 1; it enters as (1 - gamma)^-2.
-
-    Examples
-    --------
-    >>> round(published_error(0.95, 0.5, 50_000, 100, 0.2), 4)
-    0.0367
     """
     eps, small = budget(epsilon, delta)
     users, coordinates, _, count = sizes(n, d, 1, t)

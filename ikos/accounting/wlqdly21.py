@@ -32,22 +32,6 @@ from ikos.accounting.shuffled_response import THEOREMS, response_accountant, res
 from ikos.counts.rounding import rational
 from ikos.randomized_response import grid_up
 
-__all__ = [
-    "MAX_VALUES",
-    "CollisionParameters",
-    "SupportVariances",
-    "collision_parameters",
-    "collision_variances",
-    "exp_down",
-    "local_epsilon",
-    "pckv_grr_variances",
-    "pckv_ue_variances",
-    "privkv_variances",
-    "raised",
-    "set_response_gamma",
-    "set_response_theorem",
-]
-
 MAX_VALUES = 1 << 16
 """Most values of a hash function: the seed and the value share 64 bits."""
 
@@ -73,11 +57,6 @@ def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
 
     ``k`` is one over the share of a user's own messages among all, at least 1, and ``gamma`` the
     probability of a uniform message. Infinite where the likelihood ratio is above 2^1000.
-
-    Examples
-    --------
-    >>> round(local_epsilon(3, Fraction(1, 2)), 6) == round(math.log(4), 6)
-    True
     """
     chance = number("gamma", gamma, above=0, high=1)
     odds = number("k", k, low=1) * (1 - chance) / chance
@@ -97,13 +76,6 @@ def set_response_gamma(
     For the guarantee of each message by itself if delta is 0, otherwise of n shuffled ones; then
     ``most_local`` caps what each message may spend by itself as well. ``k`` is one over the share
     of a user's own messages among all: at least 1, and at least 2 if delta is positive.
-
-    Examples
-    --------
-    >>> alone = set_response_gamma(Fraction(1), Fraction(0), 1, 3)
-    >>> shuffled = set_response_gamma(Fraction(1), Fraction(1, 10**6), 10**4, 3)
-    >>> round(float(alone), 4), round(float(shuffled), 4)
-    (0.6358, 0.0125)
     """
     eps, small, cap = _guarantee(epsilon, delta, most_local)
     alone = _local_gamma(eps, number("k", k, low=1))
@@ -181,34 +153,11 @@ def collision_parameters(
 ) -> CollisionParameters:
     """Return parameters of the Collision mechanism that are private, and of small error.
 
-    Parameters
-    ----------
-    n : int
-        Users who answer at random as they should; of no matter if delta is 0.
-    dimension, sparsity : int
-        Of the vectors.
-    epsilon, delta : float
-        The guarantee: of each message by itself if delta is 0, otherwise of n shuffled ones.
-    most_local : float, optional
-        With a shuffled guarantee, what each message must guarantee by itself as well.
-    t : int, optional
-        Values of the hash function, above the sparsity and at most 2^16, and at least twice the
-        sparsity if delta is positive. By default those of the smallest mean squared error of the
-        worst vector: of all for delta = 0, where the paper has about 2s - 1 + s e^eps; of those
-        that a search tries otherwise, each at its own smallest gamma.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or only noise is private.
-
-    Examples
-    --------
-    >>> collision_parameters(1, 256, 16, 1.0).t
-    79
-    >>> found = collision_parameters(10**5, 256, 16, 0.5, 1e-5)
-    >>> 7 < local_epsilon(Fraction(found.t, 16), found.gamma) < 7.1  # of each message by itself
-    True
+    The guarantee is of each message by itself if delta is 0, and otherwise of n shuffled ones; then
+    ``most_local`` caps what each message may spend by itself as well. ``t`` is above the sparsity,
+    at least twice the sparsity if delta is positive, and at most 2^16. By default it is that of the
+    smallest mean squared error of the worst vector: of all for delta = 0, and otherwise of those
+    that a search tries, each at its own smallest gamma. ValueError if only noise is private.
     """
     d = integer("dimension", dimension, low=1)
     s = integer("sparsity", sparsity, low=1, high=d)
@@ -283,19 +232,11 @@ def _parameters(
 class SupportVariances:
     """Variances of one user's part of the estimates, exact (:ref:`proof-sets`).
 
-    An event's estimate is an unbiased one of whether the user has it. That of a coordinate x_j is
-    the difference of those of its two events.
-
-    Attributes
-    ----------
-    nonzero, zero : float
-        Of the estimate of x_j, for x_j of 1 or -1 and for x_j = 0.
-    present, absent : float
-        Of the estimate of an event that the user has, and of one that the user has not.
-    largest : float
-        Bound on the absolute error of the estimate of x_j.
-    sampling : float
-        The sum over the coordinates of the variance due to those that are not reported, at most.
+    An event's estimate is an unbiased one of whether the user has it (variance ``present``) or not
+    (``absent``). That of a coordinate x_j is the difference of those of its two events: variance
+    ``nonzero`` for x_j of 1 or -1, ``zero`` for x_j = 0, and an absolute error of at most
+    ``largest``. ``sampling`` is, at most, the sum over the coordinates of the variance due to those
+    that are not reported.
     """
 
     nonzero: float
@@ -316,14 +257,7 @@ class SupportVariances:
 
 
 def collision_variances(t: int, s: int, gamma: Fraction) -> SupportVariances:
-    """Return the variances of the Collision mechanism, for independent uniform hash values.
-
-    Examples
-    --------
-    >>> found = collision_variances(10, 2, Fraction(1, 2))
-    >>> round(found.zero, 9)  # p = 0.3: 0.18 / 0.2^2
-    4.5
-    """
+    """Return the variances of the Collision mechanism, for independent uniform hash values."""
     share = float(1 - gamma)
     p, q = float(gamma) / t + share / s, 1 / t
     gain = share * (t - s) / (s * t)
@@ -341,11 +275,6 @@ def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
     Coordinate J is uniform, and [J = j] ([answer = b] - gamma / 3) d / (1 - gamma) estimates an
     event. An answer about x_j = 0 is not 0 with probability 2 gamma / 3.
-
-    Examples
-    --------
-    >>> privkv_variances(4, 1, Fraction(1, 2)).zero  # 4 (1/3) / (1/2)^2
-    5.333333333333333
     """
     share, g = float(1 - gamma), float(gamma)
     right, wrong, scale = share + g / 3, g / 3, d / share**2
@@ -367,11 +296,6 @@ def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
     """Return the variances of PCKV with randomized response on the 2d events.
 
     ([answer = event] - gamma / (2d)) s / (1 - gamma) estimates an event.
-
-    Examples
-    --------
-    >>> pckv_grr_variances(4, 1, Fraction(1, 2)).zero  # (1/8) / (1/2)^2
-    0.5
     """
     share, g = float(1 - gamma), float(gamma)
     scale = (s / share) ** 2
@@ -391,11 +315,6 @@ def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
 
     (bit - q) s / (1/2 - q) estimates an event. One that the user has is drawn with probability 1/s,
     and then its bit is sent with 1/2.
-
-    Examples
-    --------
-    >>> pckv_ue_variances(1, Fraction(1, 4)).zero  # 2 (1/4) (3/4) / (1/4)^2
-    6.0
     """
     low = float(q)
     scale = (s / float(Fraction(1, 2) - q)) ** 2
