@@ -5,8 +5,8 @@ sends (coordinate, value) through randomized response on these ``k + 1`` values.
 hides among all n users, whatever the dimension; SCM22 tells the adversary the coordinate, so that
 only n / d users are left to hide among. Messages from t runs of coordinates ("stratified") are t
 independent copies, composed numerically, or by advanced or basic composition where that takes too
-long (``repeated_delta``). Coordinates drawn without replacement ("uniform") hide among those who
-drew them too (``uniform_delta``). Proofs: :ref:`proof-scm22`.
+long. Coordinates drawn without replacement ("uniform") hide among those who drew them too. Proofs:
+:ref:`proof-scm22`.
 
 *Several coordinates in one message*, as SCM22 has it, is another mechanism, to which no composition
 theorem applies: nothing here is about it but SCM22's own formulas, which are named *published*.
@@ -60,12 +60,10 @@ __all__ = [
     "published_gamma",
     "published_precision",
     "published_single_gamma",
-    "repeated_delta",
     "sampled_answers",
     "sampled_delta",
     "stratum_sizes",
     "total_error",
-    "uniform_delta",
     "weights",
 ]
 
@@ -177,7 +175,10 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
 def _proved_repeated(
     epsilon: float, n: int, k: int, gamma: Fraction, times: int, expected: float
 ) -> _Delta:
-    """Return the divergence of `repeated_delta`, and what proves it; nothing is checked."""
+    """Return the divergence of copies of one answer, each shuffled among n users; and its proof.
+
+    ``expected`` is about the delta that is expected: how finely losses are counted, no condition.
+    """
 
     def single(eps: float) -> tuple[float, str]:
         return response_delta(eps, n, k, gamma), response_accountant(eps, n, k, gamma)
@@ -221,39 +222,6 @@ def _advanced_epsilon(epsilon: float, slack: float, times: int) -> float:
     return low
 
 
-def _response(
-    epsilon: object, n: object, k: object, gamma: object
-) -> tuple[float, int, int, Fraction]:
-    """Check and return what `repeated_delta` and `uniform_delta` share."""
-    return (
-        round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)),
-        integer("n", n, low=1, high=MAX_USERS),
-        integer("k", k, low=2, high=MAX_VALUES),
-        grid_down(number("gamma", gamma, above=0, high=1)),
-    )
-
-
-def repeated_delta(
-    epsilon: float | Fraction,
-    n: int,
-    k: int,
-    gamma: float | Fraction,
-    times: int,
-    *,
-    delta: float = 1e-9,
-) -> float:
-    """Return a delta of several independent randomized responses, each shuffled among n users.
-
-    Of ``times`` answers of each user on k values; an answer may be about a coordinate that was
-    drawn at random. ``delta`` is about what is expected: it decides how finely losses are counted,
-    and is no condition. An upper bound, rounded up.
-    """
-    checked = _response(epsilon, n, k, gamma)
-    count = integer("times", times, low=1, high=MAX_MESSAGES)
-    expected = float(number("delta", delta, above=0, below=1))
-    return _proved_repeated(*checked, count, expected)[0]
-
-
 # Coordinates drawn without replacement: that few others drew one is part of the delta
 
 
@@ -269,32 +237,13 @@ def _least_users(n: int, d: int, t: int, tail: float) -> int:
     return bisect_integers(lambda m: _missing(m, n, d, t) <= tail, 1, n + 1)
 
 
-def uniform_delta(
-    epsilon: float | Fraction,
-    n: int,
-    d: int,
-    k: int,
-    gamma: float | Fraction,
-    t: int,
-    *,
-    delta: float = 1e-9,
-) -> float:
-    """Return a delta of t answers about t of d coordinates, drawn without replacement.
-
-    t P[N + 1 < m] plus `repeated_delta` among m users, for the best m of a few. The answers are
-    messages of their own; see the module on those that travel together.
-    """
-    eps, users, values, chance = _response(epsilon, n, k, gamma)
-    coordinates = integer("d", d, low=1)
-    count = integer("t", t, low=1, high=coordinates)
-    expected = float(number("delta", delta, above=0, below=1))
-    return _proved_uniform(eps, users, coordinates, values, chance, count, expected)[0]
-
-
 def _proved_uniform(
     eps: float, n: int, d: int, k: int, gamma: Fraction, t: int, expected: float
 ) -> _Delta:
-    """Return the divergence of `uniform_delta`, and what proves it; nothing is checked."""
+    """Return the divergence of t answers about t of d coordinates drawn without replacement.
+
+    t P[N + 1 < m] plus that of `_proved_repeated` among m users, for the best m of a few.
+    """
     if t in (1, d):  # one coordinate, or all of them
         return _proved_repeated(eps, n, k, gamma, t, expected)
     best: _Delta = (1.0, "basic", "exact")
@@ -439,7 +388,8 @@ def sampled_delta(
     """Return the delta that is proved for answers, rounded up, and what proves it.
 
     A key of `COMPOSITIONS`, and which of ``ACCOUNTANTS`` proves what one answer guarantees.
-    ``delta`` is about what is expected, as of `repeated_delta`.
+    ``delta`` is about what is expected: it decides how finely losses are counted, and is no
+    condition.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     users = integer("n", n, low=1, high=MAX_USERS)

@@ -44,8 +44,8 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
 
     Of h ``users``, each of whom adds discrete Laplace noise with probability ``chance``, a multiple
     of 2^-53. An upper bound, never above `silence`: equal to the true divergence up to
-    1e-11 e^epsilon M(0), 0.0 where the sum is purely private, and `silence` where it would take more
-    than 2^22 points.
+    1e-11 e^epsilon M(0), 0.0 where the sum is purely private, and `silence` where it would take
+    more than 2^22 points.
     """
     # M at 0 and p by inversion of its characteristic function: the proof has the aliasing
     quiet = silence(users, chance)
