@@ -18,19 +18,19 @@ from fractions import Fraction
 
 import numpy as np
 
+from analysis.afnntz24_bounds import (
+    counter_bits,
+    least_messages,
+    poisoning_floor,
+    token_bits,
+)
+from analysis.afnntz24_poisoning import CoefficientSum, Poisoned, flooded, poison
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.afnntz24_attacks import (
     ReconstructionPanel,
     reconstruction_figure,
 )
 from analysis.plots.panels import Line, Panel, panels_figure
-from ikos.accounting.bounds_afnntz24 import (
-    counter_bits,
-    least_messages,
-    poisoning_floor,
-    token_bits,
-)
-from ikos.attacks.poisoning_afnntz24 import CoefficientSum, Poisoned, flooded, poison
 from ikos.attacks.reconstruction_afnntz24 import (
     Reconstruction,
     SplitSum,

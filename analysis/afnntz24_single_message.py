@@ -6,7 +6,7 @@ writes into DIR ``afnntz24-single-message.svg``, ``.png``, ``.csv`` and
 ``afnntz24-single-message.md``: slopes of the error in n and in epsilon, next to d/(d+2) and
 -4/(d+2). Measured are errors of uniform vectors of [0, 1]^d, with up to 10^6 users; delta = 1e-10.
 The floor is Theorem 1.4's with all constants,
-`ikos.accounting.bounds_afnntz24.single_message_floor`.
+`analysis.afnntz24_bounds.single_message_floor`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.afnntz24_bounds import published_error, single_message_floor
 from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.afnntz24_attacks import GridCurve, single_message_figure
-from ikos.accounting.bounds_afnntz24 import published_error, single_message_floor
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, SingleMessageGrid

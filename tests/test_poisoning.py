@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM
 
-from ikos.accounting.bounds_afnntz24 import coefficient_influence, group_sizes
-from ikos.attacks.poisoning_afnntz24 import CoefficientSum, flooded, poison
+from analysis.afnntz24_bounds import coefficient_influence, group_sizes
+from analysis.afnntz24_poisoning import CoefficientSum, flooded, poison
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, KashinCorrelatedNoise, SingleMessageGrid
 

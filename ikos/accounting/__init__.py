@@ -14,7 +14,7 @@ accountants:
 - `ikos.accounting.sample_threshold`, `ikos.accounting.sparse_noise`,
   `ikos.accounting.flooding_gkmps21`: for the protocols of these names.
 - `ikos.accounting.scm22`, `ikos.accounting.wlqdly21`: sampled coordinates, and sparse vectors of
-  signs. `ikos.accounting.bounds_afnntz24`: what no protocol for vectors can do.
+  signs.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ from gmpy2 import mpfr
 from ikos._validation import integer, number
 from ikos.counts.rounding import float_up, rational
 
-__all__ = ["bennett_bound", "closed_form_bound", "closed_form_gamma", "hoeffding_bound"]
-
 _BITS = 300
 _ABOVE = 1 + Fraction(1, 1 << 200)
 """Above the relative errors of a few operations of 300 bits."""
@@ -37,20 +35,7 @@ def _checked(
 
 
 def hoeffding_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction) -> float:
-    """Return delta by Hoeffding's inequality, rounded up.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 100.
-    n, k, gamma
-        As of `ikos.accounting.blanket.ResponseBlanket`.
-
-    Examples
-    --------
-    >>> hoeffding_bound(1.0, 10**4, 7, Fraction(1, 7)) < 1e-8
-    True
-    """
+    """Return delta by Hoeffding's inequality, rounded up, for arguments as of `ResponseBlanket`."""
     with gmpy2.context(precision=_BITS):
         eps, users, values, g = _checked(epsilon, n, k, gamma)
         if g == 1:
@@ -62,16 +47,7 @@ def hoeffding_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma:
 
 
 def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction) -> float:
-    """Return delta by Bennett's inequality, or by Hoeffding's where that is better, rounded up.
-
-    Parameters are those of `hoeffding_bound`.
-
-    Examples
-    --------
-    >>> gamma = Fraction(1, 20)
-    >>> bennett_bound(1.0, 10**4, 7, gamma) < hoeffding_bound(1.0, 10**4, 7, gamma) / 100
-    True
-    """
+    """Return delta by Bennett's inequality, or by Hoeffding's where that is better, rounded up."""
     with gmpy2.context(precision=_BITS):
         eps, users, values, g = _checked(epsilon, n, k, gamma)
         if g == 1:
@@ -94,11 +70,6 @@ def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int
 
     ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1, n >= 2 and
     k >= 2 values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
-
-    Examples
-    --------
-    >>> round(closed_form_gamma(1, 1e-8, 10**4, 7), 4)
-    0.1873
     """
     eps = number("epsilon", epsilon, above=0, high=1)
     small = number("delta", delta, above=0, below=1)
@@ -113,10 +84,7 @@ def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int
 def closed_form_bound(
     epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> float:
-    """Return the delta for which BBGN19's Theorem 3.1 asks for gamma, rounded up; 1 for none.
-
-    Parameters are those of `hoeffding_bound`, but epsilon is at most 1 and n at least 2.
-    """
+    """Return the delta for which BBGN19's Theorem 3.1 asks for gamma, rounded up; 1 for none."""
     number("epsilon", epsilon, above=0, high=1)
     integer("k", k, low=2)
     with gmpy2.context(precision=_BITS):

@@ -31,8 +31,6 @@ from scipy.stats import binom
 from ikos._validation import integer, number
 from ikos.accounting.binomials import reach_down, reach_up
 
-__all__ = ["ResponseBlanket", "blanket_divergence"]
-
 MAX_USERS = 10**9
 """Most users."""
 
@@ -255,11 +253,5 @@ def _below(
 
 @lru_cache(maxsize=4096)
 def blanket_divergence(epsilon: float, n: int, k: int | Fraction, gamma: Fraction) -> float:
-    """Return `ResponseBlanket.divergence`, rounded up, from a cache.
-
-    Examples
-    --------
-    >>> 9e-9 < blanket_divergence(1.0, 10**4, 7, Fraction(0.0399)) < 1e-8
-    True
-    """
+    """Return `ResponseBlanket.divergence`, rounded up, from a cache."""
     return ResponseBlanket(n, k, gamma).divergence(epsilon)

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 
-__all__ = ["LossLattice", "blanket_losses"]
-
 _NEGLIGIBLE = 1e-5
 """The part of delta that losses beyond the lattice may make up."""
 
@@ -104,16 +102,8 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
 class LossLattice:
     """A privacy loss on a lattice that is at most as private as the mechanism it stands for.
 
-    Attributes
-    ----------
-    step : float
-        Between neighbouring losses.
-    first : int
-        The smallest loss, in steps.
-    masses : (k,) ndarray
-        Mass, under one of the neighbouring inputs, of the losses ``step (first + i)``.
-    infinite : float
-        Mass of an infinite loss.
+    ``masses[i]`` is the mass, under one of the neighbouring inputs, of the loss
+    ``step (first + i)``, and ``infinite`` that of an infinite loss.
     """
 
     step: float

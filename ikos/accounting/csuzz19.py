@@ -19,55 +19,17 @@ from ikos.accounting.solve import bisect
 from ikos.randomized_response import grid_up
 from ikos.results import at_least
 
-__all__ = [
-    "composed_gamma",
-    "published_epsilon",
-    "published_gamma",
-    "published_lambda",
-]
-
 _ROUNDING = 1e-12
 """Relative error that is allowed to a few operations on doubles."""
 
 _LEAST_RANDOM = 14
 
 
-def published_epsilon(noise: float, delta: float | Fraction, n: int) -> float:
-    """Return the epsilon that CSUZZ19 prove for lambda random answers on average, rounded up.
-
-    sqrt(32 ln(4/delta)/s) (1 - s/n) with s = lambda - sqrt(2 lambda ln(2/delta)), for a ``noise``
-    lambda from 14 ln(4/delta) to the number n of users. It exceeds 1 at small lambda.
-
-    Examples
-    --------
-    >>> 0.69 < published_epsilon(1270, 1e-8, 10**4) < 0.7
-    True
-    """
-    users = integer("n", n, low=1)
-    small = float(number("delta", delta, above=0, below=1))
-    lam = float(number("noise", noise, high=users))
-    if lam < _LEAST_RANDOM * math.log(4 / small) * (1 + _ROUNDING):
-        raise ValueError(f"noise must be at least 14 ln(4/delta), got {quote(noise)}")
-    s = lam - math.sqrt(2 * lam * math.log(2 / small))
-    result = math.sqrt(32 * math.log(4 / small) / s) * (1 - s / users)
-    return result * (1 + _ROUNDING)
-
-
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
     """Return the lambda that CSUZZ19 choose: how many users answer at random, on average.
 
     (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
-    n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up.
-
-    Raises
-    ------
-    ValueError
-        Where epsilon is above 1 or below sqrt(3456) ln(4/delta)/n, or lambda below 14 ln(4/delta).
-
-    Examples
-    --------
-    >>> round(published_lambda(1, 1e-8, 10**4), 1)
-    1267.6
+    n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up. ValueError outside the theorem's conditions.
     """
     users = integer("n", n, low=1)
     eps = float(number("epsilon", epsilon, above=0, high=1))
@@ -92,13 +54,7 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
 
 
 def published_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int) -> Fraction:
-    """Return `published_lambda` / n, rounded up to the grid of 2^-53.
-
-    Examples
-    --------
-    >>> round(float(published_gamma(1, 1e-8, 10**4)), 5)
-    0.12676
-    """
+    """Return `published_lambda` / n, rounded up to the grid of 2^-53."""
     return min(Fraction(1), grid_up(Fraction(published_lambda(epsilon, delta, n)) / n))
 
 
@@ -112,36 +68,11 @@ def composed_gamma(
 ) -> Fraction:
     """Return the gamma for several bits of each user by composition, as CSUZZ19 do it.
 
-    Each of the ``bits`` runs of binary randomized response is (eps0, delta0)-private; basic or
-    advanced composition, whichever allows the larger eps0, makes (epsilon, delta) of them.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget of one user, all bits together.
-    n : int
-        Honest users.
-    bits : int
-        Bits of each user, all of which may change.
-    accountant : {"exact", "csuzz19"}
-        Of a single run: `binary_response_gamma`, or `published_gamma`.
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-53; for "exact" at most ``local_gamma`` of the bits. For advanced
-        composition half of delta is its slack, and half is for the runs in equal parts; eps0 is
-        the largest found at which `advanced_composition` is within epsilon.
-
-    Raises
-    ------
-    ValueError
-        For "csuzz19", where its conditions do not hold for eps0 and delta0.
-
-    Examples
-    --------
-    >>> composed_gamma(1, 1e-8, 10**4, 1) <= composed_gamma(1, 1e-8, 10**4, 4)
-    True
+    Each of the ``bits`` runs of binary randomized response is (eps0, delta0)-private, by
+    `binary_response_gamma` or, for "csuzz19", by `published_gamma`; basic or advanced composition,
+    whichever allows the larger eps0, makes (epsilon, delta) of them. Advanced composition spends
+    half of delta as its slack. A multiple of 2^-53; for "exact" at most `local_gamma` of the
+    bits.
     """
     total = number("epsilon", epsilon, above=0)
     small = number("delta", delta, above=0, below=1)

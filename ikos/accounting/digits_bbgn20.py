@@ -34,8 +34,6 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.randomized_response import grid_up, response_variance
 
-__all__ = ["published_precisions"]
-
 COMPOSITIONS = ("numerical", "advanced", "basic")
 """Of the messages' guarantees, from the tightest to the simplest."""
 
@@ -115,11 +113,6 @@ def published_precisions(n: int, messages: int | None = None) -> tuple[int, ...]
 
     p_j = n^(3^(j - m - 1)) for n >= 3 users and m ``messages``. By default m = floor(log3 log2 n)
     and p_j = 2^(3^j), the choice for the smallest error as n grows.
-
-    Examples
-    --------
-    >>> published_precisions(10**5, 2), published_precisions(10**5)
-    ((4, 46), (8, 512))
     """
     users = integer("n", n, low=3)
     if messages is None:

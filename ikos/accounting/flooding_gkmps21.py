@@ -6,8 +6,8 @@ Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
 Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N-
 of -1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and
 s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value shows in the view as a shift of
-the Z_a (``decomposition``). `paper_flooding` has the paper's constants, checked numerically for the
-parameters at hand; `flooding_delta` certifies any flooding. Proofs: :ref:`proof-flooding`.
+the Z_a (``decomposition``). ``paper_flooding`` has the paper's constants, checked numerically for
+the parameters at hand; ``flooding_delta`` certifies any flooding. Proofs: :ref:`proof-flooding`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from ikos.accounting.flooding_shifts import (
     shift_moments,
 )
 from ikos.results import at_least
-
-__all__ = ["certified_flooding", "flooding_delta", "paper_flooding"]
 
 MAX_STEPS = 1 << 16
 """Largest p."""
@@ -68,18 +66,10 @@ class Flood:
 
 @dataclass(frozen=True)
 class Flooding:
-    """The noise of all users together, and what is proved for it.
+    """The noise of all users together, for values in {0..steps}, and what is proved for it.
 
-    Attributes
-    ----------
-    steps : int
-        p: values are in {0..p}.
-    central : Fraction
-        Rate of the numbers of +1 and of -1, both geometric.
-    floods : tuple of Flood
-        Several may hold the same atom: their numbers add up.
-    delta : float
-        Proved, rounded up.
+    ``central`` is the rate of the numbers of +1 and of -1, both geometric; several ``floods`` may
+    hold the same atom, and their numbers add up; ``delta`` is rounded up.
     """
 
     steps: int
@@ -159,21 +149,10 @@ def paper_flooding(
 ) -> Flooding:
     """Return GKMPS21's flooding, checked numerically for these very parameters.
 
-    Parameters
-    ----------
-    steps : int
-        p, from 1 to 2^16.
-    central : Fraction
-        Rate of the central noise; it is central * p-private by itself.
-    epsilon, delta : float
-        For the flooding: half of each for the first flood of {1, -1}, half for the atoms.
-    weights : (p + 1,) ndarray, optional
-        t_i; by default the paper's.
-
-    Raises
-    ------
-    ValueError
-        If a step of the proof fails for the parameters.
+    For ``central`` noise of that rate, which is central * steps-private by itself; epsilon and
+    delta are the flooding's, half for the first flood of {1, -1} and half for the atoms.
+    ``weights``, t_i, are the paper's by default. ValueError if a step of the proof fails for the
+    parameters.
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
     number("central", central, above=0)
@@ -255,27 +234,11 @@ def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float)
 
 
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
-    """Return a delta that is proved for a flooding at an epsilon: the certificate.
+    """Return a delta that is proved for a flooding at an epsilon, central noise included.
 
-    Parameters
-    ----------
-    flooding : Flooding
-        Its own ``delta`` is ignored; shapes are integers, and each atom is in one flood.
-    epsilon : float
-        The whole: central noise and flooding together.
-    lost : float
-        About how much of delta is for outcomes where floods are too small; any positive value is
-        sound.
-
-    Returns
-    -------
-    float
-        Rounded up; 1 if nothing is proved.
-
-    Raises
-    ------
-    ValueError
-        If floods hold what is no atom, share one, or have shapes that are not integers.
+    Rounded up; 1 if nothing is proved. The flooding's own ``delta`` is ignored; its shapes must be
+    integers, and no two floods may share an atom. ``lost`` is about how much of delta is for
+    outcomes where floods are too small; any positive value is sound.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
     number("flooding.central", flooding.central, above=0)
@@ -447,30 +410,9 @@ _SHAPES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 
 def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: float) -> Flooding:
     """Return a flooding with few messages whose privacy is certified by `flooding_delta`.
 
-    Parameters
-    ----------
-    steps : int
-        p, from 1 to 2^16.
-    central : Fraction
-        Rate of the central noise, below epsilon / p.
-    epsilon, delta : float
-        The whole guarantee.
-
-    Returns
-    -------
-    Flooding
-        Its ``delta`` is what is certified for the very parameters that it holds.
-
-    Raises
-    ------
-    ValueError
-        If nothing could be certified.
-
-    Examples
-    --------
-    >>> chosen = certified_flooding(10, Fraction(9, 100), 1.0, 1e-8)
-    >>> chosen.delta <= 1e-8, 50_000 < chosen.mean < 120_000
-    (True, True)
+    ``steps`` is from 1 to 2^16, the rate of the ``central`` noise below epsilon / steps, and
+    (epsilon, delta) the whole guarantee; the ``delta`` of the result is what is certified for the
+    very parameters that it holds. ValueError if nothing could be certified.
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
     number("epsilon", epsilon, above=0)

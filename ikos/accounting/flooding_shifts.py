@@ -18,8 +18,6 @@ from scipy.special import logsumexp
 
 from ikos._validation import integer, number
 
-__all__ = ["negative_binomial_divergence"]
-
 _SLACK = 1e-8
 """Relative enlargement of probabilities and divergences, and absolute of log moments."""
 
@@ -112,27 +110,10 @@ def negative_binomial_divergence(
 ) -> Floats:
     """Return the delta at which NB(shape, e^-rate) hides shifts at given epsilons.
 
-    Parameters
-    ----------
-    shape : int
-        From 1 to 4096. For one that is no integer take the integer below it (module notes).
-    rate, epsilon : array_like of float
-        One for each shift, or one for all; rates above 0 and at most 100, epsilons at least 0.
-    shift : array_like of int
-        At least 1 each.
-
-    Returns
-    -------
-    ndarray
-        The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of
-        the probability of the event where it is attained.
-
-    Examples
-    --------
-    The geometric distribution: mass 1 - e^(-rate d) has nothing on the other side.
-
-    >>> negative_binomial_divergence(1, 0.5, [1, 2], [0.5, 1.0]).round(5)
-    array([0.39347, 0.63212])
+    The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of the
+    probability of the event where it is attained. ``shape`` is an integer from 1 to 4096 (the one
+    below for others), rates are above 0 and at most 100, shifts integers of at least 1; rates,
+    shifts and epsilons broadcast.
     """
     r = integer("shape", shape, low=1, high=_MAX_SHAPE)
     d, eps, a = np.broadcast_arrays(

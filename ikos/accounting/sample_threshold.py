@@ -23,15 +23,6 @@ from ikos._validation import integer, number, quote, round_down
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
-__all__ = [
-    "SampleThreshold",
-    "best_sample_threshold",
-    "sample_threshold_delta",
-    "sample_threshold_mse",
-    "smallest_threshold",
-    "suppression",
-]
-
 _MAX_EPSILON = 100.0
 _MAX_COUNTS = 1 << 21
 """Most values of t that are looked at."""
@@ -104,34 +95,10 @@ def _largest(eps: float, users: int, p: float, tau: int, goal: float) -> float:
 def sample_threshold_delta(
     epsilon: float | Fraction, n: int, sampling: float | Fraction, threshold: int
 ) -> float:
-    """Return the delta of sample and threshold.
+    """Return the delta of sample and threshold, rounded up.
 
-    Parameters
-    ----------
-    epsilon : float
-        From 1e-6 to 100.
-    n : int
-        Users; up to n of them hold a one.
-    sampling : float
-        p, the probability that a one is counted.
-    threshold : int
-        tau >= 1: smaller counts are published as 0.
-
-    Returns
-    -------
-    float
-        The largest divergence over all numbers of ones and both directions, rounded up: too large
-        by a relative 1e-5 or so, or by 1e-120.
-
-    Raises
-    ------
-    ValueError
-        If more than 2^21 numbers of ones would have to be looked at.
-
-    Examples
-    --------
-    >>> round(sample_threshold_delta(1, 3, 0.5, 3), 9)  # three of three, who were two: p^3
-    0.125000001
+    The largest divergence over all numbers of ones and both directions: too large by a relative
+    1e-5 or so, or by 1e-120. ValueError where more than 2^21 numbers of ones would matter.
     """
     eps, users, p = _checked(epsilon, n, sampling)
     tau = integer("threshold", threshold, low=1)
@@ -146,16 +113,7 @@ def sample_threshold_delta(
 def smallest_threshold(
     epsilon: float | Fraction, delta: float | Fraction, n: int, sampling: float | Fraction
 ) -> int:
-    """Return the smallest threshold at which sample and threshold is private; n + 1 for none.
-
-    Examples
-    --------
-    >>> tau = smallest_threshold(1, 1e-6, 1000, 0.5)
-    >>> sample_threshold_delta(1, 1000, 0.5, tau) <= 1e-6 < sample_threshold_delta(
-    ...     1, 1000, 0.5, tau - 1
-    ... )
-    True
-    """
+    """Return the smallest threshold at which sample and threshold is private; n + 1 for none."""
     eps, users, p = _checked(epsilon, n, sampling)
     small = number("delta", delta, above=0, below=1)
     goal = round_down(small)
@@ -189,11 +147,6 @@ def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> 
 
     Over all n values in [0, 1], each rounded at random to a bit: of their sum s, in units of one.
     Suppression costs s^2.
-
-    Examples
-    --------
-    >>> sample_threshold_mse(10**4, 0.5, 1) < 1.01 * 10**4  # n (1 - p)/p where all hold a one
-    True
     """
     p, tau = float(number("sampling", sampling, above=0, below=1)), int(threshold)
     start = min(tau / p, float(n))
@@ -223,19 +176,8 @@ def best_sample_threshold(
 ) -> SampleThreshold:
     """Return the parameters with the smallest bound on the error that were found.
 
-    Rare sampling makes much noise in large sums; frequent sampling makes little in small ones, and
-    a large threshold. The best is in between, at 1 - p of the order of n^(-1/3).
-
-    Raises
-    ------
-    ValueError
-        If every count would have to be suppressed.
-
-    Examples
-    --------
-    >>> best = best_sample_threshold(1, 1e-8, 10**4)
-    >>> sample_threshold_delta(1, 10**4, best.sampling, best.threshold) <= 1e-8
-    True
+    The best 1 - p is of the order of n^(-1/3): rare sampling makes much noise in large sums, and
+    frequent sampling a large threshold. ValueError if every count would have to be suppressed.
     """
     eps = number("epsilon", epsilon, low=1e-6, high=_MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)

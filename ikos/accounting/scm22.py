@@ -5,8 +5,8 @@ sends (coordinate, value) through randomized response on these ``k + 1`` values.
 hides among all n users, whatever the dimension; SCM22 tells the adversary the coordinate, so that
 only n / d users are left to hide among. Messages from t runs of coordinates ("stratified") are t
 independent copies, composed numerically, or by advanced or basic composition where that takes too
-long (`repeated_delta`). Coordinates drawn without replacement ("uniform") hide among those who
-drew them too (`uniform_delta`). Proofs: :ref:`proof-scm22`.
+long. Coordinates drawn without replacement ("uniform") hide among those who drew them too. Proofs:
+:ref:`proof-scm22`.
 
 *Several coordinates in one message*, as SCM22 has it, is another mechanism, to which no composition
 theorem applies: nothing here is about it but SCM22's own formulas, which are named *published*.
@@ -32,12 +32,10 @@ from ikos.accounting.composition import LossLattice, advanced_composition, blank
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.scm22_published import (
     MOST,
-    dimension_free_gamma,
     published_error,
     published_gamma,
     published_precision,
     published_single_gamma,
-    repaired_gamma,
     response_shares,
 )
 from ikos.accounting.shuffled_response import (
@@ -57,19 +55,15 @@ __all__ = [
     "SampledAnswers",
     "SampledError",
     "coordinate_error",
-    "dimension_free_gamma",
     "optimized_answers",
     "published_error",
     "published_gamma",
     "published_precision",
     "published_single_gamma",
-    "repaired_gamma",
-    "repeated_delta",
     "sampled_answers",
     "sampled_delta",
     "stratum_sizes",
     "total_error",
-    "uniform_delta",
     "weights",
 ]
 
@@ -110,13 +104,7 @@ _Delta = tuple[float, str, str]
 
 
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
-    """Return how many runs of t have the smaller size, that size, and how many have one more.
-
-    Examples
-    --------
-    >>> stratum_sizes(10, 4)  # 2, 2, 3, 3
-    (2, 2, 2)
-    """
+    """Return how many runs of t have the smaller size, that size, and how many have one more."""
     coordinates = integer("d", d, low=1)
     runs = integer("t", t, low=1, high=coordinates)
     size, longer = divmod(coordinates, runs)
@@ -187,7 +175,10 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
 def _proved_repeated(
     epsilon: float, n: int, k: int, gamma: Fraction, times: int, expected: float
 ) -> _Delta:
-    """Return the divergence of `repeated_delta`, and what proves it; nothing is checked."""
+    """Return the divergence of copies of one answer, each shuffled among n users; and its proof.
+
+    ``expected`` is about the delta that is expected: how finely losses are counted, no condition.
+    """
 
     def single(eps: float) -> tuple[float, str]:
         return response_delta(eps, n, k, gamma), response_accountant(eps, n, k, gamma)
@@ -231,44 +222,6 @@ def _advanced_epsilon(epsilon: float, slack: float, times: int) -> float:
     return low
 
 
-def _response(
-    epsilon: object, n: object, k: object, gamma: object
-) -> tuple[float, int, int, Fraction]:
-    """Check and return what `repeated_delta` and `uniform_delta` share."""
-    return (
-        round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)),
-        integer("n", n, low=1, high=MAX_USERS),
-        integer("k", k, low=2, high=MAX_VALUES),
-        grid_down(number("gamma", gamma, above=0, high=1)),
-    )
-
-
-def repeated_delta(
-    epsilon: float | Fraction,
-    n: int,
-    k: int,
-    gamma: float | Fraction,
-    times: int,
-    *,
-    delta: float = 1e-9,
-) -> float:
-    """Return a delta of several independent randomized responses, each shuffled among n users.
-
-    Of ``times`` answers of each user on k values; an answer may be about a coordinate that was
-    drawn at random. ``delta`` is about what is expected: it decides how finely losses are counted,
-    and is no condition. An upper bound, rounded up.
-
-    Examples
-    --------
-    >>> f"{repeated_delta(1, 10**4, 4, 0.1, 4):.0e}"
-    '2e-11'
-    """
-    checked = _response(epsilon, n, k, gamma)
-    count = integer("times", times, low=1, high=MAX_MESSAGES)
-    expected = float(number("delta", delta, above=0, below=1))
-    return _proved_repeated(*checked, count, expected)[0]
-
-
 # Coordinates drawn without replacement: that few others drew one is part of the delta
 
 
@@ -284,37 +237,13 @@ def _least_users(n: int, d: int, t: int, tail: float) -> int:
     return bisect_integers(lambda m: _missing(m, n, d, t) <= tail, 1, n + 1)
 
 
-def uniform_delta(
-    epsilon: float | Fraction,
-    n: int,
-    d: int,
-    k: int,
-    gamma: float | Fraction,
-    t: int,
-    *,
-    delta: float = 1e-9,
-) -> float:
-    """Return a delta of t answers about t of d coordinates, drawn without replacement.
-
-    t P[N + 1 < m] plus `repeated_delta` among m users, for the best m of a few. The answers are
-    messages of their own; see the module on those that travel together.
-
-    Examples
-    --------
-    >>> f"{uniform_delta(1, 10**5, 100, 4, 0.15, 4):.0e}"
-    '6e-08'
-    """
-    eps, users, values, chance = _response(epsilon, n, k, gamma)
-    coordinates = integer("d", d, low=1)
-    count = integer("t", t, low=1, high=coordinates)
-    expected = float(number("delta", delta, above=0, below=1))
-    return _proved_uniform(eps, users, coordinates, values, chance, count, expected)[0]
-
-
 def _proved_uniform(
     eps: float, n: int, d: int, k: int, gamma: Fraction, t: int, expected: float
 ) -> _Delta:
-    """Return the divergence of `uniform_delta`, and what proves it; nothing is checked."""
+    """Return the divergence of t answers about t of d coordinates drawn without replacement.
+
+    t P[N + 1 < m] plus that of `_proved_repeated` among m users, for the best m of a few.
+    """
     if t in (1, d):  # one coordinate, or all of them
         return _proved_repeated(eps, n, k, gamma, t, expected)
     best: _Delta = (1.0, "basic", "exact")
@@ -340,20 +269,10 @@ def _proved_uniform(
 class SampledAnswers:
     """How a user's coordinates are drawn and answered.
 
-    Attributes
-    ----------
-    messages : int
-        Coordinates that each user reports, t.
-    precision : int
-        Values are rounded to {0..precision}, k.
-    gamma : Fraction
-        With which probability a value is replaced by a uniform one; a multiple of 2^-53.
-    sampling : {"stratified", "uniform"}
-        How the coordinates are drawn.
-    composition : str
-        Which of `COMPOSITIONS` the guarantee rests on.
-    accountant : str
-        Which of ``ACCOUNTANTS`` that of one answer rests on.
+    Each user reports ``messages`` coordinates, drawn by ``sampling``, in values of {0..precision}
+    that are replaced by a uniform one with probability ``gamma``, a multiple of 2^-53. The
+    guarantee rests on ``composition``, of ``COMPOSITIONS``, and that of one answer on
+    ``accountant``, of ``ACCOUNTANTS``.
     """
 
     messages: int
@@ -449,32 +368,8 @@ def sampled_answers(
 ) -> SampledAnswers:
     """Return a probability of uniform answers that makes sampled coordinates private.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee, of all of a user's messages together.
-    n : int
-        Users who answer at random as they should.
-    d : int
-        Coordinates.
-    precision : int
-        Steps k of the rounding; answers have k + 1 values.
-    messages : int
-        Coordinates that each user reports, at most d.
-    sampling : {"stratified", "uniform"}
-        How they are drawn; for one message, and for all d, this is the same.
-
-    Returns
-    -------
-    SampledAnswers
-        Within a thousandth of the smallest gamma that the search finds. A gamma of 1 means that
-        only noise is private.
-
-    Examples
-    --------
-    >>> found = sampled_answers(0.95, 1e-6, 50_000, 100, 3)
-    >>> round(float(found.gamma), 5)  # the paper's formula gives 1.35
-    0.00366
+    For all of a user's messages together and n users who answer at random as they should; gamma is
+    within a thousandth of the smallest that the search finds, and 1 where only noise is private.
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
@@ -490,24 +385,11 @@ def sampled_answers(
 def sampled_delta(
     answers: SampledAnswers, epsilon: float | Fraction, n: int, d: int, delta: float
 ) -> tuple[float, str, str]:
-    """Return the delta that is proved for answers, and what proves it.
+    """Return the delta that is proved for answers, rounded up, and what proves it.
 
-    Parameters
-    ----------
-    answers : SampledAnswers
-        How coordinates are drawn and answered.
-    epsilon : float
-        Of all of a user's messages together.
-    n, d : int
-        Users who answer at random as they should, and coordinates.
-    delta : float
-        About what is expected, in (0, 1); as of `repeated_delta`.
-
-    Returns
-    -------
-    tuple of float, str and str
-        An upper bound, rounded up; a key of `COMPOSITIONS`; and which of ``ACCOUNTANTS`` proves
-        what one answer by itself guarantees.
+    A key of `COMPOSITIONS`, and which of ``ACCOUNTANTS`` proves what one answer guarantees.
+    ``delta`` is about what is expected: it decides how finely losses are counted, and is no
+    condition.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     users = integer("n", n, low=1, high=MAX_USERS)
@@ -545,13 +427,6 @@ def coordinate_error(
     the sampling the smallest. ``precision`` is the steps k of the rounding, ``gamma`` at most
     1 - 2^-53, and the weight w >= 1 is d / t, or the length of a run. Exact, up to the rounding of
     doubles: w E[(v - c)^2] is linear in u between two steps.
-
-    Examples
-    --------
-    >>> coordinate_error(3, 0.0, 1)  # rounding alone, 1 / (4 k^2)
-    SampledError(mean_square=0.0277..., sampling=0.0)
-    >>> coordinate_error(3, 0.0, 100).sampling, coordinate_error(3, 0.0, 100, 0.5).sampling
-    (99.0, 24.75)
     """
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
     g, share = response_shares(gamma)
@@ -607,33 +482,9 @@ def optimized_answers(
 ) -> SampledAnswers:
     """Return the answers of the smallest error that a search finds.
 
-    Parameters
-    ----------
-    epsilon, delta, n, d, sampling
-        As of `sampled_answers`.
-    messages : int, optional
-        Coordinates that each user reports; None for a search.
-    precision : int, optional
-        Steps of the rounding; None for a search.
-    centre : float
-        Of `coordinate_error`.
-
-    Returns
-    -------
-    SampledAnswers
-        Not proved to be the best; its guarantee and its error are. The search takes the privacy
-        losses for Gaussian ones, and compares the best few by the exact accountant.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the users are too few for any gamma below 1.
-
-    Examples
-    --------
-    >>> found = optimized_answers(0.95, 1e-6, 50_000, 100)
-    >>> found.precision, round(float(found.gamma), 4)
-    (2, 0.0028)
+    ``messages`` and ``precision`` are searched for where they are None. Not proved to be the best:
+    the search takes the privacy losses for Gaussian ones, and compares the best few by the exact
+    accountant. ValueError if the users are too few for any gamma below 1.
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)

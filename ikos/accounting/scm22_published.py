@@ -1,8 +1,4 @@
-"""SCM22's own formulas, and what they should have been.
-
-Those named *published* are what the paper prints. They are no guarantees: see the errata of the
-documentation. `dimension_free_gamma` and `repaired_gamma` are proved (:ref:`proof-scm22`).
-"""
+"""SCM22's own formulas, as printed: no guarantees, see the errata of the documentation."""
 
 from __future__ import annotations
 
@@ -23,12 +19,14 @@ def response_shares(gamma: object) -> tuple[float, float]:
     return float(random), float(number("1 - gamma", 1 - random, low=1 / GRID))
 
 
-def _budget(epsilon: object, delta: object) -> tuple[float, float]:
+def budget(epsilon: object, delta: object) -> tuple[float, float]:
+    """Check and return a budget, rounded down."""
     eps = number("epsilon", epsilon, above=0, low=1e-100, high=6)
     return round_down(eps), round_down(number("delta", delta, above=0, low=1e-300, below=1))
 
 
-def _sizes(n: object, d: object, k: object, t: object = 1) -> tuple[int, int, int, int]:
+def sizes(n: object, d: object, k: object, t: object = 1) -> tuple[int, int, int, int]:
+    """Check and return users, coordinates, steps of the rounding and messages."""
     coordinates = integer("d", d, low=1, high=MOST)
     return (
         integer("n", n, low=2, high=MAX_USERS),
@@ -44,15 +42,10 @@ def published_gamma(
     """Return the gamma of SCM22, Theorem 4.1, for t coordinates; it may exceed 1.
 
     ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 where epsilon is above 1.
-    Its proof is not sound: see `repaired_gamma`, and the errata of the documentation.
-
-    Examples
-    --------
-    >>> round(published_gamma(0.95, 0.5, 50_000, 100, 3, 5), 3)
-    0.773
+    Its proof is not sound: see the errata of the documentation.
     """
-    eps, small = _budget(epsilon, delta)
-    users, coordinates, steps, count = _sizes(n, d, k, t)
+    eps, small = budget(epsilon, delta)
+    users, coordinates, steps, count = sizes(n, d, k, t)
     constant = 56 if eps <= 1 else 2016
     logs = math.log(1 / small) * math.log(2 * count / small)
     return constant * coordinates * steps * logs / ((users - 1) * eps**2)
@@ -65,71 +58,17 @@ def published_single_gamma(
 
     ``max(14 d k ln(2/delta) / ((n-1) eps^2), 27 d k / ((n-1) eps))``, or, where epsilon is above 1,
     ``max(80 d k ln(2/delta) / ((n-1) eps^2), 36 d k / (11 (n-1) eps))``.
-
-    Examples
-    --------
-    >>> round(published_single_gamma(0.95, 0.5, 50_000, 100, 3), 3)
-    0.171
-    >>> round(published_single_gamma(0.95, 1e-6, 50_000, 100, 3), 2)
-    1.35
     """
-    eps, small = _budget(epsilon, delta)
-    users, coordinates, steps, _ = _sizes(n, d, k)
-    return _closed_gamma(eps, small, users, coordinates * steps)
+    eps, small = budget(epsilon, delta)
+    users, coordinates, steps, _ = sizes(n, d, k)
+    return closed_gamma(eps, small, users, coordinates * steps)
 
 
-def _closed_gamma(eps: float, small: float, users: int, values: int) -> float:
+def closed_gamma(eps: float, small: float, users: int, values: int) -> float:
+    """Return the gamma of Section 4.5, with any number of values in place of d k."""
     first, second = (14.0, 27.0) if eps <= 1 else (80.0, 36 / 11)
     square = first * math.log(2 / small) / eps**2
     return values * max(square, second / eps) / (users - 1)
-
-
-def dimension_free_gamma(
-    epsilon: float | Fraction, delta: float | Fraction, n: int, k: int
-) -> float:
-    """Return `published_single_gamma` with k + 1 in place of d k, which is enough; rounded up.
-
-    For epsilon up to 6, n >= 2 users and k steps of the rounding; proof: :ref:`proof-scm22`.
-    `ikos.accounting.response_gamma` is about five times smaller.
-
-    Examples
-    --------
-    >>> round(dimension_free_gamma(0.95, 1e-6, 50_000, 3), 4)  # exact: 0.0037
-    0.018
-    """
-    eps, small = _budget(epsilon, delta)
-    users, _, steps, _ = _sizes(n, 1, k)
-    return _closed_gamma(eps, small, users, steps + 1) * (1 + 1e-12)
-
-
-def repaired_gamma(
-    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, k: int, t: int
-) -> float:
-    """Return a gamma for t messages about t of d coordinates, by SCM22's proof without its gaps.
-
-    ``224 d (k+1) ln(3/delta) ln(6t/delta) / ((n-1) eps^2)`` or, if that is larger,
-    ``108 d (k+1) sqrt(2 t ln(3/delta)) / (t (n-1) eps)``, for epsilon at most 1 and (n - 1) t at
-    least 8 d ln(3t/delta); it may exceed 1. Proof: :ref:`proof-scm22`.
-    `ikos.accounting.scm22.sampled_answers` asks for far less.
-
-    Examples
-    --------
-    >>> round(repaired_gamma(1, 1e-6, 10**9, 100, 3, 5), 4)
-    0.023
-    """
-    eps, small = _budget(epsilon, delta)
-    users, coordinates, steps, count = _sizes(n, d, k, t)
-    number("epsilon", epsilon, high=1)
-    least = 8 * coordinates * math.log(3 * count / small)
-    if (users - 1) * count < least:
-        raise ValueError(
-            f"n must be at least {math.ceil(least / count) + 1:,} for {count} of {coordinates} "
-            f"coordinates, got {users}"
-        )
-    each = eps / (2 * math.sqrt(2 * count * math.log(3 / small)))
-    others = (users - 1) * count / (2 * coordinates)
-    square = 14 * math.log(6 * count / small) / each**2
-    return (steps + 1) * max(square, 27 / each) / others * (1 + 1e-12)
 
 
 def published_precision(
@@ -138,14 +77,9 @@ def published_precision(
     """Return the k of SCM22, Sections 4.4 and 4.5, a real number.
 
     It makes the two terms of the error equal. The bound is smallest at 2^(1/3) times as many.
-
-    Examples
-    --------
-    >>> round(published_precision(0.95, 0.5, 50_000, 100), 2)
-    2.06
     """
-    eps, small = _budget(epsilon, delta)
-    users, coordinates, _, count = _sizes(n, d, 1, t)
+    eps, small = budget(epsilon, delta)
+    users, coordinates, _, count = sizes(n, d, 1, t)
     # the error is 1 / (4 k^2) + gamma / 2, with gamma proportional to k
     if count == 1:  # the paper writes n for n - 1 here
         gamma = published_single_gamma(eps, small, users, coordinates, 1)
@@ -168,14 +102,9 @@ def published_error(
     Of the sums of what was drawn, over (n / d)^2: without the sampling, and with the mean number
     of reports of a coordinate for t = 1 whatever t is. ``gamma`` is the probability at that k,
     below 1; it enters as (1 - gamma)^-2.
-
-    Examples
-    --------
-    >>> round(published_error(0.95, 0.5, 50_000, 100, 0.2), 4)
-    0.0367
     """
-    eps, small = _budget(epsilon, delta)
-    users, coordinates, _, count = _sizes(n, d, 1, t)
+    eps, small = budget(epsilon, delta)
+    users, coordinates, _, count = sizes(n, d, 1, t)
     _, share = response_shares(gamma)
     scale = coordinates ** (8 / 3) / (share**2 * users ** (5 / 3))
     if count > 1:

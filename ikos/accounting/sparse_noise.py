@@ -18,36 +18,20 @@ from ikos.accounting.solve import bisect_integers
 from ikos.counts.rounding import UP, exact, float_up, rounding
 from ikos.randomized_response import GRID
 
-__all__ = ["divergence", "least_chance", "published_chance", "silence"]
-
 _MOST_POINTS = 1 << 22
 _ROUNDING = 1e-11
 _CUT = 45.0
 
 
 def silence(users: int, chance: Fraction) -> float:
-    """Return (1 - beta)^h, the probability that no user adds noise, rounded up.
-
-    Examples
-    --------
-    >>> silence(2, Fraction(1, 2))
-    0.25
-    """
+    """Return (1 - beta)^h, the probability that no user adds noise, rounded up."""
     with rounding(UP):
         # one correctly rounded power of 1 - beta, which has at most 54 bits
         return float_up(exact(1 - chance, UP) ** users)
 
 
 def published_chance(users: int, delta: Fraction | float) -> Fraction:
-    """Return the smallest beta, a multiple of 2^-53, at which `silence` is at most delta > 0.
-
-    Examples
-    --------
-    >>> published_chance(2, 0.25)
-    Fraction(1, 2)
-    >>> round(float(published_chance(10_000, 1e-8)) * 10_000, 2)  # about ln(1 / delta)
-    18.4
-    """
+    """Return the smallest beta, a multiple of 2^-53, at which `silence` is at most delta > 0."""
 
     def enough(steps: int) -> bool:
         return Fraction(silence(users, Fraction(steps, GRID))) <= delta
@@ -58,30 +42,10 @@ def published_chance(users: int, delta: Fraction | float) -> Fraction:
 def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> float:
     """Return the delta of the sum with sparse noise, for epsilon = rate * precision.
 
-    Parameters
-    ----------
-    users : int
-        h, the honest users.
-    chance : Fraction
-        beta, a multiple of 2^-53.
-    rate : Fraction
-        Rate of each discrete Laplace variable.
-    precision : int
-        p, the sensitivity of the sum.
-
-    Returns
-    -------
-    float
-        An upper bound, never above `silence`; 0.0 where the sum is purely private. Equal to the
-        true divergence up to 1e-11 e^epsilon M(0). Where it would take more than 2^22 points it
-        is `silence`.
-
-    Examples
-    --------
-    >>> round(divergence(10_000, Fraction(1, 2**13), Fraction(1, 100), 100), 2)  # about one user
-    0.29
-    >>> divergence(10_000, Fraction(1, 2**10), Fraction(1, 100), 100)  # about ten
-    0.0
+    Of h ``users``, each of whom adds discrete Laplace noise with probability ``chance``, a multiple
+    of 2^-53. An upper bound, never above `silence`: equal to the true divergence up to
+    1e-11 e^epsilon M(0), 0.0 where the sum is purely private, and `silence` where it would take
+    more than 2^22 points.
     """
     # M at 0 and p by inversion of its characteristic function: the proof has the aliasing
     quiet = silence(users, chance)
@@ -107,16 +71,10 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
 
 
 def least_chance(users: int, delta: Fraction | float, rate: Fraction, precision: int) -> Fraction:
-    """Return a probability of adding noise at which `divergence` is at most delta.
+    """Return a probability of adding noise at which `divergence` is at most delta > 0.
 
     Nearly the smallest: within 1/256 of one at which it is not, and never above
-    `published_chance`. Parameters are those of `divergence`, and a delta above 0.
-
-    Examples
-    --------
-    >>> chance = least_chance(10_000, 1e-8, Fraction(1, 100), 100)
-    >>> 10_000 * chance < 8 < 18 < 10_000 * published_chance(10_000, 1e-8)
-    True
+    `published_chance`.
     """
     low, high = 0, int(published_chance(users, delta) * GRID)
     while 256 * (high - low) > high:

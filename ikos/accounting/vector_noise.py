@@ -66,11 +66,6 @@ class Sensitivity:
         Bounds of the sum of absolute values, of the Euclidean norm, and of the largest absolute
         value; at least one. What is left out follows from the others, and so does what is loose.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If none is given, or one is not a positive finite number.
-
     Examples
     --------
     >>> Sensitivity(l1=2, linf=1).steps(100)  # one-hot vectors of 100 coordinates

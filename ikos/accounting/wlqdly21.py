@@ -10,8 +10,7 @@ of them, a part 1/k of all, that the vector determines, perhaps with the help of
 - PCKV-GRR draws one of the user's s events and answers on all 2d: k = 2d / s, not 2d.
 
 By itself such a message is ln(1 + k (1 - gamma) / gamma)-private; n shuffled ones are as private
-as `ikos.accounting.blanket` says for k (:ref:`proof-sets`). What the paper's formulas state is in
-functions named ``published_...``: these are no guarantees, see the errata of the documentation.
+as `ikos.accounting.blanket` says for k (:ref:`proof-sets`).
 """
 
 from __future__ import annotations
@@ -33,27 +32,6 @@ from ikos.accounting.shuffled_response import THEOREMS, response_accountant, res
 from ikos.counts.rounding import rational
 from ikos.randomized_response import grid_up
 
-__all__ = [
-    "MAX_VALUES",
-    "CollisionParameters",
-    "SupportVariances",
-    "collision_parameters",
-    "collision_variances",
-    "exp_down",
-    "local_epsilon",
-    "pckv_grr_variances",
-    "pckv_ue_variances",
-    "privkv_variances",
-    "published_amplification",
-    "published_local_epsilon",
-    "published_lower_bound",
-    "published_shuffled_values",
-    "published_values",
-    "raised",
-    "set_response_gamma",
-    "set_response_theorem",
-]
-
 MAX_VALUES = 1 << 16
 """Most values of a hash function: the seed and the value share 64 bits."""
 
@@ -62,8 +40,6 @@ _CLONES_MAX = 60
 _PRECISION = 256
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
-_MOST = 1 << 53
-"""Of sizes and numbers that the paper's formulas take."""
 
 
 # How often messages must be random
@@ -81,11 +57,6 @@ def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
 
     ``k`` is one over the share of a user's own messages among all, at least 1, and ``gamma`` the
     probability of a uniform message. Infinite where the likelihood ratio is above 2^1000.
-
-    Examples
-    --------
-    >>> round(local_epsilon(3, Fraction(1, 2)), 6) == round(math.log(4), 6)
-    True
     """
     chance = number("gamma", gamma, above=0, high=1)
     odds = number("k", k, low=1) * (1 - chance) / chance
@@ -105,13 +76,6 @@ def set_response_gamma(
     For the guarantee of each message by itself if delta is 0, otherwise of n shuffled ones; then
     ``most_local`` caps what each message may spend by itself as well. ``k`` is one over the share
     of a user's own messages among all: at least 1, and at least 2 if delta is positive.
-
-    Examples
-    --------
-    >>> alone = set_response_gamma(Fraction(1), Fraction(0), 1, 3)
-    >>> shuffled = set_response_gamma(Fraction(1), Fraction(1, 10**6), 10**4, 3)
-    >>> round(float(alone), 4), round(float(shuffled), 4)
-    (0.6358, 0.0125)
     """
     eps, small, cap = _guarantee(epsilon, delta, most_local)
     alone = _local_gamma(eps, number("k", k, low=1))
@@ -189,35 +153,11 @@ def collision_parameters(
 ) -> CollisionParameters:
     """Return parameters of the Collision mechanism that are private, and of small error.
 
-    Parameters
-    ----------
-    n : int
-        Users who answer at random as they should; of no matter if delta is 0.
-    dimension, sparsity : int
-        Of the vectors.
-    epsilon, delta : float
-        The guarantee: of each message by itself if delta is 0, otherwise of n shuffled ones.
-    most_local : float, optional
-        With a shuffled guarantee, what each message must guarantee by itself as well.
-    t : int, optional
-        Values of the hash function, above the sparsity and at most 2^16, and at least twice the
-        sparsity if delta is positive. By default those of the smallest mean squared error of the
-        worst vector: of all for delta = 0, where the paper has about 2s - 1 + s e^eps; of those
-        that a search tries otherwise, each at its own smallest gamma.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or only noise is private.
-
-    Examples
-    --------
-    >>> from ikos.accounting.wlqdly21 import local_epsilon, published_values
-    >>> collision_parameters(1, 256, 16, 1.0).t, published_values(16, 1.0)
-    (79, 74.49250925534471)
-    >>> found = collision_parameters(10**5, 256, 16, 0.5, 1e-5)
-    >>> 7 < local_epsilon(Fraction(found.t, 16), found.gamma) < 7.1  # of each message by itself
-    True
+    The guarantee is of each message by itself if delta is 0, and otherwise of n shuffled ones; then
+    ``most_local`` caps what each message may spend by itself as well. ``t`` is above the sparsity,
+    at least twice the sparsity if delta is positive, and at most 2^16. By default it is that of the
+    smallest mean squared error of the worst vector: of all for delta = 0, and otherwise of those
+    that a search tries, each at its own smallest gamma. ValueError if only noise is private.
     """
     d = integer("dimension", dimension, low=1)
     s = integer("sparsity", sparsity, low=1, high=d)
@@ -292,19 +232,11 @@ def _parameters(
 class SupportVariances:
     """Variances of one user's part of the estimates, exact (:ref:`proof-sets`).
 
-    An event's estimate is an unbiased one of whether the user has it. That of a coordinate x_j is
-    the difference of those of its two events.
-
-    Attributes
-    ----------
-    nonzero, zero : float
-        Of the estimate of x_j, for x_j of 1 or -1 and for x_j = 0.
-    present, absent : float
-        Of the estimate of an event that the user has, and of one that the user has not.
-    largest : float
-        Bound on the absolute error of the estimate of x_j.
-    sampling : float
-        The sum over the coordinates of the variance due to those that are not reported, at most.
+    An event's estimate is an unbiased one of whether the user has it (variance ``present``) or not
+    (``absent``). That of a coordinate x_j is the difference of those of its two events: variance
+    ``nonzero`` for x_j of 1 or -1, ``zero`` for x_j = 0, and an absolute error of at most
+    ``largest``. ``sampling`` is, at most, the sum over the coordinates of the variance due to those
+    that are not reported.
     """
 
     nonzero: float
@@ -325,14 +257,7 @@ class SupportVariances:
 
 
 def collision_variances(t: int, s: int, gamma: Fraction) -> SupportVariances:
-    """Return the variances of the Collision mechanism, for independent uniform hash values.
-
-    Examples
-    --------
-    >>> found = collision_variances(10, 2, Fraction(1, 2))
-    >>> round(found.zero, 9)  # p = 0.3: 0.18 / 0.2^2
-    4.5
-    """
+    """Return the variances of the Collision mechanism, for independent uniform hash values."""
     share = float(1 - gamma)
     p, q = float(gamma) / t + share / s, 1 / t
     gain = share * (t - s) / (s * t)
@@ -350,11 +275,6 @@ def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
     Coordinate J is uniform, and [J = j] ([answer = b] - gamma / 3) d / (1 - gamma) estimates an
     event. An answer about x_j = 0 is not 0 with probability 2 gamma / 3.
-
-    Examples
-    --------
-    >>> privkv_variances(4, 1, Fraction(1, 2)).zero  # 4 (1/3) / (1/2)^2
-    5.333333333333333
     """
     share, g = float(1 - gamma), float(gamma)
     right, wrong, scale = share + g / 3, g / 3, d / share**2
@@ -376,11 +296,6 @@ def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
     """Return the variances of PCKV with randomized response on the 2d events.
 
     ([answer = event] - gamma / (2d)) s / (1 - gamma) estimates an event.
-
-    Examples
-    --------
-    >>> pckv_grr_variances(4, 1, Fraction(1, 2)).zero  # (1/8) / (1/2)^2
-    0.5
     """
     share, g = float(1 - gamma), float(gamma)
     scale = (s / share) ** 2
@@ -400,11 +315,6 @@ def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
 
     (bit - q) s / (1/2 - q) estimates an event. One that the user has is drawn with probability 1/s,
     and then its bit is sent with 1/2.
-
-    Examples
-    --------
-    >>> pckv_ue_variances(1, Fraction(1, 4)).zero  # 2 (1/4) (3/4) / (1/4)^2
-    6.0
     """
     low = float(q)
     scale = (s / float(Fraction(1, 2) - q)) ** 2
@@ -417,108 +327,3 @@ def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
         largest=math.sqrt(scale) + 1,
         sampling=(s - 1.0) * s,
     )
-
-
-# What WLQDLY21's formulas state: no guarantees
-
-
-def published_values(sparsity: int, epsilon: float) -> float:
-    """Return the paper's t for a local guarantee, 2s - 1 + s e^eps (Theorem 2's proof).
-
-    Examples
-    --------
-    >>> round(published_values(16, 1.0), 2)
-    74.49
-    """
-    s = integer("sparsity", sparsity, low=1, high=_MOST)
-    eps = float(number("epsilon", epsilon, above=0, high=_MAX_EPSILON))
-    return 2 * s - 1 + s * math.exp(eps)
-
-
-def published_shuffled_values(sparsity: int, omega: float) -> float:
-    """Return the paper's t after shuffling, from Omega = s e^eps + t - s (Section 5).
-
-    ``omega`` is eps^2 (n - 1) / (14 ln(2/delta)) by Theorem 3.
-    """
-    s = integer("sparsity", sparsity, low=1, high=_MOST)
-    omega = float(number("omega", omega, above=s, high=1e100))
-    root = math.sqrt(omega**2 + 2 * omega * (7 * s - 8) + s * s - 16 * s + 16)
-    return (4 + omega + s + root) / 6
-
-
-def published_amplification(local: float, delta: float, n: int, sparsity: int, t: float) -> float:
-    """Return what n shuffled messages guarantee by Theorem 3, its condition corrected.
-
-    sqrt(14 ln(2/delta) Omega / (n - 1)), Omega = s e^local + t - s; the paper's condition has
-    e^eps + t - 1 in place of Omega. What the proof ignores, that the hash functions are seen, does
-    not refute it: the guarantee of `collision_parameters` is stronger and proved.
-
-    Raises
-    ------
-    ValueError
-        If that is above 1, or n is below 27 Omega / epsilon + 1: outside of BBGN19's Theorem 3.1,
-        on which it rests.
-
-    Examples
-    --------
-    >>> round(published_amplification(1.8, 1e-5, 10**5, 16, 66), 2)
-    0.5
-    """
-    each = float(number("local", local, above=0, high=_MAX_EPSILON))
-    small = float(number("delta", delta, above=0, low=1e-300, below=1))
-    integer("n", n, low=2, high=_MOST)
-    s = integer("sparsity", sparsity, low=1, high=_MOST)
-    omega = s * math.exp(each) + float(number("t", t, above=s, high=_MOST)) - s
-    found = math.sqrt(14 * math.log(2 / small) * omega / (n - 1))
-    if found > 1:
-        raise ValueError(f"local must be smaller for an epsilon up to 1, got {quote(local)}")
-    if n < 27 * omega / found + 1:
-        # n is on both sides: found falls with its root
-        least = 1 + math.ceil(729 * omega / (14 * math.log(2 / small)) * (1 + 1e-12))
-        raise ValueError(f"n must be at least {quote(least)}, got {n}")
-    return found
-
-
-def published_local_epsilon(
-    epsilon: float, delta: float, n: int, sparsity: int, t: float | None = None
-) -> tuple[float, float]:
-    """Return what each message may have by Theorem 3, and t: the converse.
-
-    Epsilon is at most 1; t is `published_shuffled_values` by default.
-
-    Examples
-    --------
-    >>> local, t = published_local_epsilon(0.5, 1e-5, 10**5, 16)
-    >>> round(local, 2), round(t, 1)
-    (1.8, 65.7)
-    """
-    eps = float(number("epsilon", epsilon, above=0, high=1))
-    small = float(number("delta", delta, above=0, low=1e-300, below=1))
-    integer("n", n, low=2, high=_MOST)
-    s = integer("sparsity", sparsity, low=1, high=_MOST)
-    omega = min(eps**2 * (n - 1) / (14 * math.log(2 / small)), eps * (n - 1) / 27)
-    if t is not None:
-        t = float(number("t", t, above=s, high=_MOST))
-    elif omega > s:
-        t = published_shuffled_values(s, omega)
-    if t is None or (odds := (omega - t + s) / s) <= 1:
-        raise ValueError(f"n must be larger for any local epsilon, got {n}")
-    return math.log(odds), t
-
-
-def published_lower_bound(n: int, dimension: int, sparsity: int, epsilon: float) -> float:
-    """Return Theorem 1's lower bound, min(s^2/d, d s/(n eps^2)), but for its unnamed constant.
-
-    Of the mean squared Euclidean error of an estimated *mean*, epsilon in (0, 1], without a
-    shuffler.
-
-    Examples
-    --------
-    >>> published_lower_bound(10**5, 256, 16, 1.0)
-    0.04096
-    """
-    eps = float(number("epsilon", epsilon, above=0, low=1e-100, high=1))
-    users = integer("n", n, low=1, high=_MOST)
-    d = integer("dimension", dimension, low=1, high=_MOST)
-    s = integer("sparsity", sparsity, low=1, high=d)
-    return min(s**2 / d, d * s / (users * eps**2))

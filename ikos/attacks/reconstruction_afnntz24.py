@@ -134,12 +134,7 @@ def subset_sums(
     Yields
     ------
     (block, d) ndarray
-        C(m, k) rows in all.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 10^7 sets, or sums of integers may be larger than 2^62.
+        C(m, k) rows in all, at most 10^7.
 
     Examples
     --------
@@ -227,6 +222,8 @@ def dummy_candidates(
 ) -> DummyCandidates:
     """Return a candidate for each set of k messages, by any unbiased analyzer (Algorithm 2).
 
+    At most 10^7 estimates.
+
     Parameters
     ----------
     messages : (m, w) array_like
@@ -240,11 +237,6 @@ def dummy_candidates(
         Independent samples of the messages of all users but one, whose vectors are uniform on the
         sphere. The same samples serve all sets: the errors of the points are dependent, but each
         is as large as ``standard_errors`` says.
-
-    Raises
-    ------
-    ValueError
-        If more than 10^7 estimates would have to be made, or an argument has the wrong shape.
 
     Examples
     --------

@@ -178,7 +178,7 @@ class Collision(KeyValueBaseline):
         As of `KeyValueBaseline`. Shuffled messages have a much smaller error.
     t : int, optional
         Values of the hash function, at most 2^16; by default those of the smallest error that
-        `ikos.accounting.wlqdly21.collision_parameters` finds.
+        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
 
     Attributes
     ----------

@@ -14,8 +14,7 @@ from scipy import integrate
 from scipy.special import betainc
 from statistical import FALSE_ALARM
 
-from ikos.accounting.bbgn19 import closed_form_gamma
-from ikos.accounting.bounds_afnntz24 import (
+from analysis.afnntz24_bounds import (
     _ball_moment,
     _box_moment,
     _log_subsets,
@@ -32,6 +31,7 @@ from ikos.accounting.bounds_afnntz24 import (
     single_message_floor,
     token_bits,
 )
+from ikos.accounting.bbgn19 import closed_form_gamma
 from ikos.confidence import mean_interval
 from ikos.vectors import Ball, Box, SingleMessageGrid
 

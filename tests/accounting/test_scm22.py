@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from analysis.scm22_repaired import dimension_free_gamma, repaired_gamma
 from ikos.accounting import (
     advanced_composition,
     composed_divergence,
@@ -26,21 +27,28 @@ from ikos.accounting.scm22 import (
     SampledAnswers,
     _sampled,
     coordinate_error,
-    dimension_free_gamma,
     optimized_answers,
     published_error,
     published_gamma,
     published_precision,
     published_single_gamma,
-    repaired_gamma,
-    repeated_delta,
     sampled_answers,
     sampled_delta,
     stratum_sizes,
     total_error,
-    uniform_delta,
     weights,
 )
+
+
+def repeated_delta(epsilon, n, k, gamma, times, *, delta=1e-9):
+    answers = SampledAnswers(times, k - 1, gamma, "stratified", "")
+    return sampled_delta(answers, epsilon, n, times, delta)[0]
+
+
+def uniform_delta(epsilon, n, d, k, gamma, t, *, delta=1e-9):
+    answers = SampledAnswers(t, k - 1, gamma, "uniform", "")
+    return sampled_delta(answers, epsilon, n, d, delta)[0]
+
 
 # Composition
 
@@ -444,8 +452,7 @@ ANSWERS = SampledAnswers(2, 3, Fraction(1, 4), "stratified", "numerical")
         (lambda: published_single_gamma(1, 0.1, 1, 10, 3), "n"),
         (lambda: sampled_answers(1, 0.1, 100, 10, 3, 11), "messages"),
         (lambda: sampled_answers(1, 0.1, 100, 10, 3, sampling="all"), "sampling"),
-        (lambda: repeated_delta(1, 100, 1, 0.1, 3), "k"),
-        (lambda: uniform_delta(1, 100, 3, 2, 0.1, 4), "t"),
+        (lambda: repeated_delta(1, 100, 1, 0.1, 3), r"answers\.precision"),
     ],
 )
 def test_bad_arguments_are_named(call, words):

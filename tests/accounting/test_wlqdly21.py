@@ -11,6 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.wlqdly21_published import (
+    published_amplification,
+    published_local_epsilon,
+    published_lower_bound,
+    published_shuffled_values,
+    published_values,
+)
 from ikos.accounting import clones_delta, response_delta, response_gamma
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
@@ -18,11 +25,6 @@ from ikos.accounting.wlqdly21 import (
     collision_variances,
     exp_down,
     local_epsilon,
-    published_amplification,
-    published_local_epsilon,
-    published_lower_bound,
-    published_shuffled_values,
-    published_values,
     raised,
     set_response_gamma,
 )

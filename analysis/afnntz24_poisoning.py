@@ -5,7 +5,7 @@ shuffler can count a user's D messages, but not see that they are about D coeffi
 user sends all D about one, each with the largest value. With s shufflers it has D/s messages in
 each (Theorem 1.5, Lemma 4.2). `CoefficientSum` is the arithmetic of such protocols, as far as the
 attack needs it, and `CoefficientSum.forged` what the attacker sends. That adds
-`ikos.accounting.bounds_afnntz24.coefficient_influence`, compared with sending nothing.
+`analysis.afnntz24_bounds.coefficient_influence`, compared with sending nothing.
 
 Privacy noise is no part of it: as messages it would raise the limit on how many a user may send,
 and the attacker could use the whole of that limit. `flooded` does that to a protocol's messages.
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.afnntz24_bounds import group_sizes
 from ikos._validation import integer, number, reject_masked
-from ikos.accounting.bounds_afnntz24 import group_sizes
 from ikos.encoding import encode
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource, secure
