@@ -5,11 +5,9 @@ messages of each user, all of them shuffled, and S the shuffler,
 
     P[R(X) = S(R'(X))] = E[q^(C - mn)],
 
-where C counts the components of the share graph with one vertex for each user. BBGN20 print the
-lemma with an inequality, and prove an equation. By their Lemma C.2 the left-hand side is the
-probability that two independent views of X agree. All three numbers are computed here, each from
-its definition and by a route of its own: no formula of the library has a part in them. Integers
-count outcomes, so that the results are exact.
+where C counts the components of the share graph with one vertex for each user; by Lemma C.2 the
+left-hand side is the probability that two independent views of X agree. All three are counted
+here, each from its definition and exactly; no formula of the library has a part in them.
 
 Slot h of user i is number i m + h.
 """
@@ -91,23 +89,7 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
 
 
 def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
-    """Return how much there is to enumerate, refusing what `check_collision_identity` refuses.
-
-    Parameters
-    ----------
-    n, m, q, shuffler
-        As for `collision_probability`.
-
-    Returns
-    -------
-    int
-        Pairs of a permutation and a tuple of shares, (n!)^m q^(mn) or (mn)! q^(mn).
-
-    Examples
-    --------
-    >>> case_count(3, 2, 2), case_count(3, 2, 2, shuffler="single")
-    (2304, 46080)
-    """
+    """Return how much `check_collision_identity` would enumerate, with its refusals."""
     users, messages, order, kind = _checked_group(n, m, q, shuffler)
     return _order(users, messages, kind) * int(order ** (messages * users))
 
@@ -147,24 +129,13 @@ def enumerated_component_law(
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Shuffled messages of each, at least 1.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    n, m, shuffler, clear_share
+        As for `component_counts`, of so few that (n!)^m or (mn)! is at most `MAX_PERMUTATIONS`.
 
     Returns
     -------
     tuple of Fraction
         Entry c - 1 is P[C = c].
-
-    Raises
-    ------
-    ValueError
-        For more than `MAX_PERMUTATIONS`, (n!)^m or (mn)!.
 
     Examples
     --------
@@ -201,19 +172,10 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Messages of each, all of them shuffled, at least 1.
+    n, m, shuffler
+        As for `enumerated_component_law`; all messages are shuffled.
     q : int
-        Order of the group, at least 2; it need not be prime.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-
-    Raises
-    ------
-    ValueError
-        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
+        Order of the group, at least 2, prime or not. Within `MAX_TUPLES` and `MAX_CASES`.
 
     Examples
     --------
@@ -301,10 +263,6 @@ class CollisionIdentity:
 
     Attributes
     ----------
-    n, m, q : int
-        Users, messages of each, order of the group.
-    shuffler : str
-        "parallel" or "single".
     permutations : int
         How many were enumerated: all of the shuffler's group.
     tuples : int
