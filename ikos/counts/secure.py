@@ -90,8 +90,7 @@ class Scheme:
 
     def hiding(self, total: object) -> int:
         """Return how many of all messages are shuffled, and not by a colluding shuffler."""
-        messages = integer("total", total, low=1, high=MAX_MESSAGES)
-        return max(0, messages - int(self.trust.clear_share) - self.trust.corrupt_shufflers)
+        return self.trust.hiding(integer("total", total, low=1, high=MAX_MESSAGES))
 
     @property
     def users(self) -> Users:
