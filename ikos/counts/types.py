@@ -33,10 +33,8 @@ class MessageCount(Printed):
 
     Attributes
     ----------
-    shuffled : int
-        Messages of each user that go through a shuffler.
-    clear : int
-        1 with a clear share (a message that bypasses the shufflers), else 0.
+    shuffled, clear : int
+        Messages of each user that go through a shuffler, and that bypass them: 0 or 1.
     sigma : float
         Proved security in bits: the views of two inputs with the same sum are within total
         variation ``2**-sigma``. Rounded down; 0.0 where nothing is proved, infinite for one user.

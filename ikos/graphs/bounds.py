@@ -211,14 +211,9 @@ def parts_bound(
 
 @dataclass(frozen=True)
 class Slack:
-    """Where a bound is compared with the truth, and by what factor it is above.
+    """The ``factor`` of a bound over P[C = c], rounded down, for n users and m shuffled messages.
 
-    Attributes
-    ----------
-    n, m, c : int
-        Users, shuffled messages, components.
-    factor : float
-        The bound over P[C = c], rounded down. The bound holds if it is at least 1.
+    The bound holds if it is at least 1.
     """
 
     n: int
@@ -233,8 +228,6 @@ class Sweep:
 
     Attributes
     ----------
-    bound, shuffler, clear_share, users, messages
-        As for `sweep`.
     compared : int
         How many triples (n, m, c): every n and m in the ranges, and every c from 1 to n.
     violations : tuple of Slack
