@@ -66,13 +66,10 @@ def check_all(sizes: Sequence[Size]) -> list[CollisionIdentity]:
     # before anything is enumerated, so that a size that is refused is refused at once
     weights = [case_count(n, m, q, shuffler=shuffler) for n, m, q, shuffler in sizes]
     with progress("enumerating") as shown:
-        for i, (n, m, q, shuffler) in enumerate(sizes):
-
-            def step(done: int, whole: int, i: int = i) -> None:
-                if shown is not None:
-                    shown(sum(weights[:i]) + weights[i] * done // whole, sum(weights))
-
-            found.append(check_collision_identity(n, m, q, shuffler=shuffler, progress=step))
+        for i, (n, m, q, shuffler) in enumerate(sizes, 1):
+            found.append(check_collision_identity(n, m, q, shuffler=shuffler))
+            if shown is not None:
+                shown(sum(weights[:i]), sum(weights))
     return found
 
 

@@ -32,7 +32,7 @@ from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
 from ikos.cli.types import NAME
 from ikos.graphs import Slack, Sweep, sweep
-from ikos.graphs.sweeps import BOUNDS
+from ikos.graphs.bounds import BOUNDS
 from ikos.results import at_most
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _json(found: Sweep) -> dict[str, Any]:
 @click.option("--messages", type=Range(), default="3:10", show_default=True, help="Of each user.")
 @click.option(
     "--bound",
-    type=click.Choice(BOUNDS),
+    type=click.Choice(tuple(BOUNDS)),
     default="lemma_c5",
     show_default=True,
     help="The published one, or the sharper one for all models.",

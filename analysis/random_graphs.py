@@ -35,6 +35,7 @@ from analysis.output import Files, csv_text, main, markdown, plain_number, progr
 from analysis.plots.second_moments import excess_curve, excess_figure
 from ikos.cli.output import progress
 from ikos.counts.rounding import UP, rounding
+from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     PlantedTally,
     Sweep,
@@ -48,8 +49,8 @@ from ikos.graphs import (
     sweep,
     tally_components,
 )
+from ikos.graphs.bounds import BOUNDS
 from ikos.graphs.component_distribution import MAX_LAW_USERS
-from ikos.graphs.lemma_c5 import covers
 from ikos.plots.components import components_figure
 from ikos.plots.share_graphs import graph_figure
 from ikos.randomness import RandomSource
@@ -100,7 +101,8 @@ def law_rows(n: int, m: int, shuffler: str, clear_share: bool) -> Iterator[tuple
     model: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear_share}
     law = enclosed_law(n, m, max(LAW_PARTS), **model)
     for c in LAW_PARTS:
-        lemma = component_bound(n, m, c) if covers(n, m, **model) else None
+        stated = BOUNDS["lemma_c5"].covers(n, ShareGraph(m, **model))
+        lemma = component_bound(n, m, c) if stated else None
         yield c, law[c - 1].high, lemma, parts_bound(n, m, c, **model)
 
 

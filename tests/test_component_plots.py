@@ -9,7 +9,8 @@ import pytest
 from gmpy2 import mpfr
 
 from ikos.confidence import clopper_pearson
-from ikos.graphs import check_components, lemma_c5, partition_bound
+from ikos.graphs import check_components
+from ikos.graphs.bounds import BOUNDS
 from ikos.results import at_least, percent
 from ikos.testing import DeterministicRandom
 
@@ -74,17 +75,17 @@ def test_curves(drawn):
     axes = figure.axes[0]
     exact = {row.c: row.exact for row in check.rows if row.exact and row.exact.high}
     assert points(axes, "exact") == near({c: log10(value.high) for c, value in exact.items()})
-    n, m, rows = check.n, check.graph.m, len(check.rows)
+    n, rows = check.n, len(check.rows)
     expected = {}
     if check.rows[0].lemma is not None:
-        bounds = lemma_c5.falling_bounds(n, m, rows)
+        bounds = BOUNDS["lemma_c5"].falling(n, check.graph, rows)
         expected = {c: log10(bound) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
             assert row.lemma < 1e-300 or expected[row.c] == near(log10(float(row.lemma)))
     assert points(axes, "lemma") == near(expected)
     expected = {}
     if check.rows[0].bound is not None:
-        bounds = partition_bound.falling_bounds(n, check.graph, rows)
+        bounds = BOUNDS["parts"].falling(n, check.graph, rows)
         expected = {c: min(0.0, log10(bound)) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
             assert row.bound < 1e-300 or expected[row.c] == near(log10(float(row.bound)))

@@ -137,8 +137,11 @@ MUTANTS = {
     "wrong graph": ("count_components", lambda true: lambda t, **_: true(t, clear_share=False)),
     "wrong exponent": ("_mean_power", lambda true: lambda law, q, slots: true(law, q, slots - 1)),
     "wrong law": ("exact_component_law", lambda true: lambda n, m, **_: true(n, m + 1)),
-    "wrong views": ("_agreement", lambda true: lambda *args: true(*args) / 2),
-    "wrong collisions": ("_collisions", lambda true: lambda *args: true(*args) / 2),
+    "wrong views": ("view_agreement", lambda true: lambda *sizes, **how: true(*sizes, **how) / 2),
+    "wrong collisions": (
+        "collision_probability",
+        lambda true: lambda *sizes, **how: true(*sizes, **how) / 2,
+    ),
 }
 
 
@@ -163,11 +166,11 @@ def test_a_mistake_is_told_and_is_the_exit_status(program, monkeypatch, name, mu
 def test_one_failure_of_several(program, small_grid, monkeypatch):
     true = program.check_collision_identity
 
-    def wrong_once(n, m, q, *, shuffler, progress):
+    def wrong_once(n, m, q, *, shuffler):
         with monkeypatch.context() as patch:
             if (n, m, q, shuffler) == (2, 2, 6, "single"):
                 patch.setattr(enumeration, "exact_component_law", lambda n, *_, **__: (0,) * n)
-            return true(n, m, q, shuffler=shuffler, progress=progress)
+            return true(n, m, q, shuffler=shuffler)
 
     monkeypatch.setattr(program, "check_collision_identity", wrong_once)
     lines = run(program, status=1).splitlines()
@@ -231,7 +234,7 @@ def test_interrupted(program, ended, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(enumeration, "_agreement", interrupt)
+    monkeypatch.setattr(enumeration, "view_agreement", interrupt)
     assert ended(*ONE) == (130, "interrupted")
 
 

@@ -16,9 +16,8 @@ from ikos.counts.recursion import enclosed
 from ikos.counts.rounding import DOWN
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import excess_bound
+from ikos.graphs.bounds import BOUNDS
 from ikos.graphs.component_distribution import MAX_LAW_USERS
-from ikos.graphs.lemma_c5 import covers
-from ikos.graphs.models import share_graph
 from ikos.plots.style import (
     COLOURS,
     GREY,
@@ -69,9 +68,9 @@ def excess_curve(
     points = tuple(sorted({integer("users", n, low=1, high=MAX_LAW_USERS) for n in users}))
     if not points:
         raise ValueError("users must hold at least one number")
-    graph = share_graph(points[-1], m, shuffler, clear_share)
+    graph = ShareGraph(m, shuffler, clear_share)
     excess = enclosed(points[-1], order, graph).excess
-    stated = covers(points[-1], graph.m, shuffler=graph.shuffler, clear_share=graph.clear_share)
+    stated = BOUNDS["lemma_c5"].covers(points[-1], graph)
     return ExcessCurve(
         order,
         graph,

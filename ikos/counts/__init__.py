@@ -15,13 +15,11 @@ from ikos.counts.certificate import (
 )
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.planning import (
-    Modulus,
     Parameters,
     Setting,
     cheapest,
     cheapest_private,
     private_parameters,
-    wrap_modulus,
 )
 from ikos.counts.private import (
     Remaining,
@@ -50,7 +48,6 @@ __all__ = [
     "Certificate",
     "Layout",
     "MessageCount",
-    "Modulus",
     "Parameters",
     "PrivateCertificate",
     "Remaining",
@@ -74,5 +71,4 @@ __all__ = [
     "short_noise_epsilon",
     "smallest_users",
     "vector_layouts",
-    "wrap_modulus",
 ]

@@ -62,17 +62,13 @@ class Certificate:
 
     Attributes
     ----------
-    n, q, m, shuffler, clear_share
-        The inputs; m shuffled messages.
     sigma : float
         The level, at most (1 - log2 divergence) / 2.
     divergence : Dyadic
         Upper bound of E[q^(C-1); C >= 2], C the components of the share graph. Infinite where it is
         not below 2, or not known to be: nothing is claimed then.
     method : {"one user", "recursion", "largest component", "nothing"}
-        How the bound was found.
-    cutoff : int or None
-        J, for the method "largest component".
+        How the bound was found, for the last but one with ``cutoff`` J.
     theorem : str
         The statement that leads from the divergence to sigma.
     """
@@ -98,20 +94,14 @@ class PrivateCertificate:
     n, q, m, shuffler, clear_share
         The inputs of the bound used: where all messages are shuffled it may be the one for m - 1
         shuffled messages and a clear share.
-    epsilon : Fraction
-        The budget.
     noise_epsilon : float
         Noise has rate ``noise_epsilon / precision``.
-    precision : int
-        Steps of the encoding.
     relative : Dyadic
         c, with noise_epsilon + 2 ln(1 + c) <= epsilon.
     difference, excess : Dyadic
         Upper bounds of Delta_A, averaged over the noise, and of E[q^(C-1)] - 1.
     delta : float
         At least the theorem's, from those.
-    theorem : str
-        The statement.
     """
 
     n: int
@@ -134,10 +124,7 @@ def certify(
 ) -> Certificate:
     """Return the certificate of a secure sum's level, for ``analysis="second_moment"``.
 
-    Parameters
-    ----------
-    n, q, m, shuffler, clear_share
-        As for `ikos.security_level`.
+    The parameters are those of `ikos.security_level`.
 
     Examples
     --------
@@ -176,10 +163,7 @@ def certify_private(
 ) -> PrivateCertificate:
     """Return the certificate of a private sum's delta, for ``analysis="second_moment"``.
 
-    Parameters
-    ----------
-    n, q, m, epsilon, delta, precision, shuffler, clear_share, reserve
-        As for `ikos.counts.private_proved`.
+    The parameters are those of `ikos.counts.private_proved`.
 
     Examples
     --------

@@ -8,13 +8,9 @@ expectation over X and X', then
     (n!)^m          >= (1 - 2^-sigma) q^(n-1)      with parallel shufflers,
     (mn)! / (m!)^n  >= (1 - 2^-sigma) q^(n-1)      with a single one.
 
-Worst-case security needs this too. The test behind it (is an input consistent with the view?) takes
-unbounded time; nothing follows for parties who cannot search that many inputs, nor for
-differential privacy, which needs far fewer messages. The proof is in the documentation: How many
-messages, "What is left to gain".
-
-Rounding: a count is left out only where the inequality is proved to fail, so that the floor is
-at most the true one.
+Worst-case security needs this too. Nothing follows for parties who cannot search that many inputs,
+nor for differential privacy, which needs far fewer messages. The proof is in the documentation: How
+many messages, "What is left to gain".
 """
 
 from __future__ import annotations
@@ -25,10 +21,10 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
-from ikos.counts.rounding import DOWN, UP, exact, float_up, log2, rounding
+from ikos.counts.rounding import DOWN, UP, exact, log2, rounding
 from ikos.trust import SHUFFLERS
 
-__all__ = ["consistent_inputs_log2", "counting_floor"]
+__all__ = ["counting_floor"]
 
 MAX_SIGMA = 1e12
 
@@ -79,42 +75,6 @@ def _needed(n: int, q: int, sigma: Fraction) -> mpfr:
         return gmpy2.log2(-kept) + (n - 1) * log2(q, DOWN)
 
 
-def consistent_inputs_log2(n: int, m: int, *, shuffler: str = "parallel") -> float:
-    """Return log2 of how many inputs a view can be consistent with, rounded up.
-
-    Parameters
-    ----------
-    n : int
-        Users.
-    m : int
-        Shuffled messages of each user; a clear share changes nothing.
-    shuffler : {"parallel", "single"}
-        m independent shufflers, or one for everything.
-
-    Returns
-    -------
-    float
-        log2 of (n!)^m or of (mn)!/(m!)^n: never below the true value, and infinite where a
-        float cannot hold it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind or out of range.
-
-    Examples
-    --------
-    Ten users and three messages: 10!^3 is about 4.8e19 and 30!/3!^10 about 4.4e24.
-
-    >>> round(consistent_inputs_log2(10, 3), 3)
-    65.373
-    >>> round(consistent_inputs_log2(10, 3, shuffler="single"), 3)
-    81.859
-    """
-    n, m = integer("n", n, low=1), integer("m", m, low=1)
-    return float_up(_consistent(n, m, choice("shuffler", shuffler, SHUFFLERS)))
-
-
 def counting_floor(
     n: int,
     q: int,
@@ -130,17 +90,10 @@ def counting_floor(
 
     Parameters
     ----------
-    n : int
-        Users.
-    q : int
-        Order of the group, at least 2.
+    n, q, shuffler, clear_share
+        As for `ikos.security_level`; the floor is the same with a clear share and without.
     sigma : float
         Statistical security in bits, positive and at most 1e12, worst-case or average-case.
-    shuffler : {"parallel", "single"}
-        m independent shufflers, or one for everything.
-    clear_share : bool
-        Whether each user sends one further share that bypasses the shufflers. It is not counted,
-        and the floor is the same with it and without.
 
     Returns
     -------
@@ -148,11 +101,6 @@ def counting_floor(
         The fewest shuffled messages of each user that the counting argument does not exclude, at
         least 1; 1 for a single user, who has nothing to hide. Fewer are proved not to be enough:
         where rounding leaves a doubt, the smaller count is returned.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong kind or out of range.
 
     Examples
     --------

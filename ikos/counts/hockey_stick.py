@@ -44,16 +44,10 @@ _INFINITE = gmpy2.inf()
 
 @dataclass(frozen=True)
 class Noise:
-    """Which users the noise's jumps fall on.
+    """The noise's jumps, on n users; ``mean`` is an upper bound of their mean number, 2 lambda.
 
-    Attributes
-    ----------
-    n : int
-        Users who share the noise.
-    mean : mpfr
-        Upper bound of 2 lambda, the mean number of jumps. What follows is for jumps of exactly this
-        mean: A grows with the mean, and the chance that it is split with it, so that a bound of
-        Delta_A at a larger mean is one for the true mean.
+    A grows with the mean, and the chance that it is split with it, so that a bound of Delta_A at a
+    larger mean is one for the true mean.
     """
 
     n: int
@@ -209,19 +203,10 @@ def _component_of_i(moments: Moments, noise: Noise) -> mpfr:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What is proved for a private sum.
+    """What is proved for a private sum: delta, rounded up, with noise_epsilon for the noise.
 
-    Attributes
-    ----------
-    delta : mpfr
-        Rounded up; at most 1.
-    noise_epsilon : float
-        What is left of epsilon for the noise.
-    relative : mpfr
-        c, the relative error of the view that is paid for with epsilon:
-        noise_epsilon + 2 ln(1 + c) <= epsilon.
-    divergences : Divergences
-        The second moments behind it.
+    ``relative`` is c, the relative error of the view that is paid for with epsilon:
+    noise_epsilon + 2 ln(1 + c) <= epsilon.
     """
 
     delta: mpfr

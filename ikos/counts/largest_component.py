@@ -53,18 +53,10 @@ def kappa(graph: ShareGraph, direction: int = UP) -> mpfr:
 
 @dataclass(frozen=True)
 class LargestComponent:
-    """The theorem's parts at one cutoff.
+    """The theorem's parts at one cutoff J, with the recursion on up to J users.
 
-    Attributes
-    ----------
-    n, cutoff : int
-        n and J.
-    moments : Moments
-        The recursion on up to J users.
-    ratio : tuple of mpfr
-        Lower bounds of f_n / f_(n-j), j = 0..J.
-    remainder : mpfr
-        Upper bound of the second and third line.
+    ``ratio`` has lower bounds of f_n / f_(n-j), j = 0..J; ``remainder`` is an upper bound of the
+    second and third line.
     """
 
     n: int
@@ -76,11 +68,8 @@ class LargestComponent:
     def divergence(self, *, connected: tuple[mpfr, ...] | None = None) -> mpfr:
         """Return an upper bound of E[q^(C-1); C >= 2].
 
-        Parameters
-        ----------
-        connected : tuple of mpfr, optional
-            Upper bounds of P[C = 1] on n - j users, j = 0..J-1, in place of 1. Without them the
-            bound also holds for every larger number of users.
+        ``connected`` has upper bounds of P[C = 1] on n - j users, j = 0..J-1, in place of 1.
+        Without them the bound also holds for every larger number of users.
         """
         with rounding(UP):
             terms = [self.moments.colourings[j] / self.ratio[j] for j in range(1, self.cutoff)]

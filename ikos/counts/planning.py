@@ -1,27 +1,22 @@
 """What costs least: shufflers, clear share and layout of a sum, and a private sum's parameters.
 
 Settings that cost the same are taken in the order of ``SETTINGS``, which puts first the one whose
-proof asks least of the people who run it:
-
-- Parallel shufflers before a single one. A single shuffler's output can be computed from theirs,
-  so that a count proved for parallel shufflers holds for a single one as well, and for one service
-  that mixes m batches of n messages. Each batch is sorted by itself, and further messages make up
-  for shufflers that collude with the analyzer; nothing makes up for a single one that does.
-- A clear share before none. The count then holds also if that share is shuffled after all, and one
-  message of each user, and one shuffler, need not be.
+proof asks least: parallel shufflers before a single one, whose output can be computed from theirs
+(and further messages make up for some that collude); a clear share before none, since the count
+then holds also if that share is shuffled.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
 from ikos._validation import choice, flag, integer, number, quote
-from ikos.accuracy import NoiseLaw, smallest_modulus, standard_error
-from ikos.counts.private import MAX_EPSILON, MIN_EPSILON, budget_of, checked_budget, refuse_levels
+from ikos.accuracy import NoiseLaw, standard_error
+from ikos.counts.private import budget_of, checked_budget, refuse_levels
 from ikos.counts.search import first
 from ikos.counts.secure import Scheme
 from ikos.counts.types import MAX_SIGMA, Budget, MessageCount
@@ -45,17 +40,7 @@ EXTRA_VARIANCE = Fraction(1, 100)
 
 @dataclass(frozen=True)
 class Setting:
-    """How to run a sum, chosen for what it costs.
-
-    Attributes
-    ----------
-    shuffler : {"parallel", "single"}
-        Shufflers.
-    clear_share : bool
-        Whether one share of each user bypasses them.
-    layout : Layout
-        What is sent and what is proved; of one sum for a scalar.
-    """
+    """How to run a sum, chosen for what it costs; ``layout`` says what is sent and proved."""
 
     shuffler: str
     clear_share: bool
@@ -242,73 +227,12 @@ def cheapest_private(
 
 
 @dataclass(frozen=True)
-class Modulus:
-    """The orders that keep sums from wrapping around.
-
-    Attributes
-    ----------
-    smallest : int
-        The smallest of all.
-    power_of_two : int
-        The smallest power of two, of as many bits: sampling and reduction are free for it.
-    """
-
-    smallest: int
-    power_of_two: int
-
-
-def wrap_modulus(
-    n: int,
-    epsilon: float | Fraction,
-    precision: int,
-    *,
-    failure: float = 2.0**-40,
-    min_honest: int | None = None,
-) -> Modulus:
-    """Return the smallest orders q at which a private sum wraps around rarely enough.
-
-    Parameters
-    ----------
-    n : int
-        Users, at most 2^53.
-    epsilon : float
-        Of the noise, whose rate is ``epsilon / precision``.
-    precision : int
-        Steps of the encoding.
-    failure : float
-        Largest probability of a wrap-around, between 1e-300 and 1. It costs accuracy, never
-        privacy: a sum that wraps is wrong.
-    min_honest : int, optional
-        How many users' noise makes one discrete Laplace variable; ``n`` by default.
-
-    Returns
-    -------
-    Modulus
-        By the bounds of ``ikos.accuracy.NoiseLaw.reach``, which hold whatever the values are.
-
-    Examples
-    --------
-    >>> wrap_modulus(10_000, 1, 354)
-    Modulus(smallest=3559630, power_of_two=4194304)
-    """
-    n = integer("n", n, low=1, high=MAX_USERS)
-    budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    p = integer("precision", precision, low=1, high=MAX_PRECISION)
-    allowed = float(number("failure", failure, low=1e-300, below=1))
-    noise = NoiseLaw(budget / p, Fraction(n, Trust.of(n, min_honest=min_honest).min_honest))
-    q = smallest_modulus(n, p, noise, allowed)
-    return Modulus(q, 1 << (q - 1).bit_length())
-
-
-@dataclass(frozen=True)
 class Parameters:
     """Everything that a private sum needs to be told.
 
     Attributes
     ----------
-    n, epsilon, delta, precision, modulus, shuffler, analysis, reserve
-        As for `ikos.PrivateSum`.
-    min_honest, corrupt_shufflers : int
+    n, epsilon, delta, precision, modulus, shuffler, analysis, ...
         As for `ikos.PrivateSum`.
     count : MessageCount
         Messages of each user, the delta proved, the epsilon left for the noise.
@@ -350,26 +274,11 @@ class Parameters:
         return self.count.total * self.bits_per_message
 
     @property
-    def _cost(self) -> tuple[int, int]:
-        return self.bits_per_user, self.count.total
-
-    @property
     def keywords(self) -> dict[str, Any]:
         """The arguments of `ikos.PrivateSum`, by name."""
-        return {
-            "n": self.n,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "precision": self.precision,
-            "modulus": self.modulus,
-            "messages": self.count.total,
-            "analysis": self.analysis,
-            "shuffler": self.shuffler,
-            "clear_share": self.clear_share,
-            "min_honest": self.min_honest,
-            "corrupt_shufflers": self.corrupt_shufflers,
-            "reserve": self.reserve,
-        }
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        del given["count"], given["error"]
+        return given | {"messages": self.count.total, "clear_share": self.clear_share}
 
     def __str__(self) -> str:
         clear = "a clear share" if self.clear_share else "no clear share"
@@ -472,12 +381,6 @@ def private_parameters(
         For ``PrivateSum(**chosen.keywords)``. Ties go to fewer messages, then in the order of
         ``ikos.counts.planning.SETTINGS``; the precision is the smallest that is accurate enough.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, the analysis covers none of the settings left, or no
-        parameters are as accurate as ``error``; the least error that can be had is named.
-
     Notes
     -----
     The search is complete over all settings, all numbers of messages, all precisions up to 2^52,
@@ -562,8 +465,9 @@ def private_parameters(
                     corrupt,
                     reserve,
                 )
-                if best is None or candidate._cost < best._cost:
-                    best = candidate
+                best = min(
+                    best or candidate, candidate, key=lambda p: (p.bits_per_user, p.count.total)
+                )
                 break
         bits += 1
     assert best is not None

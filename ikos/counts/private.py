@@ -288,11 +288,6 @@ def private_epsilon(
         size is hidden well enough) to 1e6. That it is the smallest, to about 12 digits, assumes
         that what is reached at one epsilon is reached by all above a least one.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or no epsilon is found at which delta is reached.
-
     Examples
     --------
     >>> epsilon = private_epsilon(1000, 2**16, 5, 1e-6, 32)
@@ -421,8 +416,7 @@ def private_remaining(
     Raises
     ------
     ValueError
-        If an argument is out of range, a single shuffler colludes, or no epsilon is proved; then
-        the message says which delta could be reached.
+        If no epsilon is proved; the message says which delta could be reached.
 
     Notes
     -----

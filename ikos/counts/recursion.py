@@ -35,21 +35,7 @@ __all__ = ["RationalMoments", "rational", "rational_split"]
 
 @dataclass(frozen=True)
 class Moments:
-    """Enclosures of the recursion's quantities on k = 0..n users.
-
-    Attributes
-    ----------
-    connected, connected_down : tuple of mpfr
-        Upper and lower bounds of c_k; 0 at k = 0.
-    weight, weight_down : tuple of mpfr
-        Upper and lower bounds of f_k.
-    colourings : tuple of mpfr
-        Upper bounds of f_k e_k.
-    divergence : tuple of mpfr
-        Upper bounds of D_k.
-    excess : tuple of mpfr
-        Upper bounds of xi_k.
-    """
+    """Upper (and lower) bounds of c_k, f_k, f_k e_k, D_k and xi_k for k = 0..n users."""
 
     connected: tuple[mpfr, ...]
     connected_down: tuple[mpfr, ...]
@@ -122,18 +108,8 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
 class RationalMoments:
     """The recursion's quantities on k = 0..n users, exactly.
 
-    Attributes
-    ----------
-    connected : tuple of mpq
-        P[C = 1]; 0 at k = 0.
-    weight : tuple of mpq
-        f_k.
-    colourings : tuple of mpq
-        E[q^C].
-    divergence : tuple of mpq
-        E[q^(C-1); C >= 2].
-    excess : tuple of mpq
-        E[q^(C-1)] - 1; 0 at k = 0.
+    ``connected``: P[C = 1]; ``weight``: f_k; ``colourings``: E[q^C]; ``divergence``:
+    E[q^(C-1); C >= 2]; ``excess``: E[q^(C-1)] - 1.
     """
 
     connected: tuple[mpq, ...]
@@ -160,20 +136,6 @@ def _checked(n: object, q: object, graph: object) -> tuple[int, int]:
 
 def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
     """Return the recursion up to n users in rational arithmetic; digits grow with n^2.
-
-    Parameters
-    ----------
-    n : int
-        Users, at least 1.
-    q : int
-        Order of the group, at least 1.
-    graph : ShareGraph
-        The setting.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
 
     Examples
     --------
@@ -206,17 +168,6 @@ def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:
     The first is over the component of a member of A, where the others are all in it with
     probability C(s-1, k-1) / C(n-1, k-1) if it has s users.
 
-    Parameters
-    ----------
-    n, q, graph
-        As for `rational`.
-    k : int
-        Users of the set, 1 to n.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
     """
     n, q = _checked(n, q, graph)
     k = integer("k", k, low=1, high=n)

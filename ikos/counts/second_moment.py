@@ -9,11 +9,8 @@ Cauchy-Schwarz, with a clear share because shared inputs then are uniform and kn
 for every input as it is. So sigma = (1 - log2 Delta) / 2. The proofs are in the documentation.
 
 Delta is rounded up from two enclosures: a recursion in O(n^2) steps, and for two or more messages
-that hide a theorem for any n, which is the faster and as good wherever its second-order terms
-are small. The better of the two is returned wherever the first one is within reach.
-
-The second moment is exact, up to rounding; the level is a bound all the same. Cauchy-Schwarz loses,
-and the true total variation can be well below 2^-sigma.
+that hide a theorem for any n, which is faster; the better of the two where the first is within
+reach. The level is a bound all the same: Cauchy-Schwarz loses.
 """
 
 from __future__ import annotations
@@ -43,17 +40,7 @@ _NEGLIGIBLE = mpfr(2) ** -40
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound of Delta, and how it was found.
-
-    Attributes
-    ----------
-    upper : mpfr
-        Rounded up; infinite where Delta is at least 2, which proves nothing.
-    method : {"one user", "recursion", "largest component", "nothing"}
-        What it rests on.
-    cutoff : int or None
-        J, where the method is "largest component".
-    """
+    """An upper bound of Delta, infinite where it is at least 2, and how it was found."""
 
     upper: mpfr
     method: str

@@ -90,8 +90,7 @@ class Scheme:
 
     def hiding(self, total: object) -> int:
         """Return how many of all messages are shuffled, and not by a colluding shuffler."""
-        messages = integer("total", total, low=1, high=MAX_MESSAGES)
-        return max(0, messages - int(self.trust.clear_share) - self.trust.corrupt_shufflers)
+        return self.trust.hiding(integer("total", total, low=1, high=MAX_MESSAGES))
 
     @property
     def users(self) -> Users:
@@ -203,11 +202,6 @@ def security_level(
         ``2**-sigma``. Rounded down; 0.0 where the formula proves nothing, infinite for n = 1. A
         lower bound on the security: the true total variation may be far smaller.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the analysis does not cover the setting.
-
     Examples
     --------
     >>> round(security_level(10**6, 2**64, 13), 2)
@@ -235,7 +229,6 @@ def message_count(
     """Return how many messages each user must send for sigma bits of security.
 
     Parameters
-    ----------
     ----------
     sigma : float
         Security in bits, positive and at most 10^6: total variation at most ``2**-sigma`` between
@@ -383,8 +376,8 @@ def smallest_users(
     Raises
     ------
     ValueError
-        If an argument is out of range, or there is no such number up to 10^100: one message that
-        hides does not hide better among more users, and what ishai2006 proves falls with n.
+        If there is none: one message that hides does not hide better among more users, and what
+        ishai2006 proves falls with n.
 
     Examples
     --------

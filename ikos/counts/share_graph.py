@@ -46,11 +46,6 @@ class ShareGraph:
         m independent permutations of the users, or one of all slots.
     clear_share : bool
         Whether a further message bypasses the shufflers. Without one the graph is bipartite.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
     """
 
     m: int

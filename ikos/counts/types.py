@@ -33,10 +33,8 @@ class MessageCount(Printed):
 
     Attributes
     ----------
-    shuffled : int
-        Messages of each user that go through a shuffler.
-    clear : int
-        1 with a clear share (a message that bypasses the shufflers), else 0.
+    shuffled, clear : int
+        Messages of each user that go through a shuffler, and that bypass them: 0 or 1.
     sigma : float
         Proved security in bits: the views of two inputs with the same sum are within total
         variation ``2**-sigma``. Rounded down; 0.0 where nothing is proved, infinite for one user.
@@ -67,14 +65,8 @@ class MessageCount(Printed):
         """Return the count to send when ``corrupt`` shufflers collude with the analyzer.
 
         A colluding shuffler's messages are as good as clear. What is proved is what the others'
-        messages prove: given the former, the latter are uniform shares of known differences.
-
-        Parameters
-        ----------
-        corrupt : int
-            Shufflers to tolerate; as many messages are added.
-        total : int, optional
-            A total that was fixed beforehand, in place of the addition.
+        messages prove: given the former, the latter are uniform shares of known differences. So
+        as many messages are added, unless their ``total`` was fixed beforehand.
         """
         if total is not None:
             return replace(self, shuffled=total - self.clear)
@@ -98,19 +90,10 @@ class MessageCount(Printed):
 class Budget:
     """The privacy that a noisy sum is to have, and what one user can change.
 
-    Attributes
-    ----------
-    epsilon, delta : Fraction
-        The guarantee, under replacement of one user's values.
-    reserve : Fraction
-        Largest share of epsilon to spend on imperfect hiding in place of noise, in [0, 1).
-    sensitivity : int
-        How far one user's replacement moves the sum, in l1 norm over all coordinates: the noise has
-        rate noise_epsilon / sensitivity in each coordinate.
-    dimension : int
-        Coordinates of each sum, shared as one element of its group.
-    sums : int
-        Separate sums, each in a group and with shufflers of its own.
+    At most a share ``reserve`` of epsilon is spent on imperfect hiding in place of noise. One
+    user's replacement moves the sum by ``sensitivity``, in l1 norm over all coordinates, and the
+    noise has rate noise_epsilon / sensitivity in each. There are ``sums`` separate sums, each of
+    ``dimension`` coordinates in one group.
     """
 
     epsilon: Fraction

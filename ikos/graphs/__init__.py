@@ -2,12 +2,12 @@
 
 ``models`` has the graphs, as arrays and for networkx, ``components`` counts in them, ``sampling``
 draws many, ``importance_sampling`` those that are hardly ever seen. ``component_distribution`` is
-exact, ``enumeration`` counts all permutations at tiny sizes, ``lemma_c5`` and ``partition_bound``
-are bounds. ``check`` puts these side by side; ``sweeps`` compares bounds with the exact
-distribution over whole ranges.
+exact, ``enumeration`` counts all permutations at tiny sizes, ``bounds`` has the bounds and compares
+them with the exact distribution over whole ranges. ``check`` puts these side by side.
 """
 
 from ikos.concurrency import Interrupted
+from ikos.graphs.bounds import Slack, Sweep, component_bound, excess_bound, parts_bound, sweep
 from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
 from ikos.graphs.component_distribution import (
     Enclosure,
@@ -26,11 +26,8 @@ from ikos.graphs.enumeration import (
     view_agreement,
 )
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
-from ikos.graphs.lemma_c5 import component_bound, excess_bound
 from ikos.graphs.models import multigraph, sample_targets
-from ikos.graphs.partition_bound import parts_bound
 from ikos.graphs.sampling import Tally, component_counts, tally_components
-from ikos.graphs.sweeps import Slack, Sweep, sweep
 
 __all__ = [
     "CollisionIdentity",

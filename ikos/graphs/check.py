@@ -19,7 +19,7 @@ from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs import lemma_c5, partition_bound
+from ikos.graphs.bounds import BOUNDS, excess_bound
 from ikos.graphs.component_distribution import (
     MAX_LAW_USERS,
     Enclosure,
@@ -92,14 +92,6 @@ class ComponentCheck:
 
     Attributes
     ----------
-    n : int
-        Users.
-    graph : ShareGraph
-        The model: shuffled messages m, shuffler, clear share.
-    q : int or None
-        Order of the group, if moments were asked for.
-    confidence : float
-        Of the intervals, each on its own.
     rows : tuple of ComponentRow
         For c = 1, 2, ...
     tally : Tally
@@ -133,11 +125,10 @@ class ComponentCheck:
         """Return what is known of each c, and the verdict."""
         lines = [f"n = {self.n:,}, {self.graph}"]
         for row in self.rows:
-            parts = [f"c = {row.c}:"]
-            parts += [f"P = {row.exact}"] if row.exact is not None else []
-            parts += [f"at most {row.bound:.3Ug}"] if row.bound is not None else []
-            parts.append(f"seen {row.seen:,} times in {self.tally.trials:,}")
-            lines.append(" ".join((parts[0], ", ".join(parts[1:]))))
+            exact = "" if row.exact is None else f"P = {row.exact}, "
+            bound = "" if row.bound is None else f"at most {row.bound:.3Ug}, "
+            seen = f"seen {row.seen:,} times in {self.tally.trials:,}"
+            lines.append(f"c = {row.c}: {exact}{bound}{seen}")
         return "\n".join((*lines, *self.verdict))
 
     def __repr__(self) -> str:
@@ -357,24 +348,21 @@ def _compared(known: _Known, tally: Tally, rare: tuple[PlantedTally, ...]) -> Co
 
 def _rows(known: _Known, tally: Tally, rare: Sequence[PlantedTally]) -> Iterator[ComponentRow]:
     n, graph, law = known.model.n, known.model.graph, known.law
-    lemma = lemma_c5.covers(n, graph.m, **known.how)
-    exact_bounds: list[list[mpfr]] = []
-    if lemma:
-        exact_bounds.append(lemma_c5.falling_bounds(n, graph.m, known.rows))
-    if graph.hiding >= 2:
-        exact_bounds.append(partition_bound.falling_bounds(n, graph, known.rows))
+    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(n, graph)}
+    lemma, parts = stated.get("lemma_c5"), stated.get("parts")
+    falling = [bound.falling(n, graph, known.rows) for bound in stated.values()]
     for c in range(1, known.rows + 1):
         exact = law[c - 1] if law else None
         slack = None
-        if exact is not None and exact_bounds:
+        if exact is not None and falling:
             with rounding(DOWN):
-                slack = float_down(min(bounds[c - 1] for bounds in exact_bounds) / exact.high)
+                slack = float_down(min(bounds[c - 1] for bounds in falling) / exact.high)
         planted = [found for found in rare if found.parts == c]
         yield ComponentRow(
             c,
             exact,
-            lemma_c5.upper_bound(n, graph.m, c) if lemma else None,
-            partition_bound.upper_bound(n, graph, c) if graph.hiding >= 2 else None,
+            lemma.upper(n, graph, c) if lemma is not None else None,
+            parts.upper(n, graph, c) if parts is not None else None,
             slack,
             tally[c],
             tally.probability(c, known.confidence),
@@ -392,9 +380,9 @@ def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
             excess = float_up(component_moment(n, graph.m, q, **how).excess)
     elif applies(n, graph):
         excess = float_up(largest_component(n, q, graph).excess())
-    if lemma_c5.covers(n, graph.m, **how):
+    if BOUNDS["lemma_c5"].covers(n, graph):
         with contextlib.suppress(ValueError):  # q is too large for it
-            bound = lemma_c5.excess_bound(n, graph.m, q)
+            bound = excess_bound(n, graph.m, q)
     return excess, bound
 
 
@@ -430,87 +418,78 @@ def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
 
 def _verdict(check: ComponentCheck) -> Iterator[str]:
     yield _about_bounds(check)
-    if not check.tally.trials:
+    trials, c, last = check.tally.trials, check.unseen, len(check.rows)
+    if not trials:
         yield "No graph was sampled."
         return
-    yield _about_samples(check)
-    yield _about_the_unseen(check)
+    yield _about_fit(
+        check.fit,
+        f"A sample of {_graphs(trials)}",
+        (" agrees", " is"),
+        " was drawn; the exact law of so many users is not computed.",
+    )
+    if c > check.n:
+        yield f"Seen up to C = {check.n}, the most there can be."
+    else:
+        text = (
+            f"Not seen: {c} components or more. The sample says P[C >= {c}] < "
+            f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
+            f"{percent(check.confidence)} confidence, and no more."
+        )
+        row = check.rows[c - 1] if c <= last else None
+        if row is not None and row.exact is not None:
+            with rounding(DOWN):
+                many = 1 / row.exact.high
+                told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
+            text += f" P[C = {c}] is {row.exact.high:.3Ng}: one in {told} graphs."
+        elif row is not None and row.bound is not None:
+            text += f" P[C = {c}] is proved to be at most {row.bound:.3Ug}."
+        yield text
     if check.planted:
-        yield _about_planted(check)
+        rare = check.planted[-1]
+        exact = check.rows[rare.parts - 1].exact
+        low, high = map(mpfr, rare.interval(check.confidence))
+        yield _about_fit(
+            check.planted_fit,
+            f"Importance samples of {_graphs(rare.trials)}",
+            (" for each c agree", " are"),
+            f" say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
+            f"[{low:.3Dg}, {high:.3Ug}].",
+            "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}",
+        )
 
 
 def _about_bounds(check: ComponentCheck) -> str:
-    last = len(check.rows)
-    through = f"c = 1 to {last}" if last > 1 else "c = 1"
-    if check.bounded is None:
-        if check.graph.hiding < 2:
-            return "Nothing to prove: no bound is stated where fewer than two messages hide."
-        text = (
-            f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users, and "
-            "the bounds rest on their proof alone."
-        )
-        if not check.contradicted:
-            return f"{text} Sampled graphs do not contradict them, as far as these reach."
-        places = ", ".join(f"c = {c}" for c in check.contradicted)
-        return f"{text} CONTRADICTED: sampled graphs exceed them, at {places}."
-    if not check.bounded:
+    if check.bounded:
+        slacks = [row.slack for row in check.rows[1:] if row.slack is not None]
+        factor = at_most(min(slacks), 3) if slacks else "1"
+        least = f", for c >= 2 by a factor of {factor} or more" if factor != "1" else ""
+        through = f" to {len(check.rows)}" if slacks else ""
+        return f"Proved for c = 1{through}: the exact law is below the bounds{least}."
+    if check.bounded is not None:
         wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
         return f"VIOLATED: the exact law is above a bound, at {', '.join(wrong) or 'E[q^C]'}."
-    slacks = [row.slack for row in check.rows[1:] if row.slack is not None]
-    factor = at_most(min(slacks), 3) if slacks else "1"
-    least = f", for c >= 2 by a factor of {factor} or more" if factor != "1" else ""
-    return f"Proved for {through}: the exact law is below the bounds{least}."
+    if check.graph.hiding < 2:
+        return "Nothing to prove: no bound is stated where fewer than two messages hide."
+    text = f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users."
+    if not check.contradicted:
+        return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
+    places = ", ".join(f"c = {c}" for c in check.contradicted)
+    return f"{text} CONTRADICTED: sampled graphs exceed the bounds, at {places}."
 
 
-def _about_samples(check: ComponentCheck) -> str:
-    many = f"a sample of {_graphs(check.tally.trials)}"
-    if check.fit is None:
-        return f"{many.capitalize()} was drawn; the exact law of so many users is not computed."
-    if check.fit >= FALSE_ALARM:
-        return f"{many.capitalize()} agrees with the exact law."
-    return f"CONTRADICTED: {many} is farther from the exact law than chance explains."
-
-
-def _about_the_unseen(check: ComponentCheck) -> str:
-    c = check.unseen
-    if c > check.n:
-        return f"Seen up to C = {check.n}, the most there can be."
-    tail = at_least(check.tally.tail(c, check.confidence).high, 2)
-    text = (
-        f"Not seen: {c} components or more. The sample says P[C >= {c}] < {tail} with "
-        f"{percent(check.confidence)} confidence, and no more."
+def _about_fit(
+    fit: float | None, samples: str, verbs: tuple[str, str], unknown: str, reach: str = ""
+) -> str:
+    """Return whether samples agree with the exact distribution, and what they say if not known."""
+    if fit is None:
+        return samples + unknown
+    if fit >= FALSE_ALARM:
+        return f"{samples}{verbs[0]} with the exact law{reach}."
+    return (
+        f"CONTRADICTED: {samples[0].lower()}{samples[1:]}{verbs[1]} farther from the exact law "
+        "than chance explains."
     )
-    row = next((row for row in check.rows if row.c == c), None)
-    if row is None:
-        return text
-    if row.exact is not None:
-        likely = row.exact.high
-        with rounding(DOWN):
-            many = _rounded_down(1 / likely)
-        return f"{text} P[C = {c}] is {likely:.3Ng}: one in {many} graphs."
-    if row.bound is None:
-        return text
-    return f"{text} P[C = {c}] is proved to be at most {row.bound:.3Ug}."
-
-
-def _about_planted(check: ComponentCheck) -> str:
-    last = check.planted[-1]
-    many = f"importance samples of {_graphs(last.trials)}"
-    exact = check.rows[last.parts - 1].exact
-    if check.planted_fit is None or exact is None:
-        low, high = last.interval(check.confidence)
-        return (
-            f"{many.capitalize()} say that P[C >= {last.parts}] is about {last.estimated:.3g}, "
-            f"within [{mpfr(low):.3Dg}, {mpfr(high):.3Ug}]."
-        )
-    if check.planted_fit >= FALSE_ALARM:
-        reach = f"P[C = {last.parts}] = {exact.high:.3Ng}"
-        return f"{many.capitalize()} for each c agree with the exact law, down to {reach}."
-    return f"CONTRADICTED: {many} are farther from the exact law than chance explains."
-
-
-def _rounded_down(many: mpfr) -> str:
-    return f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
 
 
 def _graphs(many: int) -> str:

@@ -5,10 +5,8 @@ s - 1 others (`ikos.counts.recursion`),
 
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
-where all terms are positive; the P[C_s = 1] are those of that module, which alone subtracts, with
-an enclosure of what is lost. It is computed three times: in rationals, by which small sizes
-can be checked against enumerations; in directed rounding, as enclosures without underflow, for
-proofs; and in floating point, for all c at once.
+where all terms are positive. It is computed in rationals, to be checked against enumerations; in
+directed rounding, for proofs; and in floating point, for all c at once.
 """
 
 from __future__ import annotations
@@ -47,13 +45,7 @@ _SECOND = 2
 
 @dataclass(frozen=True)
 class Enclosure:
-    """A number between two bounds that are proved.
-
-    Attributes
-    ----------
-    low, high : mpfr
-        256 binary digits, and no underflow.
-    """
+    """A number between two bounds that are proved, of 256 binary digits and without underflow."""
 
     low: mpfr
     high: mpfr
@@ -104,12 +96,8 @@ def component_pmf(
     ----------
     n : int
         Users, from 1 to 2048.
-    m : int
-        Shuffled messages of each, at least 1.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    m, shuffler, clear_share
+        As for `component_counts`.
 
     Returns
     -------
@@ -281,17 +269,7 @@ def exact_component_law(
 
 @dataclass(frozen=True)
 class Moment:
-    """The second moment of the share graph at one group.
-
-    Attributes
-    ----------
-    n, m, q : int
-        Users, shuffled messages of each, order of the group.
-    excess : mpfr
-        E[q^(C-1)] - 1, which is E[q^C]/q - 1, rounded up.
-    divergence : mpfr
-        E[q^(C-1); C >= 2], which decides the security level, rounded up.
-    """
+    """``excess``: E[q^(C-1)] - 1, and ``divergence``: E[q^(C-1); C >= 2], both rounded up."""
 
     n: int
     m: int

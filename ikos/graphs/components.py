@@ -1,10 +1,8 @@
 """Connected components of share graphs, many graphs in one call.
 
-The reference is networkx, a graph at a time. The fast path is scipy's csgraph, on a sparse matrix
-whose arrays are the sampled ones as they are (row i holds the targets of user i), and with many
-graphs as blocks of one matrix. It searches weakly connected components. In a union of
-permutations the strongly connected ones are the same, but on many blocks, and on large graphs,
-scipy takes far longer to find those.
+The reference is networkx, one graph at a time. The fast path is scipy's csgraph, with many graphs
+as blocks of one sparse matrix, whose arrays are the sampled ones. Weakly connected components are
+strongly connected in a union of permutations; scipy finds the former far faster.
 """
 
 from __future__ import annotations
@@ -67,18 +65,9 @@ BACKENDS = tuple(_LABELS)
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The components of independent graphs, each of the users that it holds.
+    """How many components each graph has, the users in its largest and smallest, and those alone.
 
     Without a clear share a component holds as many left as right copies; its size is that number.
-
-    Attributes
-    ----------
-    counts : (trials,) ndarray of int64
-        How many components each graph has.
-    largest, smallest : (trials,) ndarray of int64
-        Users in its largest and in its smallest component.
-    alone : (trials,) ndarray of int64
-        Users who are a component of their own: nothing hides them.
     """
 
     counts: NDArray[np.int64]
@@ -135,11 +124,6 @@ def count_components(
     ----------
     targets, clear_share, backend
         As for `component_labels`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For targets that are no graphs of permutations, or a backend that does not exist.
 
     Examples
     --------

@@ -5,11 +5,9 @@ messages of each user, all of them shuffled, and S the shuffler,
 
     P[R(X) = S(R'(X))] = E[q^(C - mn)],
 
-where C counts the components of the share graph with one vertex for each user. BBGN20 print the
-lemma with an inequality, and prove an equation. By their Lemma C.2 the left-hand side is the
-probability that two independent views of X agree. All three numbers are computed here, each from
-its definition and by a route of its own: no formula of the library has a part in them. Integers
-count outcomes, so that the results are exact.
+where C counts the components of the share graph with one vertex for each user; by Lemma C.2 the
+left-hand side is the probability that two independent views of X agree. All three are counted
+here, each from its definition and exactly; no formula of the library has a part in them.
 
 Slot h of user i is number i m + h.
 """
@@ -17,14 +15,14 @@ Slot h of user i is number i m + h.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, integer
+from ikos._validation import choice, integer
 from ikos.graphs.component_distribution import exact_component_law
 from ikos.graphs.components import count_components
 from ikos.modular import blocks
@@ -53,7 +51,6 @@ _TOGETHER = 1 << 18
 """How many numbers are handled in one call."""
 
 Integers = NDArray[np.int64]
-Step = Callable[[int], None]
 
 
 def _order(n: int, m: int, shuffler: str) -> int:
@@ -91,23 +88,7 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
 
 
 def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
-    """Return how much there is to enumerate, refusing what `check_collision_identity` refuses.
-
-    Parameters
-    ----------
-    n, m, q, shuffler
-        As for `collision_probability`.
-
-    Returns
-    -------
-    int
-        Pairs of a permutation and a tuple of shares, (n!)^m q^(mn) or (mn)! q^(mn).
-
-    Examples
-    --------
-    >>> case_count(3, 2, 2), case_count(3, 2, 2, shuffler="single")
-    (2304, 46080)
-    """
+    """Return how much `check_collision_identity` would enumerate, with its refusals."""
     users, messages, order, kind = _checked_group(n, m, q, shuffler)
     return _order(users, messages, kind) * int(order ** (messages * users))
 
@@ -147,44 +128,25 @@ def enumerated_component_law(
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Shuffled messages of each, at least 1.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    n, m, shuffler, clear_share
+        As for `component_counts`, of so few that (n!)^m or (mn)! is at most `MAX_PERMUTATIONS`.
 
     Returns
     -------
     tuple of Fraction
         Entry c - 1 is P[C = c].
 
-    Raises
-    ------
-    ValueError
-        For more than `MAX_PERMUTATIONS`, (n!)^m or (mn)!.
-
     Examples
     --------
     >>> enumerated_component_law(3, 2)
     (Fraction(13, 18), Fraction(1, 4), Fraction(1, 36))
     """
-    users, messages, kind = _checked(n, m, shuffler)
-    return _component_law(users, messages, kind, flag("clear_share", clear_share))
-
-
-def _component_law(
-    n: int, m: int, shuffler: str, clear_share: bool, step: Step | None = None
-) -> tuple[Fraction, ...]:
+    n, m, kind = _checked(n, m, shuffler)
     graphs = np.zeros(n + 1, dtype=np.int64)
-    for block in _permutations(n, m, shuffler):
+    for block in _permutations(n, m, kind):
         targets = (block // m).reshape(-1, n, m)  # slots become their users
         found = count_components(targets, clear_share=clear_share)
         graphs += np.bincount(found.counts, minlength=n + 1)
-        if step is not None:
-            step(len(block))
     return tuple(Fraction(int(count), int(graphs.sum())) for count in graphs[1:])
 
 
@@ -201,19 +163,10 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Messages of each, all of them shuffled, at least 1.
+    n, m, shuffler
+        As for `enumerated_component_law`; all messages are shuffled.
     q : int
-        Order of the group, at least 2; it need not be prime.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-
-    Raises
-    ------
-    ValueError
-        For sizes beyond `MAX_PERMUTATIONS`, `MAX_TUPLES` or `MAX_CASES`.
+        Order of the group, at least 2, prime or not. Within `MAX_TUPLES` and `MAX_CASES`.
 
     Examples
     --------
@@ -223,10 +176,7 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
     >>> collision_probability(2, 2, 3)
     Fraction(1, 18)
     """
-    return _collisions(*_checked_group(n, m, q, shuffler))
-
-
-def _collisions(n: int, m: int, q: int, shuffler: str, step: Step | None = None) -> Fraction:
+    n, m, q, shuffler = _checked_group(n, m, q, shuffler)
     # An outcome is a permutation pi, inputs x, and sharings a and b of x; there are
     # |P| q^n (q^((m-1)n))^2 of them, equally likely. Those with a = pi(b) are counted by b alone:
     # b is a sharing of one x only, pi says what a must be, and it remains to see whether that is
@@ -239,10 +189,7 @@ def _collisions(n: int, m: int, q: int, shuffler: str, step: Step | None = None)
             inputs = b.sum(axis=3) % q
             for rows in _parts(len(shuffled_from), b.size):
                 a = b.reshape(-1, m * n)[:, shuffled_from[rows]].reshape(len(b), -1, n, m)
-                matching = (a.sum(axis=3) % q == inputs).all(axis=2)
-                matches += int(matching.sum())
-                if step is not None:
-                    step(matching.size)
+                matches += int((a.sum(axis=3) % q == inputs).all(axis=2).sum())
     outcomes = _order(n, m, shuffler) * q**n * q ** (2 * (m - 1) * n)
     return Fraction(matches, outcomes)
 
@@ -267,10 +214,7 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
     >>> view_agreement(2, 2, 3)
     Fraction(1, 18)
     """
-    return _agreement(*_checked_group(n, m, q, shuffler))
-
-
-def _agreement(n: int, m: int, q: int, shuffler: str, step: Step | None = None) -> Fraction:
+    n, m, q, shuffler = _checked_group(n, m, q, shuffler)
     slots = m * n
     # a tuple is written as a number in base q: what slot j holds is shuffled to this place of it
     places = q ** np.concatenate(list(_permutations(n, m, shuffler))).T
@@ -284,8 +228,6 @@ def _agreement(n: int, m: int, q: int, shuffler: str, step: Step | None = None) 
         for part in _parts(places.shape[1], choices):
             shuffled = sharings @ places[:, part]
             views += np.bincount(shuffled.ravel(), minlength=q**slots)
-            if step is not None:
-                step(shuffled.size)
         counts, times = np.unique(views, return_counts=True)
         squares += sum(int(k) ** 2 * int(t) for k, t in zip(counts, times, strict=True))
     outcomes = _order(n, m, shuffler) * choices
@@ -301,10 +243,6 @@ class CollisionIdentity:
 
     Attributes
     ----------
-    n, m, q : int
-        Users, messages of each, order of the group.
-    shuffler : str
-        "parallel" or "single".
     permutations : int
         How many were enumerated: all of the shuffler's group.
     tuples : int
@@ -337,12 +275,7 @@ class CollisionIdentity:
 
 
 def check_collision_identity(
-    n: int,
-    m: int,
-    q: int,
-    *,
-    shuffler: str = "parallel",
-    progress: Callable[[int, int], None] | None = None,
+    n: int, m: int, q: int, *, shuffler: str = "parallel"
 ) -> CollisionIdentity:
     """Compute both sides of Lemma C.4 by enumeration, and by the library's distribution of C.
 
@@ -350,8 +283,6 @@ def check_collision_identity(
     ----------
     n, m, q, shuffler
         As for `collision_probability`.
-    progress : callable, optional
-        Called with what is done and the whole, in cases.
 
     Examples
     --------
@@ -359,27 +290,18 @@ def check_collision_identity(
     >>> found.permutations, found.tuples, found.matched, found.holds
     (24, 256, Fraction(3, 128), True)
     """
-    users, messages, order, kind = sizes = _checked_group(n, m, q, shuffler)
-    permutations, slots = _order(users, messages, kind), messages * users
-    tuples = order**slots
-    whole = permutations * (1 + 2 * tuples)
-    done = 0
-
-    def step(cases: int) -> None:
-        nonlocal done
-        done += cases
-        if progress is not None:
-            progress(done, whole)
-
-    law = _component_law(users, messages, kind, True, step)
+    n, m, q, shuffler = _checked_group(n, m, q, shuffler)
     return CollisionIdentity(
-        *sizes,
-        permutations,
-        tuples,
-        matched=_collisions(*sizes, step),
-        views=_agreement(*sizes, step),
-        expected=_mean_power(law, order, slots),
-        formula=_mean_power(exact_component_law(users, messages, shuffler=kind), order, slots),
+        n,
+        m,
+        q,
+        shuffler,
+        _order(n, m, shuffler),
+        int(q ** (m * n)),
+        matched=collision_probability(n, m, q, shuffler=shuffler),
+        views=view_agreement(n, m, q, shuffler=shuffler),
+        expected=_mean_power(enumerated_component_law(n, m, shuffler=shuffler), q, m * n),
+        formula=_mean_power(exact_component_law(n, m, shuffler=shuffler), q, m * n),
     )
 
 

@@ -14,10 +14,8 @@ f_(s_1) ... f_(s_c) / f_n over all compositions of n. Every graph with C >= c ca
     P[C >= c] = (Q_c / c!) E[1 / S(C, c)],      P[C = k] = (Q_c / c!) P[C = k drawn] / S(k, c),
 
 where the mean is over the drawn graphs. 1 / S(C, c) is 1 unless there are more than c components,
-which is rare: its mean is estimated to a fraction of a per cent by a few thousand graphs, whether
-the event has probability 1e-3 or 1e-3000. Both estimates are unbiased, and come with intervals that
-hold at every number of trials. For c = 2, S(C, 2) = 2^(C-1) - 1, and Q_2/2 is the union bound over
-sets of users without an edge to the others.
+which is rare: a few thousand graphs estimate its mean well, however rare the event is. Both
+estimates are unbiased, with intervals that hold at every number of trials.
 """
 
 from __future__ import annotations
@@ -67,23 +65,10 @@ def _stirling(c: int, k: int) -> int:
 
 @dataclass(frozen=True)
 class PlantedTally:
-    """Graphs drawn with parts planted, and what they say of graphs as they are.
+    """Graphs drawn with c ``parts`` planted: how many of ``trials`` had how many components.
 
-    Attributes
-    ----------
-    n : int
-        Users.
-    graph : ShareGraph
-        The model.
-    parts : int
-        c, how many parts were planted.
-    trials : int
-        Independent graphs.
-    counts : mapping of int to int
-        Number of components, c or more, to number of drawn graphs; only what occurred.
-    expected : Enclosure
-        Q_c / c!, the expected number of divisions of a graph's users into c unions of components:
-        an upper bound of P[C >= c].
+    ``expected`` encloses Q_c / c!, the expected number of divisions of a graph's users into c
+    unions of components: an upper bound of P[C >= c].
     """
 
     n: int

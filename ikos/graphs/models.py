@@ -67,11 +67,6 @@ class Model:
         return np.ascontiguousarray(columns.transpose(0, 2, 1))
 
 
-def share_graph(n: object, m: object, shuffler: object, clear_share: object) -> ShareGraph:
-    """Check a setting and return the graph of its model."""
-    return Model.of(n, m, shuffler, clear_share).graph
-
-
 def sample_targets(
     n: int,
     m: int,
@@ -84,16 +79,8 @@ def sample_targets(
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    m : int
-        Shuffled messages of each, at least 1; n m below 2^30.
-    trials : int
-        Independent graphs, at least 1.
-    shuffler : {"parallel", "single"}
-        A permutation of the users for each message, or one of all slots.
-    rng : RandomSource, optional
-        Secure randomness by default.
+    n, m, trials, shuffler, rng
+        As for `component_counts`.
 
     Returns
     -------

@@ -41,20 +41,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Tally:
-    """How many of the sampled graphs had how many components.
+    """How many of ``trials`` graphs had how many components: ``counts``, ascending.
 
-    Attributes
-    ----------
-    n : int
-        Users.
-    graph : ShareGraph
-        The model.
-    trials : int
-        Independent graphs; 0 in what Ctrl-C left of a check, where every interval is [0, 1].
-    counts : mapping of int to int
-        Number of components to number of graphs; ascending, only what occurred.
-    alone : int
-        Graphs in which some user was a component of its own.
+    ``alone`` is in how many some user was a component of its own. Without trials, as Ctrl-C may
+    leave a check, every interval is [0, 1].
     """
 
     n: int

@@ -19,7 +19,6 @@ from ikos import message_count
 from ikos.counts.floor import (
     _consistent,
     _log_factorial,
-    consistent_inputs_log2,
     counting_floor,
 )
 from ikos.counts.rounding import DOWN, UP, rounding
@@ -74,15 +73,6 @@ def test_floor_is_exact_at_half_a_bit(n: int, shuffler: str) -> None:
             shuffler,
             lambda count, Q=inputs: count >= Q or 2 * (Q - count) ** 2 <= Q * Q,
         )
-
-
-@each_shuffler
-def test_counts_of_consistent_inputs_are_rounded_up(shuffler: str) -> None:
-    for n, m in product(range(1, 30), range(1, 9)):
-        bits = consistent_inputs_log2(n, m, shuffler=shuffler)
-        true = flint.arb(ways(n, m, shuffler)).log() / flint.arb(2).log()
-        assert not true > bits
-        assert abs(true - bits) < 1e-13 * max(1.0, bits)
 
 
 def test_a_tie_is_not_excluded() -> None:
@@ -338,11 +328,6 @@ def test_floors_are_below_exact_counts(
 
 def test_a_single_user_needs_one_message() -> None:
     assert counting_floor(1, 2**64, 80) == counting_floor(1, 2, 0.1, shuffler="single") == 1
-    assert consistent_inputs_log2(1, 7) == consistent_inputs_log2(1, 7, shuffler="single") == 0
-
-
-def test_counts_beyond_floats_are_infinite() -> None:
-    assert consistent_inputs_log2(10**400, 1) == math.inf
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikos import PrivateSum
-from ikos.accuracy import NoiseLaw, default_modulus, standard_error
-from ikos.counts import private_parameters, private_proved, wrap_modulus
+from ikos.accuracy import NoiseLaw, smallest_modulus, standard_error
+from ikos.counts import private_parameters, private_proved
 from ikos.counts.planning import SETTINGS, _Accuracy
 
 
@@ -200,33 +200,10 @@ def test_the_first_precision_is_the_first(n: int, epsilon: float, more: float, b
 def test_the_smallest_modulus_is_the_smallest(
     n: int, epsilon: float, p: int, failure: float
 ) -> None:
-    found = wrap_modulus(n, epsilon, p, failure=failure)
     law = NoiseLaw(Fraction(epsilon) / p, Fraction(1))
-    q = found.smallest
+    q = smallest_modulus(n, p, law, failure)
     assert q > n * p
     assert law.tail_bound((q - n * p) / 2) <= failure
     assert q == n * p + 1 or law.tail_bound((q - 1 - n * p) / 2) > failure
     exactly = n * p + 2 * p * math.log(1 / failure) / epsilon
     assert q == pytest.approx(exactly, abs=2, rel=1e-12)
-    assert found.power_of_two // 2 < q <= found.power_of_two
-    assert found.power_of_two.bit_count() == 1
-
-
-@pytest.mark.parametrize("honest", [1000, 700])
-def test_the_default_modulus_is_one_of_them(honest: int) -> None:
-    law = NoiseLaw(Fraction(1, 112), Fraction(1000, honest))
-    found = wrap_modulus(1000, 1, 112, min_honest=honest)
-    assert found.power_of_two == default_modulus(1000, 112, law)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"failure": 1}, "failure must be .* 1"),
-        ({"epsilon": -1}, "epsilon must be .* -1"),
-        ({"min_honest": 11}, "min_honest must be .* 11"),
-    ],
-)
-def test_bad_arguments_of_the_modulus(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        wrap_modulus(**{"n": 10, "epsilon": 1, "precision": 4, **arguments})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,15 +16,16 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     Enclosure,
     Sweep,
+    bounds,
     component_bound,
     exact_component_law,
     excess_bound,
-    lemma_c5,
-    partition_bound,
     parts_bound,
     sweep,
-    sweeps,
 )
+from ikos.graphs.bounds import BOUNDS
+
+LEMMA = BOUNDS["lemma_c5"]
 
 
 def ball_bound(n: int, m: int, c: int) -> Any:
@@ -136,7 +138,7 @@ def test_falling_bounds_are_below_the_true_bounds() -> None:
             kappa = mpq(21, 10) if hiding == 2 else 1 + mpq(2, 3) ** (hiding - 3) / 2
             for n in (3, 7, 20):
                 true = mpq(1)
-                values = partition_bound.falling_bounds(n, graph, n)
+                values = BOUNDS["parts"].falling(n, graph, n)
                 for c in range(2, n + 1):
                     true *= kappa / ((c - 1) * graph.growth_exactly(n - c + 2))
                     assert values[c - 1] <= true
@@ -144,7 +146,7 @@ def test_falling_bounds_are_below_the_true_bounds() -> None:
     ctx.prec = 600
     for n in range(19, 300):
         ratio = arb(3) / 2 * (arb(1).exp() / n) ** 2
-        for c, value in enumerate(lemma_c5.falling_bounds(n, 3, 4), 1):
+        for c, value in enumerate(LEMMA.falling(n, ShareGraph(3, "parallel", True), 4), 1):
             true = ratio ** (c - 1) / math.factorial(c)
             ball = arb(str(mpq(value).numerator)) / arb(str(mpq(value).denominator))
             assert c == 1 or ball < true
@@ -155,12 +157,12 @@ def test_falling_bounds_are_below_the_true_bounds() -> None:
 def test_falling_bounds_are_the_bounds_rounded_down(shuffler: str, clear: bool) -> None:
     graph = ShareGraph(4, shuffler, clear)
     for n in (2, 19, 40):
-        values = partition_bound.falling_bounds(n, graph, n)
+        values = BOUNDS["parts"].falling(n, graph, n)
         for c, value in enumerate(values, 1):
             bound = parts_bound(n, 4, c, shuffler=shuffler, clear_share=clear)
             assert value <= bound
             assert value >= mpfr(bound) * (1 - 1e-15) or bound == 1.0
-    for c, value in enumerate(lemma_c5.falling_bounds(30, 4, 30), 1):
+    for c, value in enumerate(LEMMA.falling(30, ShareGraph(4, "parallel", True), 30), 1):
         assert value <= mpfr(component_bound(30, 4, c))
         assert value >= mpfr(component_bound(30, 4, c)) * (1 - 1e-15)
 
@@ -200,12 +202,11 @@ def test_sweep_of_parts_holds_in_every_model(shuffler: str, clear: bool) -> None
 
 def test_sweep_finds_a_bound_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 1/c! e^(c-1) in place of 1.5^(c-1)/c! e^(2(c-1)) the lemma would be false."""
-    right = lemma_c5.falling_bounds
 
-    def wrong(n: int, m: int, most: int) -> list[mpfr]:
-        return [value / 6 ** (c - 1) for c, value in enumerate(right(n, m, most), 1)]
+    def wrong(n: int, graph: ShareGraph, most: int) -> list[mpfr]:
+        return [value / 6 ** (c - 1) for c, value in enumerate(LEMMA.falling(n, graph, most), 1)]
 
-    monkeypatch.setattr(lemma_c5, "falling_bounds", wrong)
+    monkeypatch.setitem(BOUNDS, "lemma_c5", replace(LEMMA, falling=wrong))
     found = sweep((19, 21), (3, 3))
     assert not found.holds
     assert found.violations[0].factor < 1
@@ -215,28 +216,30 @@ def test_sweep_finds_a_bound_that_fails(monkeypatch: pytest.MonkeyPatch) -> None
 def test_sweep_finds_a_bound_that_fails_by_a_hair(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is a thousandth too small, at c = 2 or at c = 1."""
     found = sweep((19, 19), (3, 3))
-    right = lemma_c5.falling_bounds
     for place, factor in ((2, 0.999 / found.tightest.factor), (1, 0.99)):
 
-        def wrong(n: int, m: int, most: int, place: int = place, by: float = factor) -> list[mpfr]:
+        def wrong(
+            n: int, graph: ShareGraph, most: int, place: int = place, by: float = factor
+        ) -> list[mpfr]:
             return [
-                value * by if c == place else value for c, value in enumerate(right(n, m, most), 1)
+                value * by if c == place else value
+                for c, value in enumerate(LEMMA.falling(n, graph, most), 1)
             ]
 
-        monkeypatch.setattr(lemma_c5, "falling_bounds", wrong)
+        monkeypatch.setitem(BOUNDS, "lemma_c5", replace(LEMMA, falling=wrong))
         violations = sweep((19, 19), (3, 3)).violations
         assert [(slack.n, slack.m, slack.c) for slack in violations] == [(19, 3, place)]
 
 
 def test_sweep_divides_by_the_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law that is not known well enough does not prove a bound."""
-    right = sweeps.laws
+    right = bounds.laws
 
     def wide(n: int, graph: ShareGraph, most: int) -> Any:
         for column in right(n, graph, most):
             yield [e and Enclosure(e.low, e.high * 100) for e in column]
 
-    monkeypatch.setattr(sweeps, "laws", wide)
+    monkeypatch.setattr(bounds, "laws", wide)
     assert not sweep((19, 20), (3, 3)).holds
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -29,14 +30,13 @@ from ikos.graphs import (
     enclosed_law,
     exact_component_law,
     excess_bound,
-    lemma_c5,
-    partition_bound,
     parts_bound,
     rare_components,
     sampling,
     tally_components,
 )
 from ikos.graphs import check as checking
+from ikos.graphs.bounds import BOUNDS
 from ikos.graphs.models import Model
 from ikos.testing import DeterministicRandom
 
@@ -104,12 +104,12 @@ def test_what_the_verdict_calls_unseen_holds() -> None:
 
 
 def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = lemma_c5.falling_bounds
+    lemma = BOUNDS["lemma_c5"]
 
-    def wrong(n: int, m: int, most: int) -> list[mpfr]:
-        return [value / 6 ** (c - 1) for c, value in enumerate(right(n, m, most), 1)]
+    def wrong(n: int, graph: ShareGraph, most: int) -> list[mpfr]:
+        return [value / 6 ** (c - 1) for c, value in enumerate(lemma.falling(n, graph, most), 1)]
 
-    monkeypatch.setattr(lemma_c5, "falling_bounds", wrong)
+    monkeypatch.setitem(BOUNDS, "lemma_c5", replace(lemma, falling=wrong))
     found = check(trials=100)
     assert found.bounded is False
     assert not found.holds
@@ -117,7 +117,7 @@ def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_moment_above_its_bound_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lemma_c5, "excess_bound", lambda n, m, q: 1e-3)
+    monkeypatch.setattr(checking, "excess_bound", lambda n, m, q: 1e-3)
     found = check(trials=100, q=16)
     assert found.bounded is False
     assert found.verdict[0] == "VIOLATED: the exact law is above a bound, at E[q^C]."
@@ -189,7 +189,7 @@ def test_beyond_the_exact_law() -> None:
     assert len(found.planted) == 1
     bounds, samples, unseen, planted = found.verdict
     assert "Not proved here" in bounds
-    assert bounds.endswith("Sampled graphs do not contradict them, as far as these reach.")
+    assert bounds.endswith("Sampled graphs do not contradict the bounds, as far as these reach.")
     assert samples.endswith("the exact law of so many users is not computed.")
     assert "P[C = 2] is proved to be at most" in unseen
     assert planted.startswith(
@@ -202,11 +202,11 @@ def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.Monke
         del n, graph, c
         return mpfr(1e-30)
 
-    monkeypatch.setattr(partition_bound, "upper_bound", tiny)
+    monkeypatch.setitem(BOUNDS, "parts", replace(BOUNDS["parts"], upper=tiny))
     found = check(n=5000, m=4, trials=5, planted=20)
     assert found.contradicted == (1,)
     assert not found.holds
-    assert found.verdict[0].endswith("CONTRADICTED: sampled graphs exceed them, at c = 1.")
+    assert found.verdict[0].endswith("CONTRADICTED: sampled graphs exceed the bounds, at c = 1.")
 
 
 def test_it_prints_what_people_read() -> None:

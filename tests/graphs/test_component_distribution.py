@@ -19,6 +19,7 @@ from exact.share_graph import SETTINGS, all_graphs, component_counts, sizes_law
 from gmpy2 import mpfr, mpq
 
 from ikos.counts.recursion import enclosed
+from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     Enclosure,
     Moment,
@@ -28,7 +29,6 @@ from ikos.graphs import (
     exact_component_law,
 )
 from ikos.graphs.component_distribution import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
-from ikos.graphs.models import share_graph
 
 TIGHT = mpq(1, 2**200)
 
@@ -207,7 +207,7 @@ def test_the_graph_without_edges_has_its_closed_form(
 def test_enclosures_enclose_the_rationals(m: int, shuffler: str, clear: bool) -> None:
     """For every number of users up to 30, and every c."""
     true = component_counts(30, m, shuffler, clear)
-    columns = list(laws(30, share_graph(30, m, shuffler, clear), 30))
+    columns = list(laws(30, ShareGraph(m, shuffler, clear), 30))
     assert len(columns) == 30
     for c, column in enumerate(columns, 1):
         assert len(column) == 31
@@ -231,7 +231,7 @@ def test_chances_of_one_component_are_enclosed_before_anything_is_made_of_them(
 ) -> None:
     """Sums of products are rounded outwards so often that they hide a wrong side here."""
     true = component_counts(40, m, shuffler, clear)
-    found = enclosed(40, 2, share_graph(40, m, shuffler, clear))
+    found = enclosed(40, 2, ShareGraph(m, shuffler, clear))
     for k in range(1, 41):
         assert mpq(found.connected_down[k]) <= true[k][1] <= mpq(found.connected[k])
 

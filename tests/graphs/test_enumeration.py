@@ -300,17 +300,6 @@ def test_each_of_the_four_numbers_counts() -> None:
         found.n = 3  # type: ignore[misc]
 
 
-@each_shuffler
-@pytest.mark.parametrize(("n", "m", "q"), [(1, 1, 2), (2, 2, 3), (3, 2, 2)])
-def test_progress_goes_up_to_the_whole(n: int, m: int, q: int, shuffler: str) -> None:
-    calls: list[tuple[int, int]] = []
-    check_collision_identity(n, m, q, shuffler=shuffler, progress=lambda *call: calls.append(call))
-    done, whole = zip(*calls, strict=True)
-    assert len(set(whole)) == 1
-    assert list(done) == sorted(set(done))
-    assert done[-1] == whole[-1]
-
-
 # What is refused
 
 

@@ -1,0 +1,342 @@
+"""The bounds of P[C = c], and their comparison with the exact distribution over ranges.
+
+*Lemma C.5 of BBGN20*, for parallel shufflers, a clear share, n >= 19 users and m >= 3 shuffled
+messages of each: P[C = c] <= (1.5^(c-1) / c!) (e/n)^((m-1)(c-1)), and if also
+q <= (n/e)^(m-1) / 2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps; the
+documentation has one that holds (How many messages, "Lemma C.5").
+
+*By ordered partitions* into c unions of components, in all four models and for any n, where two or
+more messages hide: P[C = c] <= kappa^(c-1) f_(n-c+1) / (f_n (c-1)!), with the weights f of
+`ikos.counts.share_graph` and kappa of `ikos.counts.largest_component`; proved in the documentation
+(How many messages, "Any number of users"). It implies Lemma C.5, and is sharp to first order at
+c = 2, where kappa is near 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import gmpy2
+from gmpy2 import mpfr, mpq
+
+from ikos._validation import choice, integer, quote
+from ikos.counts.largest_component import kappa
+from ikos.counts.rounding import DOWN, PRECISION, UP, float_down, float_up, rounding
+from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import MAX_BITS, MAX_MESSAGES, MAX_USERS
+from ikos.graphs.component_distribution import MAX_LAW_USERS, laws
+from ikos.graphs.models import Model
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound of P[C = c]; ``refusal`` says why it is not stated for n users and a graph, or None.
+
+    ``upper`` is rounded up, for one c; ``falling`` is for c = 1..most, rounded down, so that what
+    is below it is below the bound. Neither underflows.
+    """
+
+    refusal: Callable[[int, ShareGraph], str | None]
+    upper: Callable[[int, ShareGraph, int], mpfr]
+    falling: Callable[[int, ShareGraph, int], list[mpfr]]
+
+    def covers(self, n: int, graph: ShareGraph) -> bool:
+        """Return whether the bound is stated for a setting."""
+        return self.refusal(n, graph) is None
+
+
+def _lemma_refusal(n: int, graph: ShareGraph) -> str | None:
+    if graph.shuffler != "parallel" or not graph.clear_share:
+        return "bound must be 'parts' for a single shuffler or without a clear share"
+    for name, value, least in (("n", n, 19), ("m", graph.m, 3)):
+        if value < least:
+            return f"{name} must be at least {least} for Lemma C.5 of BBGN20, got {value}; " + (
+                "parts_bound holds for any n"
+            )
+    return None
+
+
+def _lemma_upper(n: int, graph: ShareGraph, c: int) -> mpfr:
+    m = graph.m
+    digits = PRECISION + 2 * (n * m).bit_length()
+    with rounding(DOWN, digits):
+        ways = gmpy2.lngamma(mpfr(c + 1))
+        fall = (m - 1) * (gmpy2.log(mpfr(n)) - 1)
+    with rounding(UP, digits):
+        exponent = (c - 1) * (gmpy2.log(mpfr(mpq(3, 2))) - fall) - ways
+    with rounding(UP):
+        return gmpy2.exp(exponent)
+
+
+def _lemma_falling(n: int, graph: ShareGraph, most: int) -> list[mpfr]:
+    with rounding(DOWN):
+        e = gmpy2.exp(mpfr(1))
+    with rounding(UP):
+        divisor = (n / e) ** (graph.m - 1)
+    with rounding(DOWN):
+        step = mpq(3, 2) / divisor
+        bounds = [mpfr(1)]
+        for c in range(2, most + 1):
+            bounds.append(bounds[-1] * step / c)
+    return bounds
+
+
+def _parts_refusal(n: int, graph: ShareGraph) -> str | None:
+    del n
+    if graph.hiding >= 2:
+        return None
+    return f"m must be at least {2 if graph.clear_share else 3} for this bound, got {graph.m}"
+
+
+def _parts_upper(n: int, graph: ShareGraph, c: int) -> mpfr:
+    digits = PRECISION + 2 * (n * graph.m).bit_length()
+    with rounding(DOWN, digits):
+        below = graph.log_weight(n, DOWN) + gmpy2.lngamma(mpfr(c))
+    with rounding(UP, digits):
+        above = (c - 1) * gmpy2.log(kappa(graph)) + graph.log_weight(n - c + 1, UP)
+        exponent = above - below
+    with rounding(UP):
+        return min(mpfr(1), gmpy2.exp(exponent))
+
+
+def _parts_falling(n: int, graph: ShareGraph, most: int) -> list[mpfr]:
+    factor = kappa(graph, DOWN)
+    bounds = [mpfr(1)]
+    for c in range(2, most + 1):
+        with rounding(UP):
+            divisor = (c - 1) * graph.growth(n - c + 2, UP)
+        with rounding(DOWN):
+            bounds.append(bounds[-1] * factor / divisor)
+    return bounds
+
+
+BOUNDS = {
+    "lemma_c5": Bound(_lemma_refusal, _lemma_upper, _lemma_falling),
+    "parts": Bound(_parts_refusal, _parts_upper, _parts_falling),
+}
+"""Every bound by its name."""
+
+
+def _setting(
+    name: str, n: object, m: object, shuffler: str = "parallel", clear_share: bool = True
+) -> tuple[int, ShareGraph]:
+    """Check and return a setting for which a bound is stated."""
+    users = integer("n", n, low=1, high=MAX_USERS)
+    graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
+    if (reason := BOUNDS[name].refusal(users, graph)) is not None:
+        raise ValueError(reason)
+    return users, graph
+
+
+def component_bound(n: int, m: int, c: int) -> float:
+    """Return Lemma C.5's upper bound of P[C = c], rounded up.
+
+    Parameters
+    ----------
+    n : int
+        Users, at least 19.
+    m : int
+        Shuffled messages of each, at least 3; with parallel shufflers and a clear share.
+    c : int
+        Components, from 1 to n.
+
+    Examples
+    --------
+    >>> print(f"{component_bound(100, 4, 2):.3e}")
+    1.506e-05
+    """
+    users, graph = _setting("lemma_c5", n, m)
+    return float_up(_lemma_upper(users, graph, integer("c", c, low=1, high=users)))
+
+
+def excess_bound(n: int, m: int, q: int) -> float:
+    """Return Lemma C.5's upper bound of E[q^C]/q - 1: q (e/n)^(m-1), rounded up.
+
+    Parameters
+    ----------
+    n, m
+        As for `component_bound`.
+    q : int
+        Order of the group, from 2 to (n/e)^(m-1) / 2.
+
+    Examples
+    --------
+    >>> print(f"{excess_bound(100, 4, 2**8):.3e}")
+    5.142e-03
+    """
+    users, graph = _setting("lemma_c5", n, m)
+    order = integer("q", q, low=2)
+    if order.bit_length() > MAX_BITS:
+        raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
+    with rounding(UP):
+        each = (gmpy2.exp(mpfr(1)) / users) ** (graph.m - 1)
+        excess = mpfr(order) * each
+    if not excess <= mpq(1, 2):
+        with rounding(DOWN):
+            most = gmpy2.floor(mpq(1, 2) / each)
+        told = str(int(most)) if most < 10**6 else f"{most:.6Dg}"
+        raise ValueError(
+            f"q must be at most (n/e)^(m-1) / 2, here {told}, for Lemma C.5 of BBGN20, "
+            f"got {quote(order)}"
+        )
+    return float_up(excess)
+
+
+def parts_bound(
+    n: int, m: int, c: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> float:
+    """Return the upper bound of P[C = c] by ordered partitions, rounded up and at most 1.
+
+    Parameters
+    ----------
+    n, c, shuffler, clear_share
+        As for `component_pmf`, for any number of users, and 1 <= c <= n.
+    m : int
+        Shuffled messages of each: at least 2 with a clear share, 3 without.
+
+    Examples
+    --------
+    Two components are about n^(1-m) likely:
+
+    >>> print(f"{parts_bound(1000, 3, 2):.3e}, {parts_bound(10**9, 4, 2, shuffler='single'):.3e}")
+    1.500e-06, 1.250e-28
+    """
+    users, graph = _setting("parts", n, m, shuffler, clear_share)
+    return float_up(_parts_upper(users, graph, integer("c", c, low=1, high=users)))
+
+
+# The sweep
+
+
+@dataclass(frozen=True)
+class Slack:
+    """The ``factor`` of a bound over P[C = c], rounded down, for n users and m shuffled messages.
+
+    The bound holds if it is at least 1.
+    """
+
+    n: int
+    m: int
+    c: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep found.
+
+    Attributes
+    ----------
+    compared : int
+        How many triples (n, m, c): every n and m in the ranges, and every c from 1 to n.
+    violations : tuple of Slack
+        Where the bound is not proved to hold, at most a hundred of them.
+    smallest : tuple of Slack
+        The smallest factor over n and c >= 2, for each m. At c = 1 both sides are nearly 1.
+    """
+
+    bound: str
+    shuffler: str
+    clear_share: bool
+    users: tuple[int, int]
+    messages: tuple[int, int]
+    compared: int
+    violations: tuple[Slack, ...]
+    smallest: tuple[Slack, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound holds wherever it was compared: by directed rounding, a proof."""
+        return not self.violations
+
+    @property
+    def tightest(self) -> Slack:
+        """The smallest factor of all."""
+        return min(self.smallest, key=lambda slack: slack.factor)
+
+
+def sweep(
+    users: tuple[int, int] = (19, 300),
+    messages: tuple[int, int] = (3, 10),
+    *,
+    bound: str = "lemma_c5",
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Sweep:
+    """Compare a bound with the exact distribution for every n, m and c in ranges.
+
+    Parameters
+    ----------
+    users, messages : (int, int)
+        The smallest and the largest n and m; n from 2 to 2048. Time is in proportion to n^3 of the
+        largest: one or two seconds for each m at n = 300.
+    bound : {"lemma_c5", "parts"}
+        `component_bound` or `parts_bound`.
+    shuffler, clear_share
+        As for `component_pmf`.
+    progress : callable, optional
+        Called with what is done and the whole.
+
+    Returns
+    -------
+    Sweep
+        Enclosures in directed rounding make it a proof, up to bugs, for the ranges.
+
+    Examples
+    --------
+    >>> found = sweep((19, 40), (3, 4))
+    >>> found.holds, found.compared
+    (True, 1298)
+    >>> found.tightest
+    Slack(n=19, m=3, c=2, factor=5.497731665819104)
+    """
+    low, high = _range("users", users, least=2, most=MAX_LAW_USERS)
+    first, last = _range("messages", messages, least=1, most=1000)
+    falling = BOUNDS[choice("bound", bound, tuple(BOUNDS))].falling
+    graph = Model.of(high, last, shuffler, clear_share).graph
+    _setting(bound, low, first, shuffler, clear_share)
+    whole = sum(_products(high, c) for c in range(1, high + 1)) * (last - first + 1)
+    compared = done = 0
+    violations: list[Slack] = []
+    smallest = []
+    for m in range(first, last + 1):
+        graph = ShareGraph(m, shuffler, clear_share)
+        bounds = {n: falling(n, graph, n) for n in range(low, high + 1)}
+        least: Slack | None = None
+        for c, column in enumerate(laws(high, graph, high), 1):
+            for n in range(max(low, c), high + 1):
+                entry = column[n]
+                assert entry is not None
+                compared += 1
+                with rounding(DOWN):
+                    factor = bounds[n][c - 1] / entry.high
+                slack = Slack(n, m, c, float_down(factor))
+                if factor < 1 and len(violations) < 100:
+                    violations.append(slack)
+                if c > 1 and (least is None or slack.factor < least.factor):
+                    least = slack
+            done += _products(high, c)
+            if progress is not None:
+                progress(done, whole)
+        assert least is not None
+        smallest.append(least)
+    ends, found = ((low, high), (first, last)), (tuple(violations), tuple(smallest))
+    return Sweep(bound, shuffler, clear_share, *ends, compared, *found)
+
+
+def _products(n: int, c: int) -> int:
+    """Return how many products there are in column c of the distribution."""
+    return (n - c + 1) * (n - c + 2) // 2
+
+
+def _range(name: str, ends: Iterable[object], *, least: int, most: int) -> tuple[int, int]:
+    try:
+        low, high = ends
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be two integers, got {quote(ends)}") from None
+    first, last = integer(name, low, low=least, high=most), integer(name, high, high=most)
+    if last < first:
+        raise ValueError(f"{name} must be (least, greatest), got {quote((first, last))}")
+    return first, last
