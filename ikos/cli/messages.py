@@ -26,7 +26,7 @@ from ikos.cli.output import at_least, at_most, power_text, print_report, progres
 from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import Column, Report, digits
+from ikos.report import READ, Column, Report, digits
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain
@@ -193,7 +193,7 @@ def command(
             "delta and noise eps: what is proved, and what is left of epsilon for the noise after "
             "what imperfect hiding takes. error: of the sum, root mean square, at most."
         )
-    else:
+    elif any(row["floor"] is not None for row in covered):
         notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
     notes += [f"Not covered, or not proved: {reason}." for reason in reasons]
     notes.append(
@@ -202,7 +202,7 @@ def command(
     if plot is not None:
         notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {**request.described(), "plot": plot, "warnings": warnings}
-    shown_rows = [row for row in rows if "total" in row] if how == "text" else rows
+    shown_rows = covered if how in READ else rows
     print_report(Report(request.title, COLUMNS, shown_rows, list(dict.fromkeys(notes)), data), how)
 
 
@@ -257,8 +257,7 @@ class Request:
                 users, honest, corrupt, given["modulus"], given["sigma"], d or 1, d is not None
             )
         name = given["domain"]
-        domain_options = ("dimension", "lower", "upper", "radius", "sparsity", "sizes")
-        domain = domain_of(name, {key: given[key] for key in domain_options})
+        domain = domain_of(name, given)
         chosen = {key: given[key] for key in ("precision", "integers", "reserve", "releases")}
         chosen = {key: value for key, value in chosen.items() if value is not None}
         if domain is None:
