@@ -11,7 +11,6 @@ survives shows a guarantee that no test of these files defends.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -22,6 +21,11 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import click
+
+from analysis.output import main
+from ikos.cli.errors import Command
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests" / "mutants.toml"
@@ -99,27 +103,36 @@ def outcomes(mutants: Sequence[Mutant], tree: Path) -> Iterator[tuple[Mutant, st
             yield mutant, outcome(mutant, copy), time.monotonic() - begun
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each mutant, and return 1 if one survived or no longer applies."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--tree", type=Path, default=ROOT, help="the library to change copies of")
-    parser.add_argument("--table", type=Path, default=TABLE, help="the mutants")
-    parser.add_argument("--only", default="", help="a word of what they say, or of their file")
-    parser.add_argument("--list", action="store_true", help="say which apply, and run no tests")
-    given = parser.parse_args(arguments)
-    mutants = [one for one in read(given.table) if given.only in f"{one.says} {one.file}"]
+@click.command("python -m analysis.mutants", cls=Command)
+@click.option(
+    "--tree",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=ROOT,
+    help="The library to change copies of.",
+)
+@click.option(
+    "--table",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=TABLE,
+    help="The mutants.",
+)
+@click.option("--only", default="", help="A word of what they say, or of their file.")
+@click.option("--list", "listed", is_flag=True, help="Say which apply, and run no tests.")
+def command(tree: Path, table: Path, only: str, listed: bool) -> None:
+    """Print a line for each mutant; the status is 1 if one survived or no longer applies."""
+    mutants = [one for one in read(table) if only in f"{one.says} {one.file}"]
     found: Iterator[tuple[Mutant, str, float]]
-    if given.list:
-        found = ((one, "applies" if applies(one, given.tree) else STALE, 0.0) for one in mutants)
+    if listed:
+        found = ((one, "applies" if applies(one, tree) else STALE, 0.0) for one in mutants)
     else:
-        found = outcomes(mutants, given.tree)
+        found = outcomes(mutants, tree)
     bad = 0
     for mutant, what, seconds in found:
         bad += what in (SURVIVED, STALE)
-        print(f"{what:8} {seconds:4.0f} s  {mutant.file}: {mutant.says}", flush=True)
-    print(f"{len(mutants)} mutants, {bad} of them not noticed or stale")
-    return int(bad > 0)
+        click.echo(f"{what:8} {seconds:4.0f} s  {mutant.file}: {mutant.says}")
+    click.echo(f"{len(mutants)} mutants, {bad} of them not noticed or stale")
+    click.get_current_context().exit(int(bad > 0))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(command)

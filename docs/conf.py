@@ -41,15 +41,16 @@ add_module_names = True  # what stands before a name is where to import it from
 toc_object_entries = False  # the contents beside a page show its sections, which names would hide
 
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
-# that share a line, the law of the noise), and internals that docstrings name.
+# that share a line, the distribution of the noise), and internals that docstrings name.
 nitpick_ignore_regex = [
-    ("py:class", r"ndarray|mapping|callable|NoiseLaw|ErrorBound|Flooding|Fraction|mpfr|mpq"),
+    ("py:class", r"ndarray|mapping|callable|sequence|(fractions\.)?Fraction|mpfr|mpq"),
+    ("py:class", r"NoiseLaw|ErrorBound|Flooding|Trust"),
     ("py:class", r"n|m|q|k|d|2|sets|lower|precision|epsilon|first|difference|shuffler|correct"),
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
     ("py:obj", r"ikos\.deployment\.service"),
-    ("py:obj", r"run|report|randomize|sent|hash_values"),  # of the class that says so
+    ("py:obj", r"run|report|randomize|sent|hash_values|blocks"),  # of the class that says so
 ]
 suppress_warnings: list[str] = []
 

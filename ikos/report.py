@@ -141,7 +141,7 @@ class Report:
         return {key: _plain(value) for key, value in found.items()}
 
     def render(self, how: str = "text", *, styled: bool = False) -> str:
-        """Return the report in one of `FORMATS`.
+        """Return the report in one of the ``FORMATS``.
 
         Parameters
         ----------

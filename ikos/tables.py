@@ -52,7 +52,7 @@ or refuses one of them by `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """What a `Look` refuses; the error that is raised then names the file, the row and the column.
+    """What a ``Look`` refuses; the error that is raised names the file, the row and the column.
 
     Parameters
     ----------

@@ -278,7 +278,7 @@ def test_a_bad_row_of_a_table_is_named_with_its_file(cluster, tmp_path):
 
 @pytest.mark.parametrize("given", [np.arange(N - 1), da.arange(N + 1, chunks=90), iter(())])
 def test_too_few_and_too_many_users(here, given):
-    with pytest.raises(ValueError, match="x must hold 1000 users' values"):
+    with pytest.raises(ValueError, match="x must hold n = 1000 users' values"):
         SecureSum(N, 2**32, messages=2).run(given, cluster=here)
 
 

@@ -353,7 +353,7 @@ def test_a_bad_row_of_a_table_is_named_with_its_file(
     (tmp_path / "b.csv").write_text(f"age\n1\n{bad}\n3\n")
     protocol = PrivateSum(6, 1, 0.5, lower=0, upper=4, integers=integers)
     column = open_column(tmp_path, "age")
-    where = f"{str(tmp_path / 'b.csv')!r}: row 2 (line 3) has a value in column 'age', "
+    where = f"{str(tmp_path / 'b.csv')!r}: row 2 has a value in column 'age', "
     for steps in (protocol.run, protocol.randomize):
         with pytest.raises(
             ValueError,

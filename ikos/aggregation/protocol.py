@@ -39,10 +39,10 @@ MAX_ENTRIES = 1 << 28
 class SumProtocol(Protocol):
     """A differentially private protocol for the sum of all users' values, numbers or vectors.
 
-    `ikos.PrivateSum`, `ikos.PrivateVectorSum` and every baseline have these members, so that a
-    comparison is one loop. An object holds public parameters only; `report` is the client's part
-    (`randomize` plays all clients at once), `shuffle` that of the shufflers (of the curator, in
-    the central model), `analyze` the analyzer's, and `run` plays all.
+    The private sums and every baseline have these members, so that a comparison is one loop. An
+    object holds public parameters only; `report` is the client's part (`randomize` plays all
+    clients at once), `shuffle` that of the shufflers (of the curator, in the central model),
+    `analyze` the analyzer's, and `run` plays all.
     """
 
     @property

@@ -106,7 +106,7 @@ def test_all_must_be_there() -> None:
     protocol = DesignatedNoise(20, 1, 1e-3)
     assert protocol.min_honest == 20
     messages = protocol.randomize([0.5] * 20)
-    with pytest.raises(ValueError, match="shares must hold 20 users"):
+    with pytest.raises(ValueError, match="shares must hold n = 20 users"):
         protocol.shuffle(messages[:, 1:])
 
 

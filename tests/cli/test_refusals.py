@@ -96,11 +96,11 @@ REFUSED = [
     (DATA[:3], ("--epsilon", "1"), "--data needs --column"),
     # tables
     (SUM, ("--column", "agee"), "has no column 'agee' among its 3 columns"),
-    (SUM, ("--column", "agee", "--show-values"), "did you mean 'age'?"),
-    (SUM, ("--column", "name"), "row 1 (line 2) has a value in column 'name'"),
-    (SUM, ("--upper", "7", "--show-values"), "row 1 (line 2) has 20 in column 'age', outside"),
+    (SUM, ("--column", "agee", "--show-values"), "has no column 'agee'; its columns are"),
+    (SUM, ("--column", "name"), "row 1 has a value in column 'name'"),
+    (SUM, ("--upper", "7", "--show-values"), "row 1 has 20 in column 'age', outside"),
     (SUM, ("--no-header", "--column", "9"), "has no column 9"),
-    (("sum", "none.csv", *SUM[2:]), (), "cannot read 'none.csv': there is no such file"),
+    (("sum", "none.csv", *SUM[2:]), (), "cannot read 'none.csv': no such file"),
     (("histogram", "none.csv", *COUNTS[2:]), ("--categories", "a"), "'none.csv': no such file"),
     # figures
     (SECURE, ("--plot", "x.txt"), "--plot must end in .png, .svg, .pdf, got 'x.txt'"),

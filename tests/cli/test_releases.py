@@ -95,7 +95,7 @@ class TestSum:
     def test_clamped_only_if_asked(self, run, refused, people):
         narrow = ("--column", "age", "--lower", "30", "--upper", "40", *BUDGET)
         message = refused("sum", people, *narrow)
-        assert "row 1 (line 2) has a value in column 'age', outside [30, 40]" in message
+        assert "row 1 has a value in column 'age', outside [30, 40]" in message
         assert " 20 " not in message
         given = (*narrow, "--on-out-of-range", "clamp", "--show-true", "--json")
         result = run("sum", people, *given).json
@@ -257,11 +257,9 @@ class TestSecureSum:
 
     def test_values(self, run, refused, people):
         score = ("--column", "score", "--upper", "2")
-        assert "row 2 (line 3) has a value in column 'score'" in refused(
-            "secure-sum", people, *score
-        )
+        assert "row 2 has a value in column 'score'" in refused("secure-sum", people, *score)
         low = ("--column", "age", "--upper", "68")
-        assert "row 50 (line 51)" in refused("secure-sum", people, *low)
+        assert "row 50" in refused("secure-sum", people, *low)
         clamped = run("secure-sum", people, *low, "--on-out-of-range", "clamp", "--json").json
         assert clamped["sum"] == str(np.clip(AGES, 0, 68).sum())
 
