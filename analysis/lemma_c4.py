@@ -25,7 +25,7 @@ import click
 from analysis.output import main
 from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
-from ikos.cli.types import MODULUS, WHOLE
+from ikos.cli.types import MODULUS, NAME, WHOLE
 from ikos.graphs.enumeration import CollisionIdentity, case_count, check_collision_identity
 from ikos.trust import SHUFFLERS
 
@@ -158,9 +158,7 @@ def _json(found: Sequence[CollisionIdentity]) -> dict[str, Any]:
 @click.option("--users", type=WHOLE, help="How many, e.g. 3.")
 @click.option("--messages", type=WHOLE, help="Of each user, all of them shuffled, e.g. 2.")
 @click.option("--modulus", type=MODULUS, help="Order of the group, e.g. 4; need not be prime.")
-@click.option(
-    "--shuffler", type=click.Choice(SHUFFLERS), help="Only parallel shufflers, or a single one."
-)
+@click.option("--shuffler", type=NAME["shuffler"], help="Only parallel shufflers, or a single one.")
 @click.option("--json", "json", is_flag=True, help="Print one JSON object.")
 def command(
     users: int | None, messages: int | None, modulus: int | None, shuffler: str | None, json: bool

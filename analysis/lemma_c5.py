@@ -30,10 +30,10 @@ import click
 from analysis.output import main
 from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
+from ikos.cli.types import NAME
 from ikos.graphs import Slack, Sweep, sweep
 from ikos.graphs.sweeps import BOUNDS
 from ikos.results import at_most
-from ikos.trust import SHUFFLERS
 
 if TYPE_CHECKING:
     Base = click.ParamType[tuple[int, int]]
@@ -165,7 +165,7 @@ def _json(found: Sweep) -> dict[str, Any]:
 )
 @click.option(
     "--shuffler",
-    type=click.Choice(SHUFFLERS),
+    type=NAME["shuffler"],
     default="parallel",
     metavar="[parallel|single]",
     help="One for each message, or one for all.",

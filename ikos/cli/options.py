@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.names import ANALYSES, DOMAINS, MAX_WORKERS, SHUFFLERS
+from ikos.cli.names import DOMAINS, MAX_WORKERS
 from ikos.cli.types import (
     BOUND,
     CORRUPT,
@@ -18,6 +18,7 @@ from ikos.cli.types import (
     FILE,
     HONEST,
     MODULUS,
+    NAME,
     WHOLE,
     Number,
     Whole,
@@ -88,7 +89,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "Part of epsilon, up to 0.5, to spend on hiding by shuffling instead of on noise.",
     },
     "--analysis": {
-        "type": click.Choice(ANALYSES),
+        "type": NAME["analysis"],
         "default": "best",
         "metavar": "NAME",
         "help": "Which bound of what shuffling hides: best, second_moment, balle2020, ghazi2020 "
@@ -99,7 +100,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "Run it even where nothing is proved of what it hides.",
     },
     "--shuffler": {
-        "type": click.Choice(SHUFFLERS),
+        "type": NAME["shuffler"],
         "default": "parallel",
         "help": "A shuffler for each message, or a single one for all.",
     },

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import clipped
+from ikos.cli.names import ANALYSES, SHUFFLERS
 from ikos.cli.output import power_text
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ FILE = Named(dir_okay=False, path_type=Path)
 FOLDER = Named(path_type=Path)
 INTEGER = Number(kind=int)
 MODULUS = Whole(2)
+NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 SECONDS = Number(0, 10**6)
 SIGMA = Number(above=0, high=10**6)
 TABLE = Table()
