@@ -217,8 +217,7 @@ def command(
         title,
         COLUMNS,
         [row for row in rows if how not in READ or row["messages_per_user"] is not None],
-        [*_notes(rows, honest, users), *([GAUSSIAN] if space else []),
-         *([f"Plotted in {click.format_filename(plot)}"] if plot else [])],
+        [*_notes(rows, honest, users), *([GAUSSIAN] if space else [])],
         {
             "command": "compare",
             "users": users,

@@ -66,14 +66,8 @@ def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 class Command(_Mistakes):
     """A command whose mistakes become usage errors.
 
-    Parameters
-    ----------
-    sections : mapping, optional
-        Headings of the help, each by the name of the first option under it.
-    keys : mapping, optional
-        What the keys of its JSON object mean.
-    columns : sequence of Column, optional
-        Those of its table.
+    ``sections`` are headings of the help, each by the name of the first option under it; ``keys``
+    and ``columns`` say what the JSON object and its rows hold, for the documentation.
     """
 
     def __init__(

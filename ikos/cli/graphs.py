@@ -235,8 +235,6 @@ def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
             f"; Lemma C.5: {_above(check.excess_bound)}" if check.excess_bound is not None else ""
         )
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}{lemma}.")
-    if asked["plot"] is not None:
-        notes.append(f"Plotted in {click.format_filename(asked['plot'])}")
     rows = []
     for row in check.rows:
         exact_low, exact_high = _ends(row.exact)

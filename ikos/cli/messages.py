@@ -177,11 +177,10 @@ def command(
     reasons = dict.fromkeys(f"{row['analysis']}: {row['reason']}" for row in rows if row["reason"])
     if not covered:
         raise click.UsageError(f"no theorem covers this: {'; '.join(reasons)}")
-    fewest = min((row["messages_per_user"] for row in covered if row["proved"]), default=None)
-    smallest = min((row["bits_per_user"] for row in covered if row["proved"]), default=None)
-    for row in covered:
-        row["best"] = row["proved"] and row["messages_per_user"] == fewest
-        row["smallest"] = row["proved"] and row["bits_per_user"] == smallest
+    for mark, key in (("best", "messages_per_user"), ("smallest", "bits_per_user")):
+        least = min((row[key] for row in covered if row["proved"]), default=None)
+        for row in covered:
+            row[mark] = row["proved"] and row[key] == least
     if plot is not None:
         _plot(plot, request, analyses, settings, given)
 
@@ -199,8 +198,6 @@ def command(
     notes.append(
         "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
     )
-    if plot is not None:
-        notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {**request.described(), "plot": plot, "warnings": warnings}
     shown_rows = covered if how in READ else rows
     print_report(Report(request.title, COLUMNS, shown_rows, list(dict.fromkeys(notes)), data), how)
@@ -325,8 +322,7 @@ class Request:
                 "analysis": analysis, "shuffler": shuffler, "clear_share": clear,
                 "layout": layout if self.vectors else None,
                 "sums": self.dimension if layout == LAYOUTS[0] else 1,
-                "best": False,
-                "smallest": False, "proved": False, "reason": None,
+                "best": False, "smallest": False, "proved": False, "reason": None,
             }  # fmt: skip
             try:
                 yield row | self._counted(layout, row)

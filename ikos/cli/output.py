@@ -10,6 +10,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +35,8 @@ def print_report(report: Report, how: str) -> None:
     """Print what a command found, after its warnings, in one of `ikos.report.FORMATS`."""
     for warning in report.data.get("warnings", ()):
         warn(warning)
+    if (plot := report.data.get("plot")) is not None:
+        report = replace(report, notes=[*report.notes, f"Plotted in {click.format_filename(plot)}"])
     _write(report.render(how, styled=styled(sys.stdout)))
 
 

@@ -133,15 +133,7 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
 
 
 def execute(command: click.Command, name: str) -> NoReturn:
-    """Run a command, with every mistake in one line, and exit.
-
-    Parameters
-    ----------
-    command : click.Command
-        What to run, with the arguments of this process.
-    name : str
-        The program's, for messages.
-    """
+    """Run a command with the arguments of this process, every mistake in one line, and exit."""
     try:
         status = command.main(prog_name=name, standalone_mode=False, **SETTINGS)
     except click.ClickException as error:
