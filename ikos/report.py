@@ -32,6 +32,9 @@ KEYS = {
 }
 """Keys of the JSON object of every command."""
 
+READ = ("text", "markdown")
+"""The forms that people read."""
+
 FORMATS = ("text", "json", "csv", "markdown")
 
 EXACT = 1 << 53

@@ -1,4 +1,4 @@
-"""One numeric column of a table, a row per user: from CSV or Parquet, a file or a folder of them.
+"""One column of a table, a row per user: from CSV or Parquet, a file or a folder of them.
 
 Strict on purpose: a cell that is skipped, guessed or coerced would silently change a user's value.
 What is not plainly a number is refused, with its file and row.
@@ -85,7 +85,7 @@ class Part:
         Its name, or its number counted from 1.
     weight : int
         What `blocks` counts to when it reports progress: bytes of CSV, rows of Parquet.
-    header, delimiter, integers, show_values
+    header, delimiter, integers, show_values, texts
         As for `open_column`.
     stored : bool
         Whether it is a file that can be read again, by any process.
@@ -108,6 +108,7 @@ class Part:
     stored: bool
     groups: range | None = None
     first: int = 0
+    texts: bool = False
     looks: tuple[Look, ...] = field(default=(), repr=False)
 
     @property
@@ -126,7 +127,8 @@ class Part:
                     seen = look(seen, before)
                 except BadRow as bad:
                     value = seen[bad.place]
-                    text = f"{value:.15g}" if isinstance(value, float) else quote(int(value))
+                    exact = value if isinstance(value, str) else int(value)
+                    text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
                     raise self._bad(before + bad.place, text, bad.why) from None
             yield seen
             before += block.size
@@ -228,8 +230,9 @@ def open_column(
     delimiter: str | None = None,
     integers: bool = False,
     show_values: bool = False,
+    texts: bool = False,
 ) -> Column:
-    r"""Open one numeric column, to be read in blocks or in parts.
+    r"""Open one column, of numbers unless ``texts``, to be read in blocks or in parts.
 
     Parameters
     ----------
@@ -249,6 +252,8 @@ def open_column(
     show_values : bool
         Let messages quote what the tables hold: the values that are refused, and the names in the
         first line of CSV files, which may be a row. By default they say where, never what.
+    texts : bool
+        Take cells as they are, without the blanks around them, as objects of type str.
 
     Returns
     -------
@@ -298,7 +303,7 @@ def open_column(
         with _readable(here):
             real, size = _status(name)
         marks = delimiter or ",", integers, show_values
-        part = Part(real or name, here, column, size, header, *marks, real is not None)
+        part = Part(real or name, here, column, size, header, *marks, real is not None, texts=texts)
         if not part.stored:  # what is read of a pipe is gone
             parts.append(part)
         elif not _is_parquet(part):
@@ -542,6 +547,8 @@ def _csv_numbers(
     """
     if set(map(len, block)) == {width}:
         cells = [cells[place] for cells in block]
+        if part.texts:
+            return np.array([cell.strip() for cell in cells], dtype=object)
         joined = "".join(cells)
         if joined.isascii() and not joined.encode().translate(None, _CHARACTERS):
             values = _integers(cells) if part.integers else _doubles(cells)
@@ -552,6 +559,8 @@ def _csv_numbers(
             part._refuse(number, "is blank; only the last lines may be")
         if len(cells) != width:
             part._refuse(number, f"has {len(cells)} cells, not {width} as the first line")
+        if part.texts:
+            continue
         cell = cells[place].strip(" \t")
         if not cell:
             part._refuse(number, f"has no value in {part._named}")
@@ -629,7 +638,7 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
             names = table.schema_arrow.names
             kind = table.schema_arrow.field(_position(part, names)).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not any(
+            if not part.texts and not any(
                 of(kind) for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
             ):
                 raise ValueError(f"{part.where}: {part._named} holds {kind}, not numbers")
@@ -670,6 +679,9 @@ def _parquet_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
 def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
     """Return a batch's numbers, or refuse the first that is missing or none of these."""
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if part.texts:
+        cells = ["" if one is None else str(one).strip() for one in array.to_pylist()]
+        return np.array(cells, dtype=object)
     if array.null_count:
         first = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
         part._refuse(row + first, f"has no value in {part._named}")

@@ -12,8 +12,8 @@ import click
 
 from ikos.cli import release
 from ikos.cli.domains import KEYS as DOMAIN_KEYS
-from ikos.cli.domains import OPTIONS, described, domain_of
-from ikos.cli.errors import Command, in_options, problem
+from ikos.cli.domains import OPTIONS, described, domain_of, in_words
+from ikos.cli.errors import Command, problem
 from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
 from ikos.cli.options import (
     check_bounds,
@@ -27,7 +27,7 @@ from ikos.cli.options import (
 from ikos.cli.output import at_least, power_text, print_report, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import Column, Report
+from ikos.report import READ, Column, Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,9 +171,7 @@ def command(
     from ikos.results import budget_warnings
 
     check_plot(plot)
-    names = ("dimension", "radius", "sparsity", "sizes")
-    vectors = {"lower": lower, "upper": upper, **{name: given.pop(name) for name in names}}
-    space = domain_of(domain, vectors)
+    space = domain_of(domain, {**given, "lower": lower, "upper": upper})
     values, data, warnings = None, None, []
     if given["file"] is None:
         if given["column"] is not None or runs is not None or seed is not None:
@@ -200,7 +198,7 @@ def command(
     check_bounds(*bounds)
     made = _comparison(asked, space, bounds, honest, protocols)
     if not any(row.protocol for row in made):
-        reasons = "; ".join(f"{row.key}: {in_options(str(row.reason))}" for row in made)
+        reasons = "; ".join(f"{row.key}: {in_words(str(row.reason))}" for row in made)
         raise click.UsageError(f"no protocol is possible here: {reasons}")
     measured: dict[str, Measurement] = {}
     rows = [_row(row, users) for row in made]
@@ -218,9 +216,8 @@ def command(
     report = Report(
         title,
         COLUMNS,
-        [row for row in rows if row["messages_per_user"] is not None] if how == "text" else rows,
-        [*_notes(rows, honest, users), *([GAUSSIAN] if space else []),
-         *([f"Plotted in {click.format_filename(plot)}"] if plot else [])],
+        [row for row in rows if how not in READ or row["messages_per_user"] is not None],
+        [*_notes(rows, honest, users), *([GAUSSIAN] if space else [])],
         {
             "command": "compare",
             "users": users,
@@ -273,7 +270,7 @@ def _row(row: Any, users: int) -> dict[str, Any]:
         "influence": row.influence,
         "unlimited": row.influence is not None and math.isinf(row.influence),
         "guarantee": row.guarantee,
-        "reason": None if row.reason is None else in_options(row.reason),
+        "reason": None if row.reason is None else in_words(row.reason),
     }
 
 
@@ -285,7 +282,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], honest: int, users: int) -> list[s
     if any(row.get("measured") is not None for row in rows):
         notes.append(
             "Measured, NOT private: root mean squared error of the sum, with an approximate "
-            f"{CONFIDENCE:.0%} interval; the bound is the root of the MSE."
+            f"{CONFIDENCE * 100:g} % interval; the bound is the root of the MSE."
         )
     for row in rows:
         said = [f"{row['key']}: {row['name']} ({row['source']})", row["trust"]]

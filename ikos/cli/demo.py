@@ -45,7 +45,7 @@ def command(how: str) -> None:
     ])  # fmt: skip
     report = release_sum(
         Source(path, VOTE), command="demo", lower=lower, upper=upper,
-        epsilon=Fraction(EPSILON), delta=Fraction(DELTA), show_true=True, given={"integers": True},
+        epsilon=Fraction(EPSILON), delta=Fraction(DELTA), show_true=True, integers=True,
     )  # fmt: skip
     told = [
         "944 people said whom they would vote for in 1996: 1 for Bob Dole, 0 for Bill Clinton. "

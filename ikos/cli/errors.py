@@ -30,14 +30,6 @@ _WIDEST = 28
 """Of the names of options next to which there is room for help."""
 
 
-class Interrupted(Exception):  # noqa: N818
-    """Ctrl-C, in a form that click does not meddle with, and the line to be printed for it."""
-
-    def __init__(self, said: str | None = None) -> None:
-        super().__init__(said)
-        self.said = said
-
-
 class _Mistakes(click.Command):
     """What commands and groups of them have in common: usage errors, and help."""
 
@@ -74,14 +66,8 @@ def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 class Command(_Mistakes):
     """A command whose mistakes become usage errors.
 
-    Parameters
-    ----------
-    sections : mapping, optional
-        Headings of the help, each by the name of the first option under it.
-    keys : mapping, optional
-        What the keys of its JSON object mean.
-    columns : sequence of Column, optional
-        Those of its table.
+    ``sections`` are headings of the help, each by the name of the first option under it; ``keys``
+    and ``columns`` say what the JSON object and its rows hold, for the documentation.
     """
 
     def __init__(
@@ -102,7 +88,7 @@ class Command(_Mistakes):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
-            raise Interrupted(f"{ctx.command_path}: {stop}" if str(stop) else None) from None
+            raise click.Abort(f"{ctx.command_path}: {stop}" if str(stop) else "") from None
         except MISTAKES as error:
             raise click.UsageError(problem(error), ctx) from None
 
@@ -198,6 +184,7 @@ def problem(error: BaseException) -> str:
 
 def in_options(message: str) -> str:
     """Return a message that begins with names of parameters with those of the options."""
+    message = message.replace("show_values=True", "--show-values")
     names, must, rest = message.partition(" must ")
     context = click.get_current_context(silent=True)
     known = {

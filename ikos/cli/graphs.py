@@ -17,15 +17,7 @@ import click
 from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
 from ikos.cli.options import check_plot, format_options, option, options, save_plot
-from ikos.cli.output import (
-    Quiet,
-    at_least,
-    at_most,
-    complain,
-    power_text,
-    print_report,
-    progress,
-)
+from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
 from ikos.report import KEYS as REPORT_KEYS
 from ikos.report import Column, Report, digits
@@ -112,6 +104,9 @@ SECTIONS = {
     "workers": "Where to run",
     "plot": "Output",
 }
+
+SAME = ("confidence", "holds", "bounded", "agrees", "contradicted", "fit", "excess", "excess_bound")
+"""Keys that a `ComponentCheck` has by the same names."""
 
 MOST = 1 << 50
 FAILED, INTERRUPTED = 1, 130
@@ -214,8 +209,9 @@ def command(
 
 
 def _end(message: str, status: int) -> None:
-    complain(click.get_current_context().command_path, "error", message)
-    raise Quiet(status)
+    context = click.get_current_context()
+    complain(context.command_path, "error", message)
+    context.exit(status)
 
 
 def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
@@ -239,8 +235,6 @@ def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
             f"; Lemma C.5: {_above(check.excess_bound)}" if check.excess_bound is not None else ""
         )
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}{lemma}.")
-    if asked["plot"] is not None:
-        notes.append(f"Plotted in {click.format_filename(asked['plot'])}")
     rows = []
     for row in check.rows:
         exact_low, exact_high = _ends(row.exact)
@@ -268,21 +262,14 @@ def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
         "shuffler": graph.shuffler,
         "clear_share": graph.clear_share,
         "modulus": None if check.q is None else digits(check.q),
-        "confidence": check.confidence,
         **asked,
+        **{key: getattr(check, key) for key in SAME},
         "sampled": sampled,
-        "holds": check.holds,
-        "bounded": check.bounded,
-        "agrees": check.agrees,
-        "contradicted": check.contradicted,
-        "fit": check.fit,
         "importance_fit": check.planted_fit,
         "tally": list(check.tally.counts.items()),
         "alone": check.tally.alone,
         "unseen": check.unseen if check.unseen <= check.n else None,
         "importance": importance,
-        "excess": check.excess,
-        "excess_bound": check.excess_bound,
     }
     return Report(title, COLUMNS, rows, notes, data)
 

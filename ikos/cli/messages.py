@@ -26,7 +26,7 @@ from ikos.cli.output import at_least, at_most, power_text, print_report, progres
 from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import Column, Report, digits
+from ikos.report import READ, Column, Report, digits
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain
@@ -177,11 +177,10 @@ def command(
     reasons = dict.fromkeys(f"{row['analysis']}: {row['reason']}" for row in rows if row["reason"])
     if not covered:
         raise click.UsageError(f"no theorem covers this: {'; '.join(reasons)}")
-    fewest = min((row["messages_per_user"] for row in covered if row["proved"]), default=None)
-    smallest = min((row["bits_per_user"] for row in covered if row["proved"]), default=None)
-    for row in covered:
-        row["best"] = row["proved"] and row["messages_per_user"] == fewest
-        row["smallest"] = row["proved"] and row["bits_per_user"] == smallest
+    for mark, key in (("best", "messages_per_user"), ("smallest", "bits_per_user")):
+        least = min((row[key] for row in covered if row["proved"]), default=None)
+        for row in covered:
+            row[mark] = row["proved"] and row[key] == least
     if plot is not None:
         _plot(plot, request, analyses, settings, given)
 
@@ -193,16 +192,14 @@ def command(
             "delta and noise eps: what is proved, and what is left of epsilon for the noise after "
             "what imperfect hiding takes. error: of the sum, root mean square, at most."
         )
-    else:
+    elif any(row["floor"] is not None for row in covered):
         notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
     notes += [f"Not covered, or not proved: {reason}." for reason in reasons]
     notes.append(
         "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
     )
-    if plot is not None:
-        notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {**request.described(), "plot": plot, "warnings": warnings}
-    shown_rows = [row for row in rows if "total" in row] if how == "text" else rows
+    shown_rows = covered if how in READ else rows
     print_report(Report(request.title, COLUMNS, shown_rows, list(dict.fromkeys(notes)), data), how)
 
 
@@ -257,8 +254,7 @@ class Request:
                 users, honest, corrupt, given["modulus"], given["sigma"], d or 1, d is not None
             )
         name = given["domain"]
-        domain_options = ("dimension", "lower", "upper", "radius", "sparsity", "sizes")
-        domain = domain_of(name, {key: given[key] for key in domain_options})
+        domain = domain_of(name, given)
         chosen = {key: given[key] for key in ("precision", "integers", "reserve", "releases")}
         chosen = {key: value for key, value in chosen.items() if value is not None}
         if domain is None:
@@ -326,8 +322,7 @@ class Request:
                 "analysis": analysis, "shuffler": shuffler, "clear_share": clear,
                 "layout": layout if self.vectors else None,
                 "sums": self.dimension if layout == LAYOUTS[0] else 1,
-                "best": False,
-                "smallest": False, "proved": False, "reason": None,
+                "best": False, "smallest": False, "proved": False, "reason": None,
             }  # fmt: skip
             try:
                 yield row | self._counted(layout, row)

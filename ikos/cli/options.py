@@ -155,14 +155,9 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
-    """Add an option. Of those that several commands take, most is known.
+    """Add an option as `click.option` does: of those that several commands take, most is known.
 
-    Parameters
-    ----------
-    name, *names : str
-        As for `click.option`.
-    **changes
-        As for `click.option`; and ``shown``, what the help says of a default that is none.
+    ``shown`` is what the help says of a default that is none.
     """
     known = {**_SHARED.get(name, {}), **changes}
     shown = known.pop("shown", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,14 +19,6 @@ if TYPE_CHECKING:
     from ikos.report import Report
 
 SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
-
-
-class Quiet(Exception):  # noqa: N818
-    """The end of the program without a further word."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 def print_text(lines: list[str]) -> None:
@@ -41,25 +35,25 @@ def print_report(report: Report, how: str) -> None:
     """Print what a command found, after its warnings, in one of `ikos.report.FORMATS`."""
     for warning in report.data.get("warnings", ()):
         warn(warning)
+    if (plot := report.data.get("plot")) is not None:
+        report = replace(report, notes=[*report.notes, f"Plotted in {click.format_filename(plot)}"])
     _write(report.render(how, styled=styled(sys.stdout)))
 
 
 def _write(text: str) -> None:
     stream = sys.stdout
-    context = click.get_current_context(silent=True)
-    if stream is None:
-        raise click.UsageError("cannot write the output: standard output is closed", context)
-    encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
+        if stream is None:
+            raise OSError(errno.EBADF, "standard output is closed")
+        encoding = getattr(stream, "encoding", None) or "utf-8"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:
-        discard_output()
-        raise Quiet(SIGPIPE_STATUS) from None
     except OSError as error:
         discard_output()
-        reason = (error.strerror or "output error").lower()
-        raise click.UsageError(f"cannot write the output: {reason}", context) from None
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(SIGPIPE_STATUS) from None
+        said = f"cannot write the output: {(error.strerror or 'output error').lower()}"
+        raise click.UsageError(said, click.get_current_context(silent=True)) from None
 
 
 def discard_output() -> None:

@@ -10,8 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from ikos import __version__
-from ikos.cli.errors import Command, Group, Interrupted, one_line, problem
-from ikos.cli.output import Quiet, complain, discard_output, print_text, say
+from ikos.cli.errors import Command, Group, one_line, problem
+from ikos.cli.output import complain, discard_output, print_text, say
 
 SUMMARIES = {
     "sum": "Release the private sum and mean of a column of TABLE.",
@@ -133,27 +133,17 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
 
 
 def execute(command: click.Command, name: str) -> NoReturn:
-    """Run a command, with every mistake in one line, and exit.
-
-    Parameters
-    ----------
-    command : click.Command
-        What to run, with the arguments of this process.
-    name : str
-        The program's, for messages.
-    """
+    """Run a command with the arguments of this process, every mistake in one line, and exit."""
     try:
         status = command.main(prog_name=name, standalone_mode=False, **SETTINGS)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         _fail(context.command_path if context is not None else name, one_line(error), 2)
-    except (Interrupted, KeyboardInterrupt, click.Abort) as stop:
-        if getattr(stop, "said", None) is None:
+    except (KeyboardInterrupt, click.Abort) as stop:
+        if not str(stop):
             _fail(name, "interrupted", 130)
         say(str(stop))
         sys.exit(130)
-    except Quiet as error:
-        sys.exit(error.status)
     except OSError as error:
         discard_output()
         _fail(name, problem(error), 2)

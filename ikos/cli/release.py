@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Interrupted, clipped
+from ikos.cli.errors import clipped
 from ikos.cli.options import options
 from ikos.cli.output import figures, grouped, progress
 from ikos.cli.types import TABLE, Honest
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ikos import PrivateSum, SecureSum
     from ikos.results import Guarantee, Interval
     from ikos.tables import Column as TableColumn
+    from ikos.tables import Look
 
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
@@ -88,13 +89,13 @@ class Source:
             )
         return source
 
-    def open(self, *, integers: bool = False) -> TableColumn:
+    def open(self, *, integers: bool = False, texts: bool = False) -> TableColumn:
         """Return the column, whose values are not read yet."""
         from ikos.tables import open_column
 
         return open_column(
             self.file, self.column, header=not self.no_header, delimiter=self.delimiter,
-            integers=integers, show_values=self.show_values,
+            integers=integers, show_values=self.show_values, texts=texts,
         )  # fmt: skip
 
     @property
@@ -174,6 +175,14 @@ def read(table: TableColumn, rule: Rule, truth: Truth | None = None) -> tuple[in
     return sum(block.size for block in held), _drained(held)
 
 
+def all_of(table: TableColumn, look: Look) -> NDArray[Any]:
+    """Return all values of a column, as a look leaves them."""
+    import numpy as np
+
+    with progress("reading") as shown:
+        return np.concatenate(list(table.seen(look).blocks(shown)))
+
+
 def _drained(held: deque[NDArray[Any]]) -> Iterator[NDArray[Any]]:
     while held:
         yield held.popleft()
@@ -218,7 +227,7 @@ def nothing_released() -> Iterator[None]:
     except KeyboardInterrupt as stop:
         path = click.get_current_context().command_path
         said = str(stop) or "interrupted"
-        raise Interrupted(f"{path}: {said}; nothing was released") from None
+        raise click.Abort(f"{path}: {said}; nothing was released") from None
 
 
 def warnings_of(protocol: PrivateSum | SecureSum, q: int, corrupt_shufflers: int) -> list[str]:

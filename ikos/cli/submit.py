@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, Interrupted, problem
+from ikos.cli.errors import Command, problem
 from ikos.cli.options import JSON, option
 from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, say, wrapped
 from ikos.cli.task import promised
@@ -206,7 +206,7 @@ def _one(
     except KeyboardInterrupt:
         if not client.begun:
             raise
-        raise Interrupted(
+        raise click.Abort(
             f"{path}: interrupted; parts of the report may have reached some parties: submit again "
             "to go on with it"
         ) from None
@@ -306,4 +306,4 @@ def _many(
             then = f", and {go_on}" if isinstance(error, Unsent) else ""
             raise click.UsageError(f"{so_far()}{then}.{row} {printable(str(error))}") from None
         except KeyboardInterrupt:
-            raise Interrupted(f"{path}: interrupted; {so_far()}, and {go_on}") from None
+            raise click.Abort(f"{path}: interrupted; {so_far()}, and {go_on}") from None

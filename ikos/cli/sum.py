@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -71,14 +70,14 @@ def release_sum(
     unproved: bool = False,
     threads: int | None = None,
     cluster: Engine | None = None,
-    given: Mapping[str, Any],
+    **parameters: Any,
 ) -> Report:
-    """Run the private sum of a column, and report it; ``given`` are options of `PrivateSum`."""
+    """Run the private sum of a column, and report it; ``parameters`` are those of `PrivateSum`."""
     from ikos import PrivateSum
     from ikos.results import percent
 
     check_bounds(lower, upper)
-    parameters, clamp = dict(given), on_out_of_range == "clamp"
+    clamp = on_out_of_range == "clamp"
     rule = release.Rule(lower, upper, clamp, bool(parameters.get("integers", False)))
     truth = release.Truth() if show_true else None
     users, values = release.read(source.open(), rule, truth)
@@ -178,29 +177,16 @@ def _command(name: str, what: str) -> click.Command:
     @format_options
     def command(
         how: str,
-        lower: float,
-        upper: float,
-        epsilon: Fraction,
-        delta: Fraction,
-        on_out_of_range: str,
-        show_true: bool,
-        unproved: bool,
-        confidence: float,
-        threads: int | None,
         workers: int | None,
         scheduler: str | None,
         **given: Any,
     ) -> None:
-        if threads is not None and (workers is not None or scheduler is not None):
+        if given["threads"] is not None and (workers is not None or scheduler is not None):
             raise click.UsageError("--threads goes without --workers and --scheduler")
         source = release.Source.taken(given)
         with release.nothing_released(), connected(workers, scheduler) as cluster:
-            report = release_sum(
-                source, command=name, lower=lower, upper=upper, epsilon=epsilon, delta=delta,
-                confidence=confidence, on_out_of_range=on_out_of_range, show_true=show_true,
-                unproved=unproved, threads=threads, cluster=cluster,
-                given={key: value for key, value in given.items() if value is not None},
-            )  # fmt: skip
+            chosen = {key: value for key, value in given.items() if value is not None}
+            report = release_sum(source, command=name, cluster=cluster, **chosen)
         print_report(report, how)
 
     return command

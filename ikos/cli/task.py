@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, Group, Interrupted, clipped
+from ikos.cli.errors import Command, Group, clipped
 from ikos.cli.options import JSON, check_bounds, option
-from ikos.cli.output import Quiet, print_json, print_text, printable, say, warn, wrapped
+from ikos.cli.output import print_json, print_text, printable, say, warn, wrapped
 from ikos.cli.types import CORRUPT, FOLDER, WHOLE, Honest, Whole
 
 if TYPE_CHECKING:
@@ -384,7 +384,7 @@ def release(folder: Path, wait: float, ca: Path | None, as_json: bool) -> None:
             _check_reports(operator.task, analyzer.status())
             found = _follow(analyzer, wait, path)
     except KeyboardInterrupt:
-        raise Interrupted(f"{path}: interrupted; the release goes on at the analyzer") from None
+        raise click.Abort(f"{path}: interrupted; the release goes on at the analyzer") from None
     stopped = found.state == "stopped"
     if stopped:
         say(f"{path}: stopped for good: {printable(str(found.release.message))}")
@@ -393,7 +393,7 @@ def release(folder: Path, wait: float, ca: Path | None, as_json: bool) -> None:
     elif not stopped:
         print_text(result_lines(operator.task, found))
     if stopped:
-        raise Quiet(1)
+        raise click.exceptions.Exit(1)
 
 
 def _operator(folder: Path) -> Operator:

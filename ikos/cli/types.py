@@ -28,14 +28,9 @@ _MAX_EXPONENT = 4000
 
 
 class Number(Base):
-    """An exact number: 1000, 10^6, 10**6, 1e6, 2^61-1, 0.1 or 1e-9.
+    """An exact number within bounds, the last two excluded: 1000, 10^6, 1e6, 2^61-1, 0.1 or 1e-9.
 
-    Parameters
-    ----------
-    low, high, above, below : int, float or str, optional
-        Bounds, the last two excluded.
-    kind : callable
-        What it becomes: ``int`` (whole numbers alone), ``Fraction``, or ``float``.
+    It becomes an ``int`` (whole numbers alone), a ``Fraction`` or a ``float``.
     """
 
     def __init__(
@@ -71,20 +66,16 @@ class Number(Base):
         except OverflowError:
             self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
         if found is None or (self.kind is int and found.denominator != 1):
-            such = (
-                "whole number such as 1000, 10^6"
-                if self.kind is int
-                else "number such as 0.1, 1e-9"
-            )
+            whole = "whole number such as 1000, 10^6"
+            such = whole if self.kind is int else "number such as 0.1, 1e-9"
             self.fail(f"{clipped(text)} is not a {such} or 2^61-1", param, ctx)
         for word, bound, holds in self.rules:
             if not holds(found, bound):
                 name = max(param.opts, key=len) if param is not None else "the value"
-                whole = bound.denominator == 1
-                shown = power_text(int(bound)) if whole else f"{float(bound):g}"
-                raise click.UsageError(
-                    f"{name} must be {word} {shown}, got {clipped(text)[1:-1]}", ctx
-                )
+                exact = bound.denominator == 1
+                shown = power_text(int(bound)) if exact else f"{float(bound):g}"
+                said = f"{name} must be {word} {shown}, got {clipped(text)[1:-1]}"
+                raise click.UsageError(said, ctx)
         return self.kind(found)
 
 
@@ -112,9 +103,6 @@ class Whole(Number):
 
     def __init__(self, low: int = 0, high: int | None = None) -> None:
         super().__init__(low, high, kind=int)
-
-
-Decimal = Number
 
 
 class Honest(Base):
@@ -181,10 +169,7 @@ FILE = Named(dir_okay=False, path_type=Path)
 FOLDER = Named(path_type=Path)
 INTEGER = Number(kind=int)
 MODULUS = Whole(2)
-NAME = {
-    "analysis": click.Choice(ANALYSES),
-    "shuffler": click.Choice(SHUFFLERS),
-}
+NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 SECONDS = Number(0, 10**6)
 SIGMA = Number(above=0, high=10**6)
 TABLE = Table()

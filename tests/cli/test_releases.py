@@ -295,7 +295,7 @@ class TestHistogram:
         assert result["guarantee"]["delta"] <= 1e-6
         self.near(run(*given, "yes", "--other", "rest").json, {"yes": 600, "rest": 400})
         said = refused(*given, "yes,no")
-        assert "row 5 has a value that is none of the --categories" in said
+        assert "row 5 has a value in column 'vote', which is none of the --categories" in said
         assert "perhaps" not in said
         assert "'perhaps'" in refused(*given, "yes,no", "--show-values")
 
@@ -332,8 +332,8 @@ class TestHistogram:
 
     @pytest.mark.parametrize(
         ("text", "said"),
-        [("vote,x\nyes,1\nyes\n", "line 3: 1 cells"), ("vote\nyes\n\nno\n", "0 cells"),
-         ("vote,vote\n1,2\n", "has no column 'vote', or several"), ("vote\n", "has no rows")],
+        [("vote,x\nyes,1\nyes\n", "row 2 has 1 cells"), ("vote\nyes\n\nno\n", "row 2 is blank"),
+         ("vote,vote\n1,2\n", "has 2 columns named 'vote'"), ("vote\n", "has no rows")],
     )  # fmt: skip
     def test_tables_that_are_broken(self, refused, tmp_path, text, said):
         path = tmp_path / "t.csv"
