@@ -90,15 +90,14 @@ def number(
 ) -> Fraction:
     """Return the exact value of a finite number within open or closed bounds."""
     result = rational(name, value)
-    shown = quote(value)
-    if above is not None and result <= above:
-        raise ValueError(f"{name} must be greater than {above:g}, got {shown}")
-    if below is not None and result >= below:
-        raise ValueError(f"{name} must be less than {below:g}, got {shown}")
-    if low is not None and result < low:
-        raise ValueError(f"{name} must be at least {low:g}, got {shown}")
-    if high is not None and result > high:
-        raise ValueError(f"{name} must be at most {high:g}, got {shown}")
+    for bound, outside, said in (
+        (above, operator.le, "greater than"),
+        (below, operator.ge, "less than"),
+        (low, operator.lt, "at least"),
+        (high, operator.gt, "at most"),
+    ):
+        if bound is not None and outside(result, bound):
+            raise ValueError(f"{name} must be {said} {bound:g}, got {quote(value)}")
     return result
 
 

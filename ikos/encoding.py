@@ -18,8 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from ikos._validation import flag, integer
 from ikos.accounting.vector_noise import Sensitivity, Shift
 from ikos.bounds import Bounds
-from ikos.categories import Categories
-from ikos.domains import TOLERANCE, Ball, Box, Domain, SparseTernary
+from ikos.domains import TOLERANCE, Ball, Box, Categories, Domain, SparseTernary
 from ikos.modular import BLOCK, blocks
 from ikos.randomness import RandomSource
 

@@ -6,16 +6,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ikos._validation import choice, integer, quote
+from ikos._validation import integer, quote
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration
 from ikos.aggregation.private_sum import PrivateAggregation, checked_modulus
-from ikos.aggregation.shuffled_sum import LAYOUTS
+from ikos.aggregation.shuffled_sum import layout_name
 from ikos.bounds import Domain
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import SEPARATE
 from ikos.encoding import Encoding, converge, encoding_of
 from ikos.trust import Trust
 
@@ -47,7 +46,7 @@ class PrivateVectorSum(PrivateAggregation):
     modulus : int, optional
         Order q of each coordinate's group, above n precision; by default as of `ikos.PrivateSum`,
         for each coordinate.
-    layout : {"separate sums", "one group"}
+    layout : {"separate", "group"}
         As of `SecureVectorSum`.
     messages : int, optional
         Messages of each sum in all, the clear share included; used even where they prove nothing.
@@ -105,7 +104,7 @@ class PrivateVectorSum(PrivateAggregation):
         *,
         precision: int | None = None,
         modulus: int | None = None,
-        layout: str = SEPARATE,
+        layout: str = "separate",
         messages: int | None = None,
         sensitivity: Sensitivity | None = None,
         integers: bool = False,
@@ -119,7 +118,7 @@ class PrivateVectorSum(PrivateAggregation):
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        choice("layout", layout, LAYOUTS)
+        layout = layout_name(layout)
         analysis = checked_analysis(analysis)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)

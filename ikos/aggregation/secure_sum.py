@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, integer, quote, reject_masked, vector
-from ikos.aggregation.shuffled_sum import LAYOUTS, PSEUDORANDOM, ShuffledSum
+from ikos._validation import integer, quote, reject_masked, vector
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, layout_name
 from ikos.counts import Layout, MessageCount, proved, remaining, vector_layouts
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
+from ikos.counts.vectors import ONE_GROUP, level_of_sums
 from ikos.domains import MAX_DIMENSION
 from ikos.modular import Zq
 from ikos.randomness import RandomSource
@@ -395,7 +395,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         Order of each coordinate's group, at least 2.
     sigma : float
         Security in bits, of the whole vector, that the number of messages is chosen for.
-    layout : {"separate sums", "one group"}
+    layout : {"separate", "group"}
         Shuffle the shares of each coordinate apart from those of the others, or whole vectors of
         shares. The first takes more messages and far fewer bits.
     messages : int, optional
@@ -403,8 +403,8 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         for it. By default the smallest number proved for ``sigma``, ``min_honest`` and
         ``corrupt_shufflers``.
     analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As for `ikos.SecureSum`, of each sum. With separate sums and ``shuffler="single"``, each
-        sum has a single shuffler of its own.
+        As for `ikos.SecureSum`, of each sum. With ``layout="separate"`` and
+        ``shuffler="single"``, each sum has a single shuffler of its own.
 
     Attributes
     ----------
@@ -442,7 +442,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         q: int,
         *,
         sigma: float | Fraction = 80,
-        layout: str = SEPARATE,
+        layout: str = "separate",
         messages: int | None = None,
         analysis: str = "best",
         shuffler: str = "parallel",
@@ -452,7 +452,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     ) -> None:
         n, q = integer("n", n, low=1), integer("q", q, low=2)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        choice("layout", layout, LAYOUTS)
+        layout = layout_name(layout)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         sent = calibrated(
             n, q, d, trust, sigma=sigma, layout=layout, messages=messages, analysis=analysis

@@ -32,10 +32,20 @@ from ikos.trust import Trust
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
-LAYOUTS = (SEPARATE, ONE_GROUP)
-"""A sum for each coordinate, with shufflers of its own, or one sum of whole vectors."""
+LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
+"""A sum for each coordinate, with shufflers of its own, or one sum of whole vectors.
+
+By the names that users give; those inside parameter hashes are accepted too.
+"""
 
 _T = TypeVar("_T")
+
+
+def layout_name(layout: str) -> str:
+    """Check and return a layout, by the name that is inside parameter hashes."""
+    if layout in LAYOUTS.values():
+        return layout
+    return LAYOUTS[choice("layout", layout, LAYOUTS)]
 
 
 def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
