@@ -96,27 +96,9 @@ class Bounds(Domain):
         return self.values([x])  # type: ignore[arg-type]
 
     def whole_steps(self, precision: object = None) -> int:
-        """Return the precision at which integers between the bounds are encoded as they are.
+        """Return ``upper - lower``, the precision at which integers are encoded as they are.
 
-        Parameters
-        ----------
-        precision : int, optional
-            One that was asked for; any other is refused.
-
-        Returns
-        -------
-        int
-            ``upper - lower``.
-
-        Raises
-        ------
-        ValueError
-            If a bound is no integer of at most 2^52, or another precision was asked for.
-
-        Examples
-        --------
-        >>> Bounds(-3, 7).whole_steps()
-        10
+        Refuses another precision that was asked for, and bounds that are no integers up to 2^52.
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
@@ -131,22 +113,10 @@ class Bounds(Domain):
         return steps
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
-        """Return values as doubles, each checked, still in the data's units.
+        """Return values, (k,), as doubles, each checked, still in the data's units.
 
-        Parameters
-        ----------
-        x : (k,) array_like of float
-            Booleans are 0 and 1, and decimals and fractions may be integers. A data frame may have
-            one column.
-        first : int
-            Index of the first of them, for error messages.
-
-        Raises
-        ------
-        TypeError
-            If they are not real numbers.
-        ValueError
-            If one is outside the bounds (NaN is), masked, or the shape is another.
+        Booleans are 0 and 1, and decimals and fractions may be integers; NaN is outside. A data
+        frame may have one column. ``first`` is the number of the first user, for messages.
         """
         given = vector("x", x, real("x", x, first))
         values = given.astype(np.float64, copy=False)
@@ -162,14 +132,8 @@ class Bounds(Domain):
     ) -> NDArray[np.float64]:
         """Return checked values as parts of the way from ``lower`` to ``upper``.
 
-        Subtraction and division are monotone in floating point: the result is in [0, 1].
-
-        Parameters
-        ----------
-        values : ndarray of float64
-        out : ndarray of float64, optional
-            Memory that may be used for the result; a new array by default. With it, values that
-            are parts already, between 0 and 1, are returned themselves.
+        Subtraction and division are monotone in floating point: the result is in [0, 1]. ``out``
+        is memory that may be used for it; with it, values that are parts already are returned.
         """
         if out is not None and self.lower == 0 and self.upper == 1:
             return values

@@ -46,21 +46,9 @@ class Vectors(Domain):
         """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors that were checked, still in the data's type and units.
+        """Return vectors, (k, dimension), that were checked, still in the data's type and units.
 
-        Parameters
-        ----------
-        x : (k, dimension) array_like of float
-            One row for each user.
-        first : int
-            Index of the first of them, for error messages.
-
-        Raises
-        ------
-        TypeError
-            If they are not real numbers.
-        ValueError
-            If one is outside the domain (NaN is), masked, or the shape is another.
+        NaN is outside of every domain. ``first`` is the number of the first user, for messages.
         """
         try:
             given = real("x", x, first)
@@ -81,6 +69,14 @@ class Vectors(Domain):
         if given.ndim != 1:
             raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
         return self.values(given[np.newaxis])
+
+
+def _require(good: NDArray[np.bool_], first: int, what: str) -> None:
+    """Refuse the first row, or entry of a row, that is not good; ``first`` is row 0's number."""
+    if not good.all():
+        row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
+        place = ", ".join(map(str, (first + int(row), *column)))
+        raise ValueError(f"x[{place}] must {what}")
 
 
 def _dimension(value: object) -> int:
@@ -114,14 +110,6 @@ class Box(Vectors):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", _dimension(self.dimension))
-        for name in ("lower", "upper"):
-            value: object = getattr(self, name)
-            if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
-                raise TypeError(
-                    f"{name} must be one number for all coordinates, got {type(value).__name__} "
-                    f"{quote(value)}; for columns with bounds of their own there are "
-                    "ikos.vectors.means and variances, or scale each to [0, 1]"
-                )
         bounds = Bounds(self.lower, self.upper)
         object.__setattr__(self, "lower", bounds.lower)
         object.__setattr__(self, "upper", bounds.upper)
@@ -138,11 +126,7 @@ class Box(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
-        if not inside.all():
-            row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
-            raise ValueError(
-                f"x[{first + row}, {column}] must be in [{self.lower:g}, {self.upper:g}]"
-            )
+        _require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
 
 
 @dataclass(frozen=True)
@@ -185,20 +169,12 @@ class Ball(Vectors):
         return 2 * self.reach
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        finite = np.isfinite(rows)
-        if not finite.all():
-            row, column = np.unravel_index(int(np.argmin(finite)), finite.shape)
-            raise ValueError(f"x[{first + row}, {column}] must be finite")
+        _require(np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. A computed norm is within a
         # part d 2^-52 of the true one: less than the tolerance for every dimension.
-        norms = np.linalg.norm(rows / self.radius, axis=1)
-        outside = norms > 1 + TOLERANCE
-        if outside.any():
-            worst = int(np.argmax(outside))
-            raise ValueError(
-                f"x[{first + worst}] must have a norm of at most {self.radius:g}; clip it in "
-                "double precision"
-            )
+        inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
+        said = f"have a norm of at most {self.radius:g}; clip it in double precision"
+        _require(inside, first, said)
 
 
 @dataclass(frozen=True)
@@ -236,16 +212,9 @@ class SparseTernary(Vectors):
         return 2 * float(np.sqrt(self.sparsity))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        ternary = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
-        if not ternary.all():
-            row, column = np.unravel_index(int(np.argmin(ternary)), ternary.shape)
-            raise ValueError(f"x[{first + row}, {column}] must be -1, 0 or 1")
-        counts = np.count_nonzero(rows, axis=1)
-        if (dense := counts > self.sparsity).any():
-            worst = int(np.argmax(dense))
-            raise ValueError(
-                f"x[{first + worst}] must have at most {self.sparsity} entries that are not 0"
-            )
+        _require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
+        sparse = np.count_nonzero(rows, axis=1) <= self.sparsity
+        _require(sparse, first, f"have at most {self.sparsity} entries that are not 0")
 
 
 @dataclass(frozen=True)
@@ -256,11 +225,6 @@ class Categories(Vectors):
     ----------
     sizes : sequence of int
         How many categories each question has, at least one question.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no sequence (a set is none), or empty, or one is no positive integer.
 
     Examples
     --------
@@ -307,15 +271,7 @@ class Categories(Vectors):
         return [slice(first, last) for first, last in pairwise(edges)]
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        binary = (rows == 0) | (rows == 1)  # False for NaN
-        if not binary.all():
-            row, column = np.unravel_index(int(np.argmin(binary)), binary.shape)
-            raise ValueError(f"x[{first + row}, {column}] must be 0 or 1")
+        _require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
         for run in self.runs:
-            single = rows[:, run].sum(axis=1) == 1
-            if not single.all():
-                worst = int(np.argmin(single))
-                raise ValueError(
-                    f"x[{first + worst}] must have exactly one 1 among its entries {run.start} to "
-                    f"{run.stop - 1}"
-                )
+            said = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
+            _require(rows[:, run].sum(axis=1) == 1, first, said)

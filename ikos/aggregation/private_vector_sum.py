@@ -48,18 +48,13 @@ class PrivateVectorSum(PrivateAggregation):
         for each coordinate.
     layout : {"separate", "group"}
         As of `SecureVectorSum`.
-    messages : int, optional
-        Messages of each sum in all, the clear share included; used even where they prove nothing.
-        By default the smallest number that proves (epsilon, delta).
     sensitivity : Sensitivity, optional
         For a Box: a promise how far any two vectors that a user may have are apart, in the data's
         units. Privacy rests on it.
     integers : bool
         For a Box: promise that all entries are integers, and refuse others.
-    analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As of `ikos.PrivateSum`.
-    reserve : float
-        As of `ikos.PrivateSum`.
+    messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
+        As of `ikos.PrivateSum`; messages, of each sum.
     releases : int
         How many sums about the same users the guarantee is for, all of them together: the rounds
         of federated learning. Later vectors may depend on earlier results. The noise grows with
@@ -73,12 +68,6 @@ class PrivateVectorSum(PrivateAggregation):
         The rate of the noise, and which bound proves it: "pure", "composition" or "renyi".
     guarantee : Guarantee
         What holds, by which theorem, under which conditions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
 
     Examples
     --------

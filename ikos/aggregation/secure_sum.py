@@ -122,15 +122,7 @@ def calibrated(
 
 @dataclass(frozen=True, repr=False)
 class SecureAggregation(ShuffledSum[_T]):
-    """What `SecureSum` and `SecureVectorSum` have in common.
-
-    Attributes
-    ----------
-    n, dimension, q, layout, trust
-        As of `ShuffledSum`.
-    upper : int or None
-        The largest value, where there is one below ``q - 1``.
-    """
+    """What `SecureSum` and `SecureVectorSum` have in common; ``upper`` is the largest value."""
 
     upper: int | None
 
@@ -297,9 +289,8 @@ class SecureSum(SecureAggregation[int]):
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
+    ValueError
+        If nothing is proved for the setting and no ``messages`` are given.
 
     Notes
     -----
@@ -399,9 +390,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         Shuffle the shares of each coordinate apart from those of the others, or whole vectors of
         shares. The first takes more messages and far fewer bits.
     messages : int, optional
-        Messages of each sum in all, the clear share included. Used even where nothing is proved
-        for it. By default the smallest number proved for ``sigma``, ``min_honest`` and
-        ``corrupt_shufflers``.
+        Messages of each sum in all, as for `ikos.SecureSum`.
     analysis, shuffler, clear_share, min_honest, corrupt_shufflers
         As for `ikos.SecureSum`, of each sum. With ``layout="separate"`` and
         ``shuffler="single"``, each sum has a single shuffler of its own.
@@ -413,16 +402,9 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     trust : Trust
         The last four parameters.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
-
     Notes
     -----
-    As for `ikos.SecureSum`: shares are pseudorandom, and users are trusted with the correctness of
-    the result.
+    As for `ikos.SecureSum`, like what is refused.
 
     Examples
     --------

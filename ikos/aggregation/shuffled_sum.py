@@ -49,13 +49,7 @@ def layout_name(layout: str) -> str:
 
 
 def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
-    """Return the condition that no more of several shufflers collude.
-
-    Examples
-    --------
-    >>> collusion(0)
-    'while no shuffler colludes with the analyzer'
-    """
+    """Return the condition that no more of several shufflers collude."""
     if corrupt:
         verb = "colludes" if corrupt == 1 else "collude"
         return f"while at most {corrupt} of the {shufflers} {verb} with the analyzer"
@@ -63,13 +57,7 @@ def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
 
 
 def alone(clear_share: bool) -> str:
-    """Return the condition on a single shuffler, who has all shares of each user but a clear one.
-
-    Examples
-    --------
-    >>> alone(clear_share=True)
-    'while the shuffler does not collude with the analyzer'
-    """
+    """Return the condition on a single shuffler, who has all of each user but a clear share."""
     text = "while the shuffler does not collude with the analyzer"
     if clear_share:
         return text
@@ -77,15 +65,7 @@ def alone(clear_share: bool) -> str:
 
 
 def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
-    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so.
-
-    Examples
-    --------
-    >>> unproved_conditions("ghazi2020", 2**31)
-    ('NOT for this group: not proved for a composite modulus',)
-    >>> unproved_conditions("second_moment", 2**31)
-    ()
-    """
+    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so."""
     missing = unproved(analysis, q, dimension)
     return (f"{NOT}group: {missing}",) if missing else ()
 
@@ -132,21 +112,7 @@ def unpack(messages: NDArray[Any], group: Zq, dimension: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, repr=False)
 class ShuffledSum(ABC, Generic[_T]):
-    """A sum of shares that shufflers mix, of numbers or of vectors over Z_q.
-
-    Attributes
-    ----------
-    n : int
-        Users.
-    dimension : int
-        Coordinates; 1 for numbers.
-    q : int
-        Order of each coordinate's group.
-    layout : Layout
-        What each user sends, and what is proved for it.
-    trust : Trust
-        Whom the guarantee counts on.
-    """
+    """A sum of n users' shares that shufflers mix, of numbers or of vectors over Z_q."""
 
     n: int
     dimension: int
@@ -295,9 +261,8 @@ class ShuffledSum(ABC, Generic[_T]):
 
         Raises
         ------
-        TypeError, ValueError
-            As `run`, or if vectors would have more than 2^28 shares: `run` takes one coordinate at
-            a time.
+        ValueError
+            If vectors would have more than 2^28 shares: `run` takes one coordinate at a time.
         """
         source = secure(rng)
         return shares_of(self, *collect(self, x, source), source)
@@ -358,13 +323,7 @@ class ShuffledSum(ABC, Generic[_T]):
     # The analyzer
 
     def users(self, view: View) -> int:
-        """Return how many users' complete reports a view holds, or refuse it.
-
-        Raises
-        ------
-        ValueError
-            As `analyze`.
-        """
+        """Return how many users' complete reports a view holds, or refuse it."""
         return self._read(view)[1]
 
     def analyze(self, view: View) -> _T:

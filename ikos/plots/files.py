@@ -78,8 +78,5 @@ def save(figure: Figure, path: Path) -> None:
         raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     import matplotlib as mpl
 
-    with (
-        mpl.rc_context({"svg.hashsalt": "ikos", "pdf.fonttype": 42}),
-        written_whole(path) as file,
-    ):
+    with mpl.rc_context({"svg.hashsalt": "ikos", "pdf.fonttype": 42}), written_whole(path) as file:
         figure.savefig(file, format=suffix[1:], metadata=_METADATA[suffix])

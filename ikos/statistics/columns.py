@@ -427,13 +427,7 @@ def linear_statistics(
     for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
     protocol = PrivateVectorSum(
-        users,
-        Box(k, -reach, reach),
-        epsilon,
-        delta,
-        sensitivity=apart,
-        integers=False,
-        **options,
+        users, Box(k, -reach, reach), epsilon, delta, sensitivity=apart, integers=False, **options
     )
     private = _promise_kept(protocol.run(np.clip(results, -reach, reach), rng))
     return ColumnSums(private, np.ones(k), matrix @ centre)
@@ -459,9 +453,7 @@ def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sens
         tallest = float(absolute.sum(axis=1).max())
         columns = np.linalg.norm(matrix, axis=0)
         l2 = min(
-            math.sqrt(d) * top,
-            float(np.linalg.norm(absolute.sum(axis=1))),
-            float(columns.sum()),
+            math.sqrt(d) * top, float(np.linalg.norm(absolute.sum(axis=1))), float(columns.sum())
         )
         l1 = min(float(absolute.sum()), math.sqrt(k) * l2)
         width = float(domain.bounds.width) * (1 + 2.0**-50)

@@ -103,15 +103,6 @@ def histograms(
         For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``, which follow from the
         categories.
 
-    Raises
-    ------
-    TypeError
-        If ``columns`` or ``categories`` is no mapping, or categories are no sequence (a set has no
-        order), text, or not hashable.
-    ValueError
-        If a value is not among its categories, these are empty or repeat, or names or lengths
-        differ.
-
     Examples
     --------
     >>> answers = {"vote": ["yes", "no", "yes"] * 2000, "age": [1, 2, 2] * 2000}
@@ -214,11 +205,6 @@ def histogram(
     Returns
     -------
     Histogram
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `histograms`.
 
     Examples
     --------

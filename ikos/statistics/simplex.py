@@ -43,12 +43,6 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
     (..., m) ndarray of float
         In Euclidean distance; unique.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``y`` does not hold real and finite numbers, or is masked or empty, or the total is out
-        of range.
-
     Examples
     --------
     >>> project_simplex([0.5, 0.9, -0.2]).round(6).tolist()
@@ -86,12 +80,6 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     Returns
     -------
     (d, 2) ndarray of float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the frequencies do not hold real and finite numbers in two columns, or the sparsity is
-        out of range.
 
     Examples
     --------
