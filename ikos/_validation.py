@@ -141,6 +141,15 @@ def array(name: str, x: object) -> NDArray[Any]:
         raise ValueError(f"{name} must be an array, got rows of different lengths") from None
 
 
+def doubles(name: str, x: object) -> NDArray[np.float64]:
+    """Return an array of real numbers as doubles; what is too large for one is infinite."""
+    given = array(name, x)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
+    with np.errstate(over="ignore"):
+        return given.astype(np.float64)
+
+
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     """Return ``x`` as an array of real numbers; an error says where the first is that is none.
 

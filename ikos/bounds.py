@@ -23,6 +23,14 @@ MAX_INTEGER = 1 << 52
 """Largest bound of integers: differences of two are exact in doubles."""
 
 
+def require(good: NDArray[np.bool_], first: int, what: str) -> None:
+    """Refuse the first user, or entry of one, that is not good; users count from ``first``."""
+    if not good.all():
+        row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
+        place = ", ".join(map(str, (first + int(row), *column)))
+        raise ValueError(f"x[{place}] must {what}")
+
+
 class Domain(ABC):
     """Where users' values lie: numbers between bounds, or vectors; frozen dataclasses."""
 
@@ -123,8 +131,8 @@ class Bounds(Domain):
         if values.size and not (  # NaN if there is one, which is not in order with anything
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):
-            bad = int(np.argmin((values >= self.lower) & (values <= self.upper)))
-            raise ValueError(f"x[{first + bad}] must be in [{self.lower:g}, {self.upper:g}]")
+            inside = (values >= self.lower) & (values <= self.upper)
+            require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
         return values
 
     def unit(
@@ -148,7 +156,5 @@ class Bounds(Domain):
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     """Return values that were promised to be integers; ValueError for the first that is not."""
-    if (broken := values != np.floor(values)).any():
-        bad = int(np.argmax(broken))
-        raise ValueError(f"x[{first + bad}] must be an integer with integers=True")
+    require(values == np.floor(values), first, "be an integer with integers=True")
     return values

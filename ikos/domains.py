@@ -9,13 +9,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, integer, number, quote, real
-from ikos.bounds import MAX_BOUND, Bounds
+from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
@@ -38,9 +38,6 @@ _BLOCK = 1 << 21
 class Vectors(Domain):
     """A set of vectors."""
 
-    _made_by: ClassVar[str] = ""
-    """What makes such vectors, for those who give something else."""
-
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
@@ -50,14 +47,11 @@ class Vectors(Domain):
 
         NaN is outside of every domain. ``first`` is the number of the first user, for messages.
         """
-        try:
-            given = real("x", x, first)
-        except TypeError as error:
-            raise TypeError(f"{error}{self._made_by}") from None
+        given = real("x", x, first)
         if given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(
                 f"x must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{given.shape}{self._made_by}"
+                f"{given.shape}"
             )
         for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
             self._check(given[part].astype(np.float64, copy=False), first + part.start)
@@ -69,14 +63,6 @@ class Vectors(Domain):
         if given.ndim != 1:
             raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
         return self.values(given[np.newaxis])
-
-
-def _require(good: NDArray[np.bool_], first: int, what: str) -> None:
-    """Refuse the first row, or entry of a row, that is not good; ``first`` is row 0's number."""
-    if not good.all():
-        row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
-        place = ", ".join(map(str, (first + int(row), *column)))
-        raise ValueError(f"x[{place}] must {what}")
 
 
 def _dimension(value: object) -> int:
@@ -126,7 +112,7 @@ class Box(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
-        _require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
+        require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
 
 
 @dataclass(frozen=True)
@@ -169,12 +155,12 @@ class Ball(Vectors):
         return 2 * self.reach
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        _require(np.isfinite(rows), first, "be finite")
+        require(np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. A computed norm is within a
         # part d 2^-52 of the true one: less than the tolerance for every dimension.
         inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
         said = f"have a norm of at most {self.radius:g}; clip it in double precision"
-        _require(inside, first, said)
+        require(inside, first, said)
 
 
 @dataclass(frozen=True)
@@ -212,9 +198,9 @@ class SparseTernary(Vectors):
         return 2 * float(np.sqrt(self.sparsity))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        _require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
+        require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
         sparse = np.count_nonzero(rows, axis=1) <= self.sparsity
-        _require(sparse, first, f"have at most {self.sparsity} entries that are not 0")
+        require(sparse, first, f"have at most {self.sparsity} entries that are not 0")
 
 
 @dataclass(frozen=True)
@@ -237,10 +223,6 @@ class Categories(Vectors):
     """
 
     sizes: Sequence[int]
-
-    _made_by: ClassVar[str] = (
-        "; each answer is a 1 among zeros (one-hot): ikos.vectors.histograms takes labels"
-    )
 
     def __post_init__(self) -> None:
         # a set has no order, and forgets sizes that are equal
@@ -271,7 +253,7 @@ class Categories(Vectors):
         return [slice(first, last) for first, last in pairwise(edges)]
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        _require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
+        require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
         for run in self.runs:
             said = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
-            _require(rows[:, run].sum(axis=1) == 1, first, said)
+            require(rows[:, run].sum(axis=1) == 1, first, said)

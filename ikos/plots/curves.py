@@ -119,10 +119,8 @@ def secure_curves(
     ----------
     users : sequence of int
         At which numbers of users, ascending.
-    q : int
-        Order of the group.
-    sigma : float
-        Security in bits.
+    q, sigma
+        As for `SecureSum`.
     analyses : sequence of str
         Which. "second_moment" gives a curve in each setting, the others in the first that they
         cover (all that they cover need the same total).

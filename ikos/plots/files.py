@@ -62,16 +62,9 @@ def save(figure: Figure, path: Path) -> None:
     Parameters
     ----------
     figure : Figure
-        What to write.
+        What to write: whole, or not at all.
     path : Path
         A name that ends in one of ``SUFFIXES``, in capitals or not.
-
-    Raises
-    ------
-    ValueError
-        If it ends in something else.
-    OSError
-        If it cannot be written; then nothing is.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

@@ -54,11 +54,6 @@ def protocols_figure(
     measured : mapping, optional
         Measured errors by key, drawn over the bounds.
 
-    Raises
-    ------
-    ValueError
-        If there is nothing to draw.
-
     Examples
     --------
     >>> from ikos.baselines import comparison

@@ -115,11 +115,6 @@ def graph_figure(
     -------
     Figure
 
-    Raises
-    ------
-    ValueError, TypeError
-        For targets that are no graph of permutations, or too many.
-
     Examples
     --------
     >>> figure = graph_figure([[1, 0], [0, 1], [2, 2]])

@@ -13,16 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number
+from ikos._validation import doubles, integer, number
 
 
 def _checked(name: str, y: ArrayLike) -> NDArray[np.float64]:
     """Return real, finite numbers as doubles."""
-    given = array(name, y)
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
-    with np.errstate(over="ignore"):  # what is too large for a double is refused below
-        values = given.astype(np.float64)
+    values = doubles(name, y)
     if (wrong := ~np.isfinite(values)).any():
         raise ValueError(f"{name} must be finite, got {float(values[wrong][0])!r}")
     return values

@@ -79,16 +79,6 @@ def test_bounds_of_each_column_are_refused() -> None:
         Box(2, "0", 1)  # type: ignore[arg-type]
 
 
-def test_labels_are_referred_to_what_takes_them() -> None:
-    takes = r"\(one-hot\): ikos\.vectors\.histograms takes labels$"
-    with pytest.raises(ValueError, match=r"got shape \(3,\); .*" + takes):
-        Categories([7]).values([1, 2, 3])
-    with pytest.raises(TypeError, match=r"x\[0\] must be a float.*" + takes):
-        Categories([7]).values(["red", "green"])
-    with pytest.raises(ValueError, match=r"got shape \(3,\)$"):
-        Box(7).values([1, 2, 3])
-
-
 def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
     users = (1 << 20) + 5
     x = np.zeros((users, 3), dtype=np.float32)
