@@ -90,15 +90,14 @@ def number(
 ) -> Fraction:
     """Return the exact value of a finite number within open or closed bounds."""
     result = rational(name, value)
-    shown = quote(value)
-    if above is not None and result <= above:
-        raise ValueError(f"{name} must be greater than {above:g}, got {shown}")
-    if below is not None and result >= below:
-        raise ValueError(f"{name} must be less than {below:g}, got {shown}")
-    if low is not None and result < low:
-        raise ValueError(f"{name} must be at least {low:g}, got {shown}")
-    if high is not None and result > high:
-        raise ValueError(f"{name} must be at most {high:g}, got {shown}")
+    for bound, outside, said in (
+        (above, operator.le, "greater than"),
+        (below, operator.ge, "less than"),
+        (low, operator.lt, "at least"),
+        (high, operator.gt, "at most"),
+    ):
+        if bound is not None and outside(result, bound):
+            raise ValueError(f"{name} must be {said} {bound:g}, got {quote(value)}")
     return result
 
 
@@ -140,6 +139,15 @@ def array(name: str, x: object) -> NDArray[Any]:
         if "inhomogeneous" not in str(error):
             raise
         raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+
+
+def doubles(name: str, x: object) -> NDArray[np.float64]:
+    """Return an array of real numbers as doubles; what is too large for one is infinite."""
+    given = array(name, x)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
+    with np.errstate(over="ignore"):
+        return given.astype(np.float64)
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:

@@ -23,6 +23,14 @@ MAX_INTEGER = 1 << 52
 """Largest bound of integers: differences of two are exact in doubles."""
 
 
+def require(good: NDArray[np.bool_], first: int, what: str) -> None:
+    """Refuse the first user, or entry of one, that is not good; users count from ``first``."""
+    if not good.all():
+        row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
+        place = ", ".join(map(str, (first + int(row), *column)))
+        raise ValueError(f"x[{place}] must {what}")
+
+
 class Domain(ABC):
     """Where users' values lie: numbers between bounds, or vectors; frozen dataclasses."""
 
@@ -96,27 +104,9 @@ class Bounds(Domain):
         return self.values([x])  # type: ignore[arg-type]
 
     def whole_steps(self, precision: object = None) -> int:
-        """Return the precision at which integers between the bounds are encoded as they are.
+        """Return ``upper - lower``, the precision at which integers are encoded as they are.
 
-        Parameters
-        ----------
-        precision : int, optional
-            One that was asked for; any other is refused.
-
-        Returns
-        -------
-        int
-            ``upper - lower``.
-
-        Raises
-        ------
-        ValueError
-            If a bound is no integer of at most 2^52, or another precision was asked for.
-
-        Examples
-        --------
-        >>> Bounds(-3, 7).whole_steps()
-        10
+        Refuses another precision that was asked for, and bounds that are no integers up to 2^52.
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
@@ -131,30 +121,18 @@ class Bounds(Domain):
         return steps
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
-        """Return values as doubles, each checked, still in the data's units.
+        """Return values, (k,), as doubles, each checked, still in the data's units.
 
-        Parameters
-        ----------
-        x : (k,) array_like of float
-            Booleans are 0 and 1, and decimals and fractions may be integers. A data frame may have
-            one column.
-        first : int
-            Index of the first of them, for error messages.
-
-        Raises
-        ------
-        TypeError
-            If they are not real numbers.
-        ValueError
-            If one is outside the bounds (NaN is), masked, or the shape is another.
+        Booleans are 0 and 1, and decimals and fractions may be integers; NaN is outside. A data
+        frame may have one column. ``first`` is the number of the first user, for messages.
         """
         given = vector("x", x, real("x", x, first))
         values = given.astype(np.float64, copy=False)
         if values.size and not (  # NaN if there is one, which is not in order with anything
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):
-            bad = int(np.argmin((values >= self.lower) & (values <= self.upper)))
-            raise ValueError(f"x[{first + bad}] must be in [{self.lower:g}, {self.upper:g}]")
+            inside = (values >= self.lower) & (values <= self.upper)
+            require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
         return values
 
     def unit(
@@ -162,14 +140,8 @@ class Bounds(Domain):
     ) -> NDArray[np.float64]:
         """Return checked values as parts of the way from ``lower`` to ``upper``.
 
-        Subtraction and division are monotone in floating point: the result is in [0, 1].
-
-        Parameters
-        ----------
-        values : ndarray of float64
-        out : ndarray of float64, optional
-            Memory that may be used for the result; a new array by default. With it, values that
-            are parts already, between 0 and 1, are returned themselves.
+        Subtraction and division are monotone in floating point: the result is in [0, 1]. ``out``
+        is memory that may be used for it; with it, values that are parts already are returned.
         """
         if out is not None and self.lower == 0 and self.upper == 1:
             return values
@@ -184,7 +156,5 @@ class Bounds(Domain):
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     """Return values that were promised to be integers; ValueError for the first that is not."""
-    if (broken := values != np.floor(values)).any():
-        bad = int(np.argmax(broken))
-        raise ValueError(f"x[{first + bad}] must be an integer with integers=True")
+    require(values == np.floor(values), first, "be an integer with integers=True")
     return values

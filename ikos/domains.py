@@ -8,13 +8,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, integer, number, quote, real
-from ikos.bounds import MAX_BOUND, Bounds
+from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
@@ -37,38 +38,20 @@ _BLOCK = 1 << 21
 class Vectors(Domain):
     """A set of vectors."""
 
-    _made_by: ClassVar[str] = ""
-    """What makes such vectors, for those who give something else."""
-
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors that were checked, still in the data's type and units.
+        """Return vectors, (k, dimension), that were checked, still in the data's type and units.
 
-        Parameters
-        ----------
-        x : (k, dimension) array_like of float
-            One row for each user.
-        first : int
-            Index of the first of them, for error messages.
-
-        Raises
-        ------
-        TypeError
-            If they are not real numbers.
-        ValueError
-            If one is outside the domain (NaN is), masked, or the shape is another.
+        NaN is outside of every domain. ``first`` is the number of the first user, for messages.
         """
-        try:
-            given = real("x", x, first)
-        except TypeError as error:
-            raise TypeError(f"{error}{self._made_by}") from None
+        given = real("x", x, first)
         if given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(
                 f"x must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{given.shape}{self._made_by}"
+                f"{given.shape}"
             )
         for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
             self._check(given[part].astype(np.float64, copy=False), first + part.start)
@@ -113,14 +96,6 @@ class Box(Vectors):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", _dimension(self.dimension))
-        for name in ("lower", "upper"):
-            value: object = getattr(self, name)
-            if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
-                raise TypeError(
-                    f"{name} must be one number for all coordinates, got {type(value).__name__} "
-                    f"{quote(value)}; for columns with bounds of their own there are "
-                    "ikos.vectors.means and variances, or scale each to [0, 1]"
-                )
         bounds = Bounds(self.lower, self.upper)
         object.__setattr__(self, "lower", bounds.lower)
         object.__setattr__(self, "upper", bounds.upper)
@@ -137,11 +112,7 @@ class Box(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
-        if not inside.all():
-            row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
-            raise ValueError(
-                f"x[{first + row}, {column}] must be in [{self.lower:g}, {self.upper:g}]"
-            )
+        require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
 
 
 @dataclass(frozen=True)
@@ -184,20 +155,12 @@ class Ball(Vectors):
         return 2 * self.reach
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        finite = np.isfinite(rows)
-        if not finite.all():
-            row, column = np.unravel_index(int(np.argmin(finite)), finite.shape)
-            raise ValueError(f"x[{first + row}, {column}] must be finite")
+        require(np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. A computed norm is within a
         # part d 2^-52 of the true one: less than the tolerance for every dimension.
-        norms = np.linalg.norm(rows / self.radius, axis=1)
-        outside = norms > 1 + TOLERANCE
-        if outside.any():
-            worst = int(np.argmax(outside))
-            raise ValueError(
-                f"x[{first + worst}] must have a norm of at most {self.radius:g}; clip it in "
-                "double precision"
-            )
+        inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
+        said = f"have a norm of at most {self.radius:g}; clip it in double precision"
+        require(inside, first, said)
 
 
 @dataclass(frozen=True)
@@ -235,13 +198,62 @@ class SparseTernary(Vectors):
         return 2 * float(np.sqrt(self.sparsity))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        ternary = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
-        if not ternary.all():
-            row, column = np.unravel_index(int(np.argmin(ternary)), ternary.shape)
-            raise ValueError(f"x[{first + row}, {column}] must be -1, 0 or 1")
-        counts = np.count_nonzero(rows, axis=1)
-        if (dense := counts > self.sparsity).any():
-            worst = int(np.argmax(dense))
-            raise ValueError(
-                f"x[{first + worst}] must have at most {self.sparsity} entries that are not 0"
-            )
+        require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
+        sparse = np.count_nonzero(rows, axis=1) <= self.sparsity
+        require(sparse, first, f"have at most {self.sparsity} entries that are not 0")
+
+
+@dataclass(frozen=True)
+class Categories(Vectors):
+    """Vectors with exactly one 1 in each of some runs of coordinates, and 0 elsewhere (one-hot).
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        How many categories each question has, at least one question.
+
+    Examples
+    --------
+    >>> Categories([2, 3]).values([[0, 1, 1, 0, 0]])
+    array([[0, 1, 1, 0, 0]])
+    >>> Categories([2, 3]).values([[0, 1, 1, 1, 0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0] must have exactly one 1 among its entries 2 to 4
+    """
+
+    sizes: Sequence[int]
+
+    def __post_init__(self) -> None:
+        # a set has no order, and forgets sizes that are equal
+        given: object = self.sizes
+        if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
+            kind = type(given).__name__
+            raise TypeError(f"sizes must be a sequence of integers, got {kind} {quote(given)}")
+        if not len(self.sizes):
+            raise ValueError(f"sizes must hold at least one number, got {quote(self.sizes)}")
+        sizes = tuple(integer("sizes", size, low=1) for size in self.sizes)
+        integer("sizes in all", sum(sizes), high=MAX_DIMENSION)
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """Categories of all questions together."""
+        return sum(self.sizes)
+
+    @property
+    def diameter(self) -> float:
+        """Of two vectors that differ in every answer."""
+        return float(np.sqrt(2 * len(self.sizes)))
+
+    @property
+    def runs(self) -> list[slice]:
+        """The coordinates of each question."""
+        edges = np.concatenate(([0], np.cumsum(self.sizes))).tolist()
+        return [slice(first, last) for first, last in pairwise(edges)]
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
+        for run in self.runs:
+            said = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
+            require(rows[:, run].sum(axis=1) == 1, first, said)

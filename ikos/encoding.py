@@ -17,9 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ikos._validation import flag, integer
 from ikos.accounting.vector_noise import Sensitivity, Shift
-from ikos.bounds import Bounds
-from ikos.categories import Categories
-from ikos.domains import TOLERANCE, Ball, Box, Domain, SparseTernary
+from ikos.bounds import Bounds, whole
+from ikos.domains import TOLERANCE, Ball, Box, Categories, Domain, SparseTernary
 from ikos.modular import BLOCK, blocks
 from ikos.randomness import RandomSource
 
@@ -165,10 +164,8 @@ class Encoding:
             return
         for part in blocks(values.shape[0], max(1, _BLOCK // math.prod(values.shape[1:]))):
             rows = values[part].astype(np.float64, copy=False)
-            if self.exact and (broken := rows != np.floor(rows)).any():
-                row, *column = np.unravel_index(int(np.argmax(broken)), broken.shape)
-                place = ", ".join(map(str, (first + part.start + row, *column)))
-                raise ValueError(f"x[{place}] must be an integer with integers=True")
+            if self.exact:
+                whole(rows, first + part.start)
             if self.promised:
                 self._close(np.abs(rows - values[0].astype(np.float64)), first, part.start)
         if self.promised and self.promise is not None and self.promise.linf is not None:

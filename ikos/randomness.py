@@ -21,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from ikos._validation import integer, quote, rational
+from ikos._validation import integer, number, quote
 from ikos.modular import Zq, blocks
 
 __all__ = ["RandomSource", "SecureRandom", "secure"]
@@ -118,17 +118,10 @@ class RandomSource(ABC):
         return self.integer(p.denominator) < p.numerator
 
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
-        """Return independent variables that are True with exactly the given probability.
+        """Return variables that are True with exactly this probability, a multiple of 2^-64.
 
         Each compares its own uniform digits to base 256 with those of the probability, from the
         first, and draws no more of them than it takes to tell: about one byte.
-
-        Parameters
-        ----------
-        probability : Fraction
-            In [0, 1], a multiple of 2^-64.
-        size : int
-            How many.
         """
         p = _probability(probability)
         scaled = p * (1 << 64)
@@ -173,26 +166,7 @@ class RandomSource(ABC):
                 rejected = rejected[fresh >= group.q]
 
     def uniform(self, q: int, size: int) -> NDArray[Any]:
-        """Return ``size`` independent uniform elements of Z_q, in the group's dtype.
-
-        Parameters
-        ----------
-        q : int
-            Order of the group, at least 2.
-        size : int
-            How many.
-
-        Returns
-        -------
-        (size,) ndarray
-            ``uint32``, ``uint64`` or object, as `ikos.modular.Zq` says.
-
-        Examples
-        --------
-        >>> from ikos.testing import DeterministicRandom
-        >>> DeterministicRandom(1).uniform(10, 5).max() < 10
-        np.True_
-        """
+        """Return independent uniform elements of Z_q, in the dtype of `ikos.modular.Zq`."""
         group = Zq(q)
         result = np.empty(integer("size", size, low=0), dtype=group.dtype)
         self.uniform_into(result, group)
@@ -212,13 +186,7 @@ class RandomSource(ABC):
         return accepted
 
     def below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return independent unbiased integers, entry i in ``[0, bounds[i])``.
-
-        Parameters
-        ----------
-        bounds : (k,) ndarray of int64
-            Positive bounds, one for each draw.
-        """
+        """Return independent unbiased integers, entry i in ``[0, bounds[i])``."""
         if bounds.size and int(bounds.min()) < 1:
             raise ValueError(f"bounds must be positive, got {int(bounds.min())}")
         # the smallest 2^j - 1 that is at least bound - 1, by smearing the leading bit down
@@ -241,11 +209,6 @@ class RandomSource(ABC):
 
         Sorts random keys that carry the index in their low bits. Keys that tie are ordered by
         fresh keys among themselves until none do, so that the order is exactly uniform.
-
-        Parameters
-        ----------
-        n : int
-            Length, from 0 to 2^40.
         """
         n = integer("n", n, low=0, high=1 << 40)
         bits = np.uint64(max(n - 1, 0).bit_length())
@@ -266,24 +229,6 @@ class RandomSource(ABC):
         As `permutation`, and much faster for many small ones: all rows are sorted in one call,
         and a row in which keys tie is drawn again as a whole. Given that its keys are distinct,
         every order of a row is equally likely.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-        n : int
-            Length of each, from 0 to 2^31 - 1.
-
-        Returns
-        -------
-        (count, n) ndarray of int32
-
-        Examples
-        --------
-        >>> from ikos.testing import DeterministicRandom
-        >>> DeterministicRandom(1).permutations(2, 5)
-        array([[2, 4, 0, 1, 3],
-               [2, 1, 4, 3, 0]], dtype=int32)
         """
         count = integer("count", count, low=0)
         n = integer("n", n, low=0, high=(1 << 31) - 1)
@@ -371,10 +316,7 @@ class RandomSource(ABC):
 
 
 def _probability(value: object) -> Fraction:
-    p = rational("probability", value)
-    if not 0 <= p <= 1:
-        raise ValueError(f"probability must be in [0, 1], got {quote(value)}")
-    return p
+    return number("probability", value, low=0, high=1)
 
 
 class Expanded(RandomSource):

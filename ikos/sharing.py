@@ -37,13 +37,7 @@ class Sharing:
     """
 
     def __init__(
-        self,
-        x: NDArray[Any],
-        group: Zq,
-        messages: int,
-        rng: RandomSource,
-        *,
-        blank: bool = False,
+        self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource, *, blank: bool = False
     ) -> None:
         self.last = x
         self.group = group
@@ -99,12 +93,7 @@ class Sharing:
 
 
 def split(
-    x: NDArray[Any],
-    group: Zq,
-    messages: int,
-    rng: RandomSource,
-    *,
-    out: NDArray[Any] | None = None,
+    x: NDArray[Any], group: Zq, messages: int, rng: RandomSource, *, out: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """Return additive shares, (messages, n), of n reduced group elements.
 

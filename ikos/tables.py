@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ikos._validation import flag, integer, quote, whole_number
 from ikos.concurrency import Progress
 
-__all__ = ["BadRow", "Column", "Look", "Part", "check_delimiter", "open_column", "read_column"]
+__all__ = ["BadRow", "Column", "Look", "Part", "open_column", "read_column"]
 
 ROWS = 1 << 17
 """Most rows of a block: 1 MiB of doubles."""
@@ -52,15 +52,7 @@ or refuses one of them by `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """What a ``Look`` refuses; the error that is raised names the file, the row and the column.
-
-    Parameters
-    ----------
-    place : int
-        Of the number in the block.
-    why : str
-        The rest of the message.
-    """
+    """What a ``Look`` refuses: the number at a place in the block, and the rest of the message."""
 
     def __init__(self, place: int, why: str) -> None:
         super().__init__(why)
@@ -93,8 +85,6 @@ class Part:
         The row groups of Parquet; None for CSV.
     first : int
         Rows of the file before this part.
-    looks : tuple of callable
-        What is done with each block.
     """
 
     path: str
@@ -177,12 +167,8 @@ class Column:
     def seen(self, look: Look) -> Column:
         """Return the column with a function that looks at each block, and may change it.
 
-        Parameters
-        ----------
-        look : callable
-            Takes a block of numbers, and how many rows of the file come before; returns as many
-            numbers. It is called where the block is read: for another process, it must be one that
-            can be pickled. It refuses a row by `BadRow`.
+        It takes the numbers, and how many rows of the file come before them, and returns as many
+        numbers. It is called where the block is read, in any process; `BadRow` refuses a row.
         """
         return replace(
             self, parts=tuple(replace(part, looks=(*part.looks, look)) for part in self.parts)
@@ -262,14 +248,10 @@ def open_column(
 
     Raises
     ------
-    TypeError
-        If an argument is of the wrong kind.
     ValueError
         If a file cannot be read or is no such table, the column is not in it, its name is not
         unique, or it is not one of numbers; in a folder, also if there are no files, or of several
         suffixes, or one is empty, or has another number of columns where there is no header.
-    ImportError
-        If a Parquet file is given and pyarrow is not installed.
 
     Examples
     --------
@@ -291,7 +273,7 @@ def open_column(
             raise ValueError(f"column must be a number counted from 1, got {quote(column)}")
         column = integer("column", int(column) if isinstance(column, str) else column, low=1)
     if delimiter is not None:
-        check_delimiter(delimiter)
+        _check_delimiter(delimiter)
     if not isinstance(os.fspath(path) if isinstance(path, os.PathLike) else path, str):
         raise TypeError(f"path must be a string or a path, got {type(path).__name__} {quote(path)}")
     where = _shown(path)
@@ -358,31 +340,15 @@ def read_column(
         As `open_column`; and if a cell is missing, not a decimal number, or beyond the doubles. The
         message is one line. Blanks around cells are allowed and empty lines at the end are not
         rows; ``nan``, ``inf``, ``1_000``, hexadecimal and an empty line in the middle are refused.
-    ImportError
-        If a Parquet file is given and pyarrow is not installed.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "people.csv")
-    ...     _ = path.write_text("name,age\nAnn,31\nBob, 45.5\n")
-    ...     read_column(path, "age")
-    array([31. , 45.5])
     """
     found = open_column(
-        path,
-        column,
-        header=header,
-        delimiter=delimiter,
-        integers=integers,
-        show_values=show_values,
+        path, column, header=header, delimiter=delimiter, integers=integers, show_values=show_values
     )
     return np.concatenate(list(found.blocks(progress)))
 
 
-def check_delimiter(delimiter: str) -> None:
+def _check_delimiter(delimiter: str) -> None:
     """Refuse a delimiter that is not one character, or that numbers and lines are made of."""
     if not isinstance(delimiter, str):
         raise TypeError(f"delimiter must be a string, got {type(delimiter).__name__}")

@@ -15,8 +15,7 @@ from ikos.baselines.pckv import PCKVGRR, PCKVUE
 from ikos.baselines.privkv import PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.categories import Categories
-from ikos.domains import Ball, Box, Domain, SparseTernary
+from ikos.domains import Ball, Box, Categories, Domain, SparseTernary
 from ikos.statistics import (
     ColumnSums,
     Histograms,

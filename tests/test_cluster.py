@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -797,10 +799,18 @@ def test_calls_end_and_are_forgotten():
             with pytest.raises(ClusterError, match=r"^workers ended again and again at one task"):
                 executor.submit(ends_workers).result()
             slow = executor.submit(time.sleep, 0.3)
+            with pytest.raises(TimeoutError):
+                slow.result(timeout=0.01)
+            assert [one.result() for one in as_completed([slow])] == [None]
+            slow = executor.submit(time.sleep, 0.3)
         assert slow.done()
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            executor.submit(divmod, 7, 2)
+        executor = cluster.executor
         calls = [executor.submit(time.sleep, 0.3) for _ in range(9)]
         executor.shutdown(cancel_futures=True)
         assert calls[-1].cancelled()
+        executor = cluster.executor
         end(cluster)
         with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
             executor.submit(divmod, 7, 2).result()
@@ -819,24 +829,15 @@ def test_workers_that_start_and_end_for_ever_are_none():
             self.scheduler = self
             self.looks = 0
 
-        def identity(self):
-            raise AssertionError("this is only named")
-
-        def sync(self, asked, callback_timeout):
+        async def identity(self):
             self.looks += 1
             return {"workers": {f"tcp://{self.looks}": {"status": "running"}}}
 
     client = Client()
     watch = waiting.Watch(client)
 
-    def wait():
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            watch.look()
-            time.sleep(0.01)
-
     with pytest.raises(ClusterError, match="had no workers that stayed"):
-        wait()
+        asyncio.run(asyncio.wait_for(watch.over(asyncio.sleep(60)), 60))
     assert client.looks > 1
 
 

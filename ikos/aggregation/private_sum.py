@@ -38,7 +38,7 @@ from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, decode
 from ikos.errors import NoisySum, SumError
-from ikos.noise import polya_shares
+from ikos.noise.population import polya_shares
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
@@ -73,20 +73,7 @@ def checked_modulus(modulus: object, users: int, precision: int, law: Noise, ana
 class PrivateAggregation(ShuffledSum[SumResult]):
     """What `PrivateSum` and `PrivateVectorSum` have in common: all but how they are calibrated.
 
-    Attributes
-    ----------
-    n, dimension, q, layout, trust
-        As of `ShuffledSum`.
-    domain : Domain
-        Where the users' values lie.
-    epsilon, delta : Fraction
-        The budget that was asked for.
-    encoding : Encoding
-        How values become integers.
-    noise : NoiseRate
-        The rate of the noise in every coordinate, and which bound proves it.
-    releases : int
-        How many sums about the same users the budget is for.
+    ``noise`` is that of every coordinate; the budget is for ``releases`` about the same users.
     """
 
     domain: Domain
@@ -301,12 +288,8 @@ class PrivateSum(PrivateAggregation):
         sum wraps around with probability at most 2^-40, and at which that adds at most a thousandth
         of the noise's variance to the mean squared error (a wrong result, no loss of privacy);
         with ``analysis="ghazi2020"``, which is proved for primes alone, the next prime.
-    messages : int, optional
-        Messages of each user in all, the clear share included. Used even where they prove
-        nothing; the guarantee then says so. By default the smallest number that proves
-        (epsilon, delta).
-    analysis, shuffler, clear_share, corrupt_shufflers
-        As for `SecureSum`.
+    messages, analysis, shuffler, clear_share, corrupt_shufflers
+        As for `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
         Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; as
         little of it is spent as allows the number of messages (`private_message_count`).
@@ -331,9 +314,8 @@ class PrivateSum(PrivateAggregation):
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
+    ValueError
+        If nothing is proved for the setting and no ``messages`` are given.
 
     Notes
     -----
@@ -457,10 +439,8 @@ class PrivateSum(PrivateAggregation):
 
         Parameters
         ----------
-        honest : int, optional
-            Honest users, at least; ``min_honest`` by default.
-        corrupt_shufflers : int, optional
-            Shufflers that collude with the analyzer; as planned by default.
+        honest, corrupt_shufflers : int, optional
+            As for `SecureSum.remaining`.
         delta : float, optional
             The delta to be reached; by default the one that was asked for.
 
@@ -473,8 +453,7 @@ class PrivateSum(PrivateAggregation):
         Raises
         ------
         ValueError
-            If an argument is out of range, or no epsilon is proved with this delta; the message
-            says which delta could be reached.
+            If no epsilon is proved with this delta; the message says which could be reached.
 
         Examples
         --------

@@ -6,16 +6,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ikos._validation import choice, integer, quote
+from ikos._validation import integer, quote
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.accuracy import NoiseLaw
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration
 from ikos.aggregation.private_sum import PrivateAggregation, checked_modulus
-from ikos.aggregation.shuffled_sum import LAYOUTS
+from ikos.aggregation.shuffled_sum import layout_name
 from ikos.bounds import Domain
 from ikos.counts.private import checked_budget
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import SEPARATE
 from ikos.encoding import Encoding, converge, encoding_of
 from ikos.trust import Trust
 
@@ -47,20 +46,15 @@ class PrivateVectorSum(PrivateAggregation):
     modulus : int, optional
         Order q of each coordinate's group, above n precision; by default as of `ikos.PrivateSum`,
         for each coordinate.
-    layout : {"separate sums", "one group"}
+    layout : {"separate", "group"}
         As of `SecureVectorSum`.
-    messages : int, optional
-        Messages of each sum in all, the clear share included; used even where they prove nothing.
-        By default the smallest number that proves (epsilon, delta).
     sensitivity : Sensitivity, optional
         For a Box: a promise how far any two vectors that a user may have are apart, in the data's
         units. Privacy rests on it.
     integers : bool
         For a Box: promise that all entries are integers, and refuse others.
-    analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As of `ikos.PrivateSum`.
-    reserve : float
-        As of `ikos.PrivateSum`.
+    messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
+        As of `ikos.PrivateSum`; messages, of each sum.
     releases : int
         How many sums about the same users the guarantee is for, all of them together: the rounds
         of federated learning. Later vectors may depend on earlier results. The noise grows with
@@ -74,12 +68,6 @@ class PrivateVectorSum(PrivateAggregation):
         The rate of the noise, and which bound proves it: "pure", "composition" or "renyi".
     guarantee : Guarantee
         What holds, by which theorem, under which conditions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
 
     Examples
     --------
@@ -105,7 +93,7 @@ class PrivateVectorSum(PrivateAggregation):
         *,
         precision: int | None = None,
         modulus: int | None = None,
-        layout: str = SEPARATE,
+        layout: str = "separate",
         messages: int | None = None,
         sensitivity: Sensitivity | None = None,
         integers: bool = False,
@@ -119,7 +107,7 @@ class PrivateVectorSum(PrivateAggregation):
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        choice("layout", layout, LAYOUTS)
+        layout = layout_name(layout)
         analysis = checked_analysis(analysis)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)

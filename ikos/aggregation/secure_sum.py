@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import choice, integer, quote, reject_masked, vector
-from ikos.aggregation.shuffled_sum import LAYOUTS, PSEUDORANDOM, ShuffledSum
+from ikos._validation import integer, quote, reject_masked, vector
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, layout_name
 from ikos.counts import Layout, MessageCount, proved, remaining, vector_layouts
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
+from ikos.counts.vectors import ONE_GROUP, level_of_sums
 from ikos.domains import MAX_DIMENSION
 from ikos.modular import Zq
 from ikos.randomness import RandomSource
@@ -122,15 +122,7 @@ def calibrated(
 
 @dataclass(frozen=True, repr=False)
 class SecureAggregation(ShuffledSum[_T]):
-    """What `SecureSum` and `SecureVectorSum` have in common.
-
-    Attributes
-    ----------
-    n, dimension, q, layout, trust
-        As of `ShuffledSum`.
-    upper : int or None
-        The largest value, where there is one below ``q - 1``.
-    """
+    """What `SecureSum` and `SecureVectorSum` have in common; ``upper`` is the largest value."""
 
     upper: int | None
 
@@ -297,9 +289,8 @@ class SecureSum(SecureAggregation[int]):
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
+    ValueError
+        If nothing is proved for the setting and no ``messages`` are given.
 
     Notes
     -----
@@ -395,16 +386,14 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         Order of each coordinate's group, at least 2.
     sigma : float
         Security in bits, of the whole vector, that the number of messages is chosen for.
-    layout : {"separate sums", "one group"}
+    layout : {"separate", "group"}
         Shuffle the shares of each coordinate apart from those of the others, or whole vectors of
         shares. The first takes more messages and far fewer bits.
     messages : int, optional
-        Messages of each sum in all, the clear share included. Used even where nothing is proved
-        for it. By default the smallest number proved for ``sigma``, ``min_honest`` and
-        ``corrupt_shufflers``.
+        Messages of each sum in all, as for `ikos.SecureSum`.
     analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As for `ikos.SecureSum`, of each sum. With separate sums and ``shuffler="single"``, each
-        sum has a single shuffler of its own.
+        As for `ikos.SecureSum`, of each sum. With ``layout="separate"`` and
+        ``shuffler="single"``, each sum has a single shuffler of its own.
 
     Attributes
     ----------
@@ -413,16 +402,9 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     trust : Trust
         The last four parameters.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range, or nothing is proved for the setting
-        and no ``messages`` are given.
-
     Notes
     -----
-    As for `ikos.SecureSum`: shares are pseudorandom, and users are trusted with the correctness of
-    the result.
+    As for `ikos.SecureSum`, like what is refused.
 
     Examples
     --------
@@ -442,7 +424,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         q: int,
         *,
         sigma: float | Fraction = 80,
-        layout: str = SEPARATE,
+        layout: str = "separate",
         messages: int | None = None,
         analysis: str = "best",
         shuffler: str = "parallel",
@@ -452,7 +434,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     ) -> None:
         n, q = integer("n", n, low=1), integer("q", q, low=2)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        choice("layout", layout, LAYOUTS)
+        layout = layout_name(layout)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         sent = calibrated(
             n, q, d, trust, sigma=sigma, layout=layout, messages=messages, analysis=analysis

@@ -32,20 +32,24 @@ from ikos.trust import Trust
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
-LAYOUTS = (SEPARATE, ONE_GROUP)
-"""A sum for each coordinate, with shufflers of its own, or one sum of whole vectors."""
+LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
+"""A sum for each coordinate, with shufflers of its own, or one sum of whole vectors.
+
+By the names that users give; those inside parameter hashes are accepted too.
+"""
 
 _T = TypeVar("_T")
 
 
-def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
-    """Return the condition that no more of several shufflers collude.
+def layout_name(layout: str) -> str:
+    """Check and return a layout, by the name that is inside parameter hashes."""
+    if layout in LAYOUTS.values():
+        return layout
+    return LAYOUTS[choice("layout", layout, LAYOUTS)]
 
-    Examples
-    --------
-    >>> collusion(0)
-    'while no shuffler colludes with the analyzer'
-    """
+
+def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
+    """Return the condition that no more of several shufflers collude."""
     if corrupt:
         verb = "colludes" if corrupt == 1 else "collude"
         return f"while at most {corrupt} of the {shufflers} {verb} with the analyzer"
@@ -53,13 +57,7 @@ def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
 
 
 def alone(clear_share: bool) -> str:
-    """Return the condition on a single shuffler, who has all shares of each user but a clear one.
-
-    Examples
-    --------
-    >>> alone(clear_share=True)
-    'while the shuffler does not collude with the analyzer'
-    """
+    """Return the condition on a single shuffler, who has all of each user but a clear share."""
     text = "while the shuffler does not collude with the analyzer"
     if clear_share:
         return text
@@ -67,15 +65,7 @@ def alone(clear_share: bool) -> str:
 
 
 def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
-    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so.
-
-    Examples
-    --------
-    >>> unproved_conditions("ghazi2020", 2**31)
-    ('NOT for this group: not proved for a composite modulus',)
-    >>> unproved_conditions("second_moment", 2**31)
-    ()
-    """
+    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so."""
     missing = unproved(analysis, q, dimension)
     return (f"{NOT}group: {missing}",) if missing else ()
 
@@ -122,21 +112,7 @@ def unpack(messages: NDArray[Any], group: Zq, dimension: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, repr=False)
 class ShuffledSum(ABC, Generic[_T]):
-    """A sum of shares that shufflers mix, of numbers or of vectors over Z_q.
-
-    Attributes
-    ----------
-    n : int
-        Users.
-    dimension : int
-        Coordinates; 1 for numbers.
-    q : int
-        Order of each coordinate's group.
-    layout : Layout
-        What each user sends, and what is proved for it.
-    trust : Trust
-        Whom the guarantee counts on.
-    """
+    """A sum of n users' shares that shufflers mix, of numbers or of vectors over Z_q."""
 
     n: int
     dimension: int
@@ -285,9 +261,8 @@ class ShuffledSum(ABC, Generic[_T]):
 
         Raises
         ------
-        TypeError, ValueError
-            As `run`, or if vectors would have more than 2^28 shares: `run` takes one coordinate at
-            a time.
+        ValueError
+            If vectors would have more than 2^28 shares: `run` takes one coordinate at a time.
         """
         source = secure(rng)
         return shares_of(self, *collect(self, x, source), source)
@@ -348,13 +323,7 @@ class ShuffledSum(ABC, Generic[_T]):
     # The analyzer
 
     def users(self, view: View) -> int:
-        """Return how many users' complete reports a view holds, or refuse it.
-
-        Raises
-        ------
-        ValueError
-            As `analyze`.
-        """
+        """Return how many users' complete reports a view holds, or refuse it."""
         return self._read(view)[1]
 
     def analyze(self, view: View) -> _T:

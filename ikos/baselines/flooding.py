@@ -21,7 +21,8 @@ from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.baselines.base import Baseline
-from ikos.noise import geometric, polya, polya_jumps
+from ikos.noise import geometric, polya
+from ikos.noise.population import polya_jumps
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Guarantee, present
 from ikos.shuffling import View, release

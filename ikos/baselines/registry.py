@@ -37,9 +37,8 @@ from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
 from ikos.baselines.unary_csuzz19 import UnaryEncoding
 from ikos.bounds import Bounds, Domain
-from ikos.categories import Categories
 from ikos.concurrency import Progress
-from ikos.domains import Ball, Box, SparseTernary
+from ikos.domains import Ball, Box, Categories, SparseTernary
 from ikos.results import Cost, Guarantee, Printed, at_least
 
 MODELS = ("central", "shuffle", "local")

@@ -47,14 +47,10 @@ class Cluster:
 
     Raises
     ------
-    ImportError
-        If Dask is not installed.
     ClusterError
         If there is no scheduler at the address, or it has no workers. Sums and calls raise it as
         well: where this was closed, where a worker has another version of ikos, and where the
         cluster has had no workers for a minute, or only such as are paused for lack of memory.
-    TypeError, ValueError
-        If an argument is of the wrong kind, or more than one of them is given.
 
     Examples
     --------
@@ -65,11 +61,7 @@ class Cluster:
     """
 
     def __init__(
-        self,
-        workers: int | None = None,
-        *,
-        scheduler: str | None = None,
-        client: Any = None,
+        self, workers: int | None = None, *, scheduler: str | None = None, client: Any = None
     ) -> None:
         given = {"workers": workers, "scheduler": scheduler, "client": client}
         named = [name for name, value in given.items() if value is not None]

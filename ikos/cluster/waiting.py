@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
 from ikos.cluster.errors import ClusterError, connection
@@ -22,15 +23,21 @@ LIMIT = 60.0
 _T = TypeVar("_T")
 
 
-def workers(client: Any) -> dict[str, dict[str, Any]] | None:
+async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
     """Return what the scheduler knows of each worker, by address; None if it does not answer."""
     if client.scheduler is None:  # the connection is closed
         return None
     try:
-        known = client.sync(client.scheduler.identity, callback_timeout=ANSWER)
+        known = await asyncio.wait_for(client.scheduler.identity(), ANSWER)
     except OSError:  # also of what takes too long
         return None
     found: dict[str, dict[str, Any]] = known["workers"]
+    return found
+
+
+def workers(client: Any) -> dict[str, dict[str, Any]] | None:
+    """Return `_workers`, from outside the event loop."""
+    found: dict[str, dict[str, Any]] | None = client.sync(_workers, client)
     return found
 
 
@@ -58,12 +65,18 @@ class Watch:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._since = 0.0
+        self._since = self._looked = time.monotonic()
         self._running: set[str] | None = None
 
-    def look(self) -> None:
-        """Look once; raise a `ClusterError` where nothing is left to wait for."""
-        found = workers(self._client)
+    async def look(self) -> None:
+        """Look, unless that was done just now; raise a `ClusterError` if nothing is left."""
+        now = time.monotonic()
+        if self._running is not None and now < self._looked + STEP:
+            return
+        if now > self._looked + LIMIT + ANSWER:  # there was nothing to wait for
+            self._running = None
+        self._looked = now
+        found = await _workers(self._client)
         running = {where for where, one in (found or {}).items() if one["status"] == "running"}
         if self._running is None or running & self._running:
             self._since = time.monotonic()
@@ -79,18 +92,26 @@ class Watch:
             f"for {LIMIT:.0f} s {what}, and the work was given up; nothing was released"
         )
 
+    async def over(self, work: Awaitable[_T]) -> _T:
+        """Return what comes of work, or give up with the workers."""
+        under_way = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([under_way], timeout=STEP))[0]:
+                await self.look()
+            return under_way.result()
+        finally:
+            under_way.cancel()
 
-def lasting(client: Any, work: Callable[[], Awaitable[_T]]) -> _T:
-    """Return what comes of work on the client's event loop, or give up with its workers."""
 
-    async def made() -> _T:
-        return await work()
+def _started(client: Any, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+    """Start work on the client's event loop."""
+    return asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
 
-    under_way = asyncio.run_coroutine_threadsafe(made(), client.loop.asyncio_loop)
-    watch = Watch(client)
+
+def _finished(client: Any, work: Coroutine[Any, Any, _T]) -> _T:
+    """Return what comes of work on the client's event loop."""
+    under_way = _started(client, work)
     try:
-        while wait([under_way], timeout=STEP).not_done:
-            watch.look()
         return under_way.result()
     finally:
         under_way.cancel()
@@ -98,11 +119,14 @@ def lasting(client: Any, work: Callable[[], Awaitable[_T]]) -> _T:
 
 def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
     """Return those of some tasks that are done, when there is one; it may have failed."""
-    from distributed.client import FIRST_COMPLETED
-    from distributed.client import wait as ended
+    from distributed.client import FIRST_COMPLETED, wait
 
-    done: set[Any] = lasting(client, lambda: ended(futures, return_when=FIRST_COMPLETED)).done
-    return done
+    async def first() -> set[Any]:
+        found = await Watch(client).over(wait(futures, return_when=FIRST_COMPLETED))
+        done: set[Any] = found.done
+        return done
+
+    return _finished(client, first())
 
 
 def results(client: Any, futures: Iterable[Any]) -> list[Any]:
@@ -111,16 +135,18 @@ def results(client: Any, futures: Iterable[Any]) -> list[Any]:
     What tasks raise is raised as it is where it says something about their input or about workers
     (`ValueError`, `TypeError`, `distributed.KilledWorker`), and else as a `ClusterError`.
     """
-    from distributed import KilledWorker
-    from distributed.client import wait as ended
-
     tasks = list(futures)
-    if not tasks:
-        return []
-    lasting(client, lambda: ended(tasks))
+    return _finished(client, _results(client, tasks, Watch(client))) if tasks else []
+
+
+async def _results(client: Any, tasks: list[Any], watch: Watch) -> list[Any]:
+    from distributed import KilledWorker
+    from distributed.client import wait
+
+    await watch.over(wait(tasks))
     for task in tasks:
         if task.status == "error":
-            error = task.exception(timeout=LIMIT)
+            error = await task.exception(timeout=LIMIT)
             if isinstance(error, (KilledWorker, ValueError, TypeError)):
                 raise error from None
             raise ClusterError(
@@ -128,71 +154,43 @@ def results(client: Any, futures: Iterable[Any]) -> list[Any]:
                 f"{type(error).__name__}: {error}"
             ) from None
     # a result that is lost before it is here is made again
-    found: list[Any] = lasting(client, lambda: client.gather(tasks))
+    found: list[Any] = await watch.over(client.gather(tasks))
     return found
 
 
 class Calls(Executor):
-    """Runs calls on a cluster; who waits for one is told if no worker is left."""
+    """Runs calls on a cluster; a call fails with a `ClusterError` if no worker is left."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._calls: list[_Call[Any]] = []
+        self._watch = Watch(client)
+        self._calls: set[Future[Any]] = set()
+        self._shut = False
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Return a future of ``fn(*args, **kwargs)``; its result may be a `ClusterError`."""
+        """Return a future of ``fn(*args, **kwargs)``."""
         check_open(self._client)
-        call: _Call[_T] = _Call(self._client, self._client.submit(fn, *args, pure=False, **kwargs))
-        self._calls = [one for one in self._calls if not one.done()]
-        self._calls.append(call)
+        if self._shut:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        task = self._client.submit(fn, *args, pure=False, **kwargs)
+        call = _started(self._client, self._result(task))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         return call
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for the calls that are under way, or cancel them; all are cancelled at an error."""
+    async def _result(self, task: Any) -> Any:
         try:
-            for call in self._calls if wait and not cancel_futures else ():
-                call.exception()
+            with self._client.as_current(), connection():
+                return (await _results(self._client, [task], self._watch))[0]
         finally:
-            for call in self._calls:
+            task.release()  # which its worker forgets then
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no further calls; cancel those under way, or wait for them."""
+        self._shut = True
+        calls = list(self._calls)
+        if cancel_futures:
+            for call in calls:
                 call.cancel()
-            self._calls = []
-
-
-class _Call(Future[_T]):
-    """A call on a cluster, of which the task is forgotten there once its result is here."""
-
-    def __init__(self, client: Any, task: Any) -> None:
-        super().__init__()
-        self._client = client
-        self._task = task
-
-    def result(self, timeout: float | None = None) -> _T:  # noqa: ARG002
-        """Return the result, for which it waits as long as there are workers."""
-        if not super().done():
-            try:
-                with self._client.as_current(), connection():
-                    self.set_result(results(self._client, [self._task])[0])
-            except Exception as error:
-                self._forget()
-                self.set_exception(error.with_traceback(None))  # which holds the task
-            self._task = None
-        return super().result()
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what the call raised, or a `ClusterError`."""
-        try:
-            self.result(timeout)
-        except Exception as error:
-            return error
-        return None
-
-    def cancel(self) -> bool:
-        """Cancel the call, here and there."""
-        if not super().cancel():
-            return False
-        self._forget()
-        return True
-
-    def _forget(self) -> None:
-        if self._task is not None and self._client.status == "running":
-            self._task.cancel()
+        if wait:
+            concurrent.futures.wait(calls)

@@ -14,16 +14,7 @@ from __future__ import annotations
 
 from ikos.noise.gaussian import discrete_gaussian
 from ikos.noise.laplace import discrete_laplace, geometric
-from ikos.noise.population import polya_counts, polya_jumps, polya_population, polya_shares
+from ikos.noise.population import polya_population
 from ikos.noise.shares import polya
 
-__all__ = [
-    "discrete_gaussian",
-    "discrete_laplace",
-    "geometric",
-    "polya",
-    "polya_counts",
-    "polya_jumps",
-    "polya_population",
-    "polya_shares",
-]
+__all__ = ["discrete_gaussian", "discrete_laplace", "geometric", "polya", "polya_population"]

@@ -62,7 +62,7 @@ def discrete_gaussian(
         The parameter v = sigma^2, positive; a float is taken at its exact value. The true variance
         is at most v, and almost v where v is above 1.
     size, rng
-        As for `geometric`, like what is returned and refused.
+        As for `geometric`, like what is returned.
 
     Examples
     --------

@@ -64,11 +64,6 @@ def geometric(
     int or (size,) ndarray
         int64, or object where a draw does not fit.
 
-    Raises
-    ------
-    ValueError
-        If ``s`` is not positive and finite, or ``size`` not in [0, 2^40].
-
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
@@ -97,7 +92,7 @@ def discrete_laplace(
         Inverse scale, positive; a float is taken at its exact value. The variance is
         2 e^-s / (1 - e^-s)^2, about 2 / s^2.
     size, rng
-        As for `geometric`, like what is returned and refused.
+        As for `geometric`, like what is returned.
 
     Examples
     --------

@@ -42,11 +42,6 @@ def polya_population(
     (n,) ndarray
         int64, or object where a draw does not fit.
 
-    Raises
-    ------
-    ValueError
-        If ``n`` or ``parties`` is below 1, ``n`` above 2^40, or ``s`` not positive and finite.
-
     Notes
     -----
     Users are filled up to groups of ``parties`` with imaginary ones, whose noise is dropped. Each
@@ -71,27 +66,7 @@ def polya_population(
 def polya_shares(
     n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Draw what `polya_population` draws, and return it for the users who get any.
-
-    Parameters
-    ----------
-    n, s, parties, rng
-        As of `polya_population`.
-
-    Returns
-    -------
-    users : (k,) ndarray of int64
-        In increasing order; all others get 0.
-    noise : (k,) ndarray
-        int64, or object where a value does not fit.
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> users, noise = polya_shares(10**6, 0.001, rng=DeterministicRandom(4))
-    >>> bool((np.diff(users) > 0).all()), users.size == noise.size < 100
-    (True, True)
-    """
+    """Draw what `polya_population` draws, and return the users who get any, ascending, and it."""
     n = integer("n", n, low=1, high=1 << 62)
     parties = n if parties is None else integer("parties", parties, low=1, high=1 << 62)
     rate, source = positive("s", s), secure(rng)
@@ -111,77 +86,14 @@ def polya_jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Draw n independent Polya(variables / parties, e^-s) variables, as the jumps they are made of.
 
-    Takes time and memory in proportion to the jumps, about ``n variables / parties`` times ln(1/s).
-
-    Parameters
-    ----------
-    n : int
-        Users, at least 1.
-    s : int, float or Fraction
-        Rate, positive; a float is taken at its exact value.
-    variables, parties : int
-        How many geometric variables are shared by how many users: ``parties`` users' variables add
-        up to Polya(variables, e^-s).
-    rng : RandomSource, optional
-        Secure randomness by default.
-
-    Returns
-    -------
-    users, amounts : (jumps,) ndarray
-        Users in {0..n-1}, perhaps repeatedly, and what each gets, at least 1; int64, or object
-        where an amount does not fit.
-
-    Raises
-    ------
-    ValueError
-        If an integer is below 1, or ``s`` not positive and finite.
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> users, amounts = polya_jumps(
-    ...     10**9, 1.0, variables=20, parties=10**9, rng=DeterministicRandom(1)
-    ... )
-    >>> bool(users.size < 100), bool(amounts.min() >= 1)
-    (True, True)
+    ``variables`` geometric variables are shared by ``parties`` users. Returns users, perhaps
+    repeatedly, and what each gets, at least 1. It takes time and memory in proportion to the jumps,
+    about ``n variables / parties`` times ln(1/s).
     """
     n = integer("n", n, low=1, high=1 << 62)
     shared = integer("variables", variables, low=1, high=MAX_SHAPE)
     parties = integer("parties", parties, low=1, high=1 << 62)
     return _jumps(n, positive("s", s), parties, secure(rng), shared)
-
-
-def polya_counts(
-    n: int, s: Real, *, variables: int, parties: int, rng: RandomSource | None = None
-) -> NDArray[Any]:
-    """Draw n independent Polya(variables / parties, e^-s) variables at once.
-
-    Parameters
-    ----------
-    n, s, variables, parties, rng
-        As of ``polya_jumps``; n is at most 2^40.
-
-    Returns
-    -------
-    (n,) ndarray
-        int64, or object where a draw does not fit; at least 0.
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> counts = polya_counts(
-    ...     10**6, 0.01, variables=3, parties=10**6, rng=DeterministicRandom(2)
-    ... )
-    >>> counts.shape, bool(0 < counts.sum() < 5000)
-    ((1000000,), True)
-    """
-    n = integer("n", n, low=1, high=MAX_DRAWS)
-    users, amounts = polya_jumps(n, s, variables=variables, parties=parties, rng=rng)
-    result = np.zeros(n, dtype=np.int64)
-    if sum(map(int, amounts)) > INT64_MAX:
-        result = result.astype(object)
-    np.add.at(result, users, amounts)
-    return shortened(result)
 
 
 def _jumps(
@@ -224,7 +136,4 @@ def _few_jumps(
                 amounts.append(cycle)
             remaining -= cycle
     large = max(amounts, default=0) > INT64_MAX
-    return (
-        np.array(users, dtype=np.int64),
-        np.array(amounts, dtype=object if large else np.int64),
-    )
+    return (np.array(users, dtype=np.int64), np.array(amounts, dtype=object if large else np.int64))

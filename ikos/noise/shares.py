@@ -71,7 +71,7 @@ def polya(
     s : int, float or Fraction
         Rate, positive; a float is taken at its exact value.
     size, rng
-        As for `geometric`, like what is returned and refused.
+        As for `geometric`, like what is returned.
 
     Notes
     -----

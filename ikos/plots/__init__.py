@@ -6,14 +6,7 @@ error of each: these need matplotlib (the extra ``plot``). ``style`` is what fig
 ``files`` writes whole files.
 """
 
-from ikos.plots.curves import (
-    BOTH_WAYS,
-    Curve,
-    attack_estimate,
-    grid,
-    private_curves,
-    secure_curves,
-)
+from ikos.plots.curves import BOTH_WAYS, Curve, attack_estimate, grid, private_curves, secure_curves
 from ikos.plots.files import SUFFIXES, save, written_whole
 
 __all__ = [

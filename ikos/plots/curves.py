@@ -79,15 +79,6 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     1/2 down to 1/100, or a little lower. With fewer messages the attack is expected to gain more
     than ``2**-sigma``; better attacks may exist.
 
-    Parameters
-    ----------
-    n : int
-        Users, at least 2.
-    q : int
-        Order of the group.
-    sigma : float
-        Security in bits.
-
     Returns
     -------
     int
@@ -128,10 +119,8 @@ def secure_curves(
     ----------
     users : sequence of int
         At which numbers of users, ascending.
-    q : int
-        Order of the group.
-    sigma : float
-        Security in bits.
+    q, sigma
+        As for `SecureSum`.
     analyses : sequence of str
         Which. "second_moment" gives a curve in each setting, the others in the first that they
         cover (all that they cover need the same total).
@@ -218,22 +207,10 @@ def private_curves(
 
     Parameters
     ----------
-    users : sequence of int
-        At which numbers of users, ascending.
-    epsilon, delta : float
-        The guarantee.
-    precision, modulus : int, optional
-        As for `PrivateSum`, by default what it chooses for each number of users. For users too
-        many for a given modulus there is no point.
-    reserve : float
-        As for `PrivateSum`.
-    analyses, settings, honest, corrupt, progress
-        As for `secure_curves`.
-
-    Returns
-    -------
-    list of Curve
-        Those with a point.
+    epsilon, delta, precision, modulus, reserve
+        As for `PrivateSum`. For users too many for a given modulus there is no point.
+    users, analyses, settings, honest, corrupt, progress
+        As for `secure_curves`, like what is returned.
 
     Examples
     --------

@@ -188,11 +188,6 @@ def messages_figure(
     footnote : str
         Lines below the legend.
 
-    Raises
-    ------
-    ValueError
-        If there is no curve.
-
     Examples
     --------
     >>> from ikos.plots import grid, secure_curves

@@ -62,24 +62,14 @@ def save(figure: Figure, path: Path) -> None:
     Parameters
     ----------
     figure : Figure
-        What to write.
+        What to write: whole, or not at all.
     path : Path
         A name that ends in one of ``SUFFIXES``, in capitals or not.
-
-    Raises
-    ------
-    ValueError
-        If it ends in something else.
-    OSError
-        If it cannot be written; then nothing is.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     import matplotlib as mpl
 
-    with (
-        mpl.rc_context({"svg.hashsalt": "ikos", "pdf.fonttype": 42}),
-        written_whole(path) as file,
-    ):
+    with mpl.rc_context({"svg.hashsalt": "ikos", "pdf.fonttype": 42}), written_whole(path) as file:
         figure.savefig(file, format=suffix[1:], metadata=_METADATA[suffix])

@@ -40,10 +40,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d", "h", "8"
 
 
 def protocols_figure(
-    rows: Iterable[ComparisonRow],
-    title: str,
-    *,
-    measured: Mapping[str, Measurement] | None = None,
+    rows: Iterable[ComparisonRow], title: str, *, measured: Mapping[str, Measurement] | None = None
 ) -> Figure:
     """Return a figure of mean squared errors, against messages and against bits of each user.
 
@@ -56,11 +53,6 @@ def protocols_figure(
         What is compared.
     measured : mapping, optional
         Measured errors by key, drawn over the bounds.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to draw.
 
     Examples
     --------
@@ -156,10 +148,7 @@ def _look(kind: str, marker: str) -> dict[str, Any]:
 
 
 def _legend(
-    figure: Figure,
-    groups: Mapping[str, list[ComparisonRow]],
-    central: bool,
-    measured: bool,
+    figure: Figure, groups: Mapping[str, list[ComparisonRow]], central: bool, measured: bool
 ) -> None:
     """Name every protocol on the right, by model."""
     handles = []

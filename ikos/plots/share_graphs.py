@@ -14,15 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag
 from ikos.graphs import component_labels, multigraph
-from ikos.plots.style import (
-    BLACK,
-    BLUE,
-    COLOURS,
-    GREEN,
-    GREY,
-    MARKERS,
-    VERMILLION,
-)
+from ikos.plots.style import BLACK, BLUE, COLOURS, GREEN, GREY, MARKERS, VERMILLION
 
 try:
     from matplotlib.axes import Axes
@@ -122,11 +114,6 @@ def graph_figure(
     Returns
     -------
     Figure
-
-    Raises
-    ------
-    ValueError, TypeError
-        For targets that are no graph of permutations, or too many.
 
     Examples
     --------
@@ -280,12 +267,7 @@ def _canvas(place: dict[Any, Point], clear_share: bool) -> tuple[Figure, Axes]:
     whole = max(width + beside + 0.2, 6.6), max(height + above + below, 2.4)
     figure = Figure(figsize=whole, dpi=150)
     axes = figure.add_axes(
-        (
-            0.15 / whole[0],
-            1 - (above + height) / whole[1],
-            width / whole[0],
-            height / whole[1],
-        )
+        (0.15 / whole[0], 1 - (above + height) / whole[1], width / whole[0], height / whole[1])
     )
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
@@ -294,11 +276,7 @@ def _canvas(place: dict[Any, Point], clear_share: bool) -> tuple[Figure, Axes]:
 
 
 def _draw_edges(
-    axes: Axes,
-    graph: Any,
-    place: dict[Any, Point],
-    owners: dict[Any, int],
-    looks: Sequence[_Look],
+    axes: Axes, graph: Any, place: dict[Any, Point], owners: dict[Any, int], looks: Sequence[_Look]
 ) -> None:
     """Draw every edge, with a name that says of which user, to which one, and which message."""
     together: dict[tuple[Any, Any], list[tuple[Any, Any, int]]] = {}

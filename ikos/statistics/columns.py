@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._options import VectorSumOptions
-from ikos._validation import array, flag, number, quote, real
+from ikos._validation import doubles, flag, number, quote, real
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
@@ -32,7 +32,19 @@ _CORNERS = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums(Printed):
+class Release(Printed):
+    """What rests on one private sum of vectors."""
+
+    private: SumResult
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """For all columns together."""
+        return self.private.guarantee
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums(Release):
     """Private sums of several columns, in the units of each.
 
     Attributes
@@ -43,14 +55,8 @@ class ColumnSums(Printed):
         A user's value is ``offset + scale`` times what was added up.
     """
 
-    private: SumResult
     scale: NDArray[np.float64]
     offset: NDArray[np.float64]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """For all columns together."""
-        return self.private.guarantee
 
     @property
     def users(self) -> int:
@@ -113,12 +119,10 @@ def _promise_kept(result: SumResult) -> SumResult:
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Return a bound for each column."""
-    given = array(name, value)
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
+    given = doubles(name, value)
     if given.shape not in ((), (columns,)):
         raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
-    limits = np.broadcast_to(given.astype(np.float64), (columns,))
+    limits = np.broadcast_to(given, (columns,))
     if not (np.abs(limits) <= MAX_BOUND).all():
         raise ValueError(f"{name} must be within {MAX_BOUND:g}, got {quote(value)}")
     return limits
@@ -213,7 +217,7 @@ def means(
 
 
 @dataclass(frozen=True, eq=False)
-class Variances(Printed):
+class Variances(Release):
     """Private means and variances of several columns.
 
     Attributes
@@ -224,14 +228,8 @@ class Variances(Printed):
         The middle of the bounds of each column, and how far they are from it at most.
     """
 
-    private: SumResult
     centre: NDArray[np.float64]
     half: NDArray[np.float64]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """For all columns together."""
-        return self.private.guarantee
 
     @property
     def _first(self) -> ColumnSums:
@@ -259,16 +257,9 @@ class Variances(Printed):
         return np.asarray(self.centre + self.half * self._first.means())
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Return an interval for each variance.
+        """Return an interval for each variance, like `SumResult.interval`.
 
         From one interval for each of the two sums, each at half the risk.
-
-        Parameters
-        ----------
-        confidence : float
-            Between 0 and 1: with at least this probability each interval contains its variance.
-        simultaneous : bool
-            With at least this probability all of them do.
         """
         level = number("confidence", confidence, above=0, below=1)
         risk = (1 - level) / 2
@@ -399,12 +390,9 @@ def linear_statistics(
     >>> bool(np.abs(result.means() - [1.5, 0]).max() < 0.1)
     True
     """
-    matrix = array("weights", weights)
-    if matrix.dtype.kind not in "iuf":
-        raise TypeError(f"weights must hold real numbers, got an array of {matrix.dtype}")
+    matrix = doubles("weights", weights)
     if not isinstance(domain, (Box, Ball)):
         raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
-    matrix = matrix.astype(np.float64)
     if matrix.ndim != 2 or not matrix.size or matrix.shape[1] != domain.dimension:
         raise ValueError(
             f"weights must have shape (functions, {domain.dimension}), got shape {matrix.shape}"
@@ -427,13 +415,7 @@ def linear_statistics(
     for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
     protocol = PrivateVectorSum(
-        users,
-        Box(k, -reach, reach),
-        epsilon,
-        delta,
-        sensitivity=apart,
-        integers=False,
-        **options,
+        users, Box(k, -reach, reach), epsilon, delta, sensitivity=apart, integers=False, **options
     )
     private = _promise_kept(protocol.run(np.clip(results, -reach, reach), rng))
     return ColumnSums(private, np.ones(k), matrix @ centre)
@@ -459,9 +441,7 @@ def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sens
         tallest = float(absolute.sum(axis=1).max())
         columns = np.linalg.norm(matrix, axis=0)
         l2 = min(
-            math.sqrt(d) * top,
-            float(np.linalg.norm(absolute.sum(axis=1))),
-            float(columns.sum()),
+            math.sqrt(d) * top, float(np.linalg.norm(absolute.sum(axis=1))), float(columns.sum())
         )
         l1 = min(float(absolute.sum()), math.sqrt(k) * l2)
         width = float(domain.bounds.width) * (1 + 2.0**-50)

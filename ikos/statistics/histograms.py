@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._options import SumOptions, VectorSumOptions
 from ikos._validation import array, quote, reject_masked
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
-from ikos.categories import Categories
+from ikos.domains import Categories
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Printed, SumResult, at_least, footer
 
@@ -102,15 +102,6 @@ def histograms(
     **options
         For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``, which follow from the
         categories.
-
-    Raises
-    ------
-    TypeError
-        If ``columns`` or ``categories`` is no mapping, or categories are no sequence (a set has no
-        order), text, or not hashable.
-    ValueError
-        If a value is not among its categories, these are empty or repeat, or names or lengths
-        differ.
 
     Examples
     --------
@@ -214,11 +205,6 @@ def histogram(
     Returns
     -------
     Histogram
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for `histograms`.
 
     Examples
     --------

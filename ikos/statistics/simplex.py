@@ -13,16 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number
+from ikos._validation import doubles, integer, number
 
 
 def _checked(name: str, y: ArrayLike) -> NDArray[np.float64]:
     """Return real, finite numbers as doubles."""
-    given = array(name, y)
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
-    with np.errstate(over="ignore"):  # what is too large for a double is refused below
-        values = given.astype(np.float64)
+    values = doubles(name, y)
     if (wrong := ~np.isfinite(values)).any():
         raise ValueError(f"{name} must be finite, got {float(values[wrong][0])!r}")
     return values
@@ -42,12 +38,6 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
     -------
     (..., m) ndarray of float
         In Euclidean distance; unique.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``y`` does not hold real and finite numbers, or is masked or empty, or the total is out
-        of range.
 
     Examples
     --------
@@ -86,12 +76,6 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     Returns
     -------
     (d, 2) ndarray of float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the frequencies do not hold real and finite numbers in two columns, or the sparsity is
-        out of range.
 
     Examples
     --------

@@ -69,24 +69,14 @@ def test_what_is_no_number_is_named() -> None:
         Box(2).values([[0, 1], [None, 0]])
 
 
-def test_bounds_of_each_column_are_referred_to_what_takes_them() -> None:
+def test_bounds_of_each_column_are_refused() -> None:
     for bounds in ([120, 10000], (120, 10000), np.array([120, 10000])):
-        with pytest.raises(TypeError, match=r"^upper must be one number .*ikos\.vectors\.means"):
+        with pytest.raises(TypeError, match=r"^upper must be"):
             Box(2, 0, bounds)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^lower must be one number .*, got list \[0, 0\]; for"):
+    with pytest.raises(TypeError, match=r"^lower must be .*, got list \[0, 0\]"):
         Box(2, [0, 0], 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^lower must be an int, a Fraction or a float, got str"):
         Box(2, "0", 1)  # type: ignore[arg-type]
-
-
-def test_labels_are_referred_to_what_takes_them() -> None:
-    takes = r"\(one-hot\): ikos\.vectors\.histograms takes labels$"
-    with pytest.raises(ValueError, match=r"got shape \(3,\); .*" + takes):
-        Categories([7]).values([1, 2, 3])
-    with pytest.raises(TypeError, match=r"x\[0\] must be a float.*" + takes):
-        Categories([7]).values(["red", "green"])
-    with pytest.raises(ValueError, match=r"got shape \(3,\)$"):
-        Box(7).values([1, 2, 3])
 
 
 def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:
