@@ -81,10 +81,7 @@ class Rejected(ValueError):  # noqa: N818
 class Unsent(OSError):  # noqa: N818
     """Some parties do not have the report yet: submit again, and the same one is sent on.
 
-    Attributes
-    ----------
-    row : int or None
-        Of `submit_many`: whose report, by its place among the secrets.
+    ``row`` is as of `Rejected`.
     """
 
     row: int | None = None

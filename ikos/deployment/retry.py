@@ -22,13 +22,7 @@ _T = TypeVar("_T")
 def in_parallel(
     ask: Callable[[int], _T], parties: Sequence[int], most: int = 32
 ) -> Iterator[tuple[int, _T | OSError]]:
-    """Yield the answer of each party as it comes, or the OSError that asking it raised.
-
-    Examples
-    --------
-    >>> sorted(in_parallel(lambda party: 10 * party, [1, 2, 3]))
-    [(1, 10), (2, 20), (3, 30)]
-    """
+    """Yield the answer of each party as it comes, or the OSError that asking it raised."""
     answers: queue.SimpleQueue[tuple[int, Future[_T]]] = queue.SimpleQueue()
     free = threading.Semaphore(most)
 

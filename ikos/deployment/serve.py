@@ -12,7 +12,6 @@ import socket
 import ssl
 import sys
 import threading
-import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -51,7 +50,6 @@ HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
 BACKLOG = 1024
-REPEAT_SECONDS = 60.0
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
@@ -207,35 +205,17 @@ class _Lines(logging.Formatter):
         return f"<{self.priorities.get(record.levelno, 5)}>{line}" if self._journal else line
 
 
-class _Repeats(logging.Filter):
-    """Drops repeated lines of other libraries for a minute: any stranger can cause them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._passed: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.name == "ikos.deployment":
-            return True
-        now, first = time.monotonic(), str(record.msg).splitlines()[:1]
-        key = f"{record.name} {first}"
-        if len(self._passed) > 1000:
-            self._passed.clear()
-        if now - self._passed.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
-            return False
-        self._passed[key] = now
-        return True
-
-
 def log_lines() -> None:
-    """Log to standard error, one line each."""
+    """Log to standard error, one line each.
+
+    Of other libraries, errors alone: any stranger can cause their warnings.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
-    handler.addFilter(_Repeats())
     for name in ("ikos.deployment", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
-        logger.setLevel(logging.INFO if name == "ikos.deployment" else logging.WARNING)
+        logger.setLevel(logging.INFO if name == "ikos.deployment" else logging.ERROR)
         logger.propagate = False
 
 

@@ -75,12 +75,7 @@ log = logging.getLogger("ikos.deployment")
 class StoreError(OSError):
     """What a store cannot do for now. Nothing was written; what was written before is there.
 
-    Parameters
-    ----------
-    name : str
-        Of the problem, for programs: see `ikos.deployment.service`.
-    words : str
-        For people; nothing private.
+    Parameters as of `ikos.deployment.errors.Refused`.
     """
 
     def __init__(self, name: str, words: str) -> None:

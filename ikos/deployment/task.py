@@ -40,6 +40,9 @@ LONGEST = 1 << 16
 """Characters of a description at most."""
 
 _SHOWN = "%Y-%m-%d %H:%M:%S"
+_NUMBERS = (
+    "precision", "modulus", "min_honest", "lower", "upper", "integers", "corrupt_shufflers",
+)  # fmt: skip
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
 _T = TypeVar("_T")
@@ -282,10 +285,6 @@ class Task:
             users, epsilon, delta, precision=needed.precision, modulus=needed.modulus,
             messages=len(shufflers) + 1, **options,
         )  # fmt: skip
-        numbers = (
-            "min_honest", "epsilon", "lower", "upper", "integers", "corrupt_shufflers", "precision",
-            "modulus",
-        )  # fmt: skip
         try:
             return cls(
                 users=chosen.n,
@@ -299,7 +298,8 @@ class Task:
                 closes=closes,
                 nonce=os.urandom(NONCE_BYTES),
                 parameters=chosen.parameter_hash,
-                **{name: getattr(chosen, name) for name in numbers},
+                epsilon=chosen.epsilon,
+                **{name: getattr(chosen, name) for name in _NUMBERS},
             )
         except ValidationError as error:
             raise ValueError(in_one_line(error)) from None
@@ -307,12 +307,8 @@ class Task:
     @cached_property
     def protocol(self) -> EnvelopedSum:
         """The protocol that clients and analyzer run, which has the guarantee."""
-        numbers = (
-            "precision", "modulus", "messages", "min_honest", "lower", "upper", "integers",
-            "corrupt_shufflers",
-        )  # fmt: skip
-        options = {name: getattr(self, name) for name in numbers}
-        return EnvelopedSum(self.users, self.epsilon, self.delta, **options)
+        options = {name: getattr(self, name) for name in _NUMBERS}
+        return EnvelopedSum(self.users, self.epsilon, self.delta, messages=self.messages, **options)
 
     @property
     def min_reports(self) -> int:
@@ -396,6 +392,8 @@ class Task:
     def explain(self) -> str:
         """Return what was chosen and why, in lines for people."""
         protocol = self.protocol
+        kind = "integers" if self.integers else "numbers"
+        steps = "" if self.integers else f", rounded to {self.precision:,} steps"
         return "\n".join(
             (
                 f"task        {self.name}",
@@ -403,7 +401,7 @@ class Task:
                 *(f"            {condition}" for condition in protocol.guarantee.conditions),
                 f"clients     at most {self.users:,}; nothing is released for fewer than "
                 f"{self.min_reports:,}, of whom {self.corrupt_clients:,} may be dishonest",
-                f"values      {values_in_words(self)}",
+                f"values      {kind} from {self.lower:g} to {self.upper:g}{steps}",
                 f"modulus     {self.modulus}, {Zq(self.modulus).bits} bits: the noisy sum has room",
                 f"messages    {self.columns} to a shuffler each, 1 in the clear to the analyzer",
                 f"error       {at_least(protocol.mse**0.5, 4)} "
@@ -411,11 +409,3 @@ class Task:
                 f"open        {self.opens:{_SHOWN}} to {self.closes:{_SHOWN}} UTC",
             )
         )
-
-
-def values_in_words(task: Task) -> str:
-    """Return what the values are, and to what they are rounded."""
-    bounds = f"from {task.lower:g} to {task.upper:g}"
-    if task.integers:
-        return f"integers {bounds}"
-    return f"numbers {bounds}, rounded to {task.precision:,} step{'s' * (task.precision != 1)}"

@@ -21,11 +21,10 @@ from ikos.results import Interval
 from ikos.testing import DeterministicRandom
 
 HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
-VOID = {"meta", "br"}
+VOID = {"meta"}
 TAGS = {
-    "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "code", "a", "div",
-    "table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li", "span", "br", "time",
-    "strong",
+    "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "code", "a",
+    "table", "tr", "th", "td", "pre",
 }  # fmt: skip
 
 
@@ -97,11 +96,11 @@ def result():
 def test_the_task_and_its_guarantee():
     page = read(status())
     assert page.tags["h1"] == page.tags["title"] == page.tags["main"] == 1
-    assert page.tags["h2"] == 3
+    assert page.tags["h2"] == 2
     guarantee = TASK.protocol.guarantee
     for one in (
-        TASK.name, "integers from 0 to 1 ", "at least 3, or nothing is released", str(guarantee),
-        f"{TASK.opens:%Y-%m-%d %H:%M:%S} UTC", f"{TASK.closes:%Y-%m-%d %H:%M:%S} UTC",
+        TASK.name, "integers from 0 to 1 ", "nothing is released for fewer than 3", str(guarantee),
+        f"{TASK.opens:%Y-%m-%d %H:%M:%S} to ", f"{TASK.closes:%Y-%m-%d %H:%M:%S} UTC",
         *guarantee.conditions, "on one machine alone",
     ):  # fmt: skip
         assert one in page.text
@@ -110,7 +109,7 @@ def test_the_task_and_its_guarantee():
 @pytest.mark.parametrize(
     ("state", "shufflers", "release", "words", "refresh"),
     [
-        ("collecting", "collecting", {}, "Collecting reports. Time left: 1 day", "10"),
+        ("collecting", "collecting", {}, "Collecting reports. Time left: 1 day, 0:59:00", "10"),
         ("closed", "closed", {}, "Closed: no more reports are accepted, and nothing is", "10"),
         (
             "agreed", "batch agreed", {"running": True, "step": "receiving the batch"},
@@ -118,7 +117,7 @@ def test_the_task_and_its_guarantee():
         ),
         (
             "agreed", "batch agreed", {"message": "shuffler 2 does not answer", "again": 8},
-            "shuffler 2 does not answer. It is tried again in 8 seconds.", "10",
+            "shuffler 2 does not answer. It is tried again in 8 s.", "10",
         ),
         (
             "stopped", "closed", {"message": "too few"},
@@ -126,7 +125,7 @@ def test_the_task_and_its_guarantee():
         ),
         (
             "stopped", "deleted, nothing was sent", {"message": "too few; shuffler 3", "again": 0},
-            "It is tried again in less than a second.", "10",
+            "It is tried again in 0 s.", "10",
         ),
     ],
 )  # fmt: skip
@@ -142,7 +141,7 @@ def test_states(state, shufflers, release, words, refresh):
 def test_before_it_opens():
     at = TASK.opens - timedelta(hours=2, minutes=5, seconds=7)
     page = read(status(), at=at)
-    assert "Not open yet. Opens in 2 hours 5 minutes, at" in page.text
+    assert "Not open yet. Opens in 2:05:07, at" in page.text
     assert page.text.count("not open yet") == 2 + TASK.columns  # the title, and all rows
     assert "collecting" not in page.text
     assert "not open until" in Reader(tasks_page([(TASK, "collecting", 0)], at=at)).text
@@ -152,10 +151,10 @@ def test_before_it_opens():
 @pytest.mark.parametrize(
     ("left", "words"),
     [
-        (timedelta(days=1, hours=0, minutes=59), "1 day 0 hours"),
-        (timedelta(hours=23, minutes=59, seconds=59), "23 hours 59 minutes"),
-        (timedelta(seconds=61), "1 minute 1 second"),
-        (timedelta(seconds=-1), "less than a second"),  # its clock and the state are read apart
+        (timedelta(days=1, seconds=59), "1 day, 0:00:59"),
+        (timedelta(hours=23, minutes=59, seconds=59), "23:59:59"),
+        (timedelta(seconds=61), "0:01:01"),
+        (timedelta(seconds=-1), "0:00:00"),  # its clock and the state are read apart
     ],
 )
 def test_times(left, words):
@@ -165,33 +164,13 @@ def test_times(left, words):
 
 def test_released(result):
     page = read(status("released", complete=4, result=result), all_tell("sent"))
-    assert result.standard_error < 10  # so that a sum of numbers would have a decimal
     for one in (
-        "Released.", f"Result {result.estimate:.0f} Estimate of the sum of 4 values from 0 to 1.",
-        str(Interval(result.sum_low, result.sum_high)), "95 % interval of the sum",
-        "batch sent and deleted", result.theorem, *result.conditions, "4 reports are complete.",
-        f"({result.epsilon:.6g}, {result.delta:.3g})-differential privacy",
+        "Released.", " ".join(result.text.split()), str(Interval(result.sum_low, result.sum_high)),
+        "batch sent and deleted", "4 reports are complete.",
     ):  # fmt: skip
         assert one in page.text
-    assert page.tags["h2"] == 4
+    assert page.tags["h2"] == 3
     assert "refresh" not in page.metas
-    none = result.model_copy(update={"sum_low": None, "sum_high": None})
-    assert "none at this confidence" in read(status("released", result=none)).text
-
-
-@pytest.mark.parametrize(
-    ("estimate", "error", "shown"),
-    [
-        (7024.0, 10.148, "7,024"),
-        (-3.25, 0.0123, "-3.250"),
-        (1e60, 1e50, "1e+60"),
-        (12.5, 0.0, "12.5"),
-    ],
-)
-def test_digits_of_an_estimate(result, estimate, error, shown):
-    found = result.model_copy(update={"estimate": estimate, "standard_error": error})
-    page = task_page(TASK, status("released", result=found), all_tell("sent"))
-    assert f'<p class="estimate">{shown}</p>' in page
 
 
 def test_a_shuffler_that_does_not_answer():
@@ -205,8 +184,8 @@ def test_words_of_others_are_escaped(result):
     for release in ({"message": HOSTILE}, {"running": True, "step": HOSTILE}):
         for state in ("closed", "stopped"):
             assert read(status(state, **release), columns).text.count(HOSTILE) == 2
-    found = result.model_copy(update={"theorem": HOSTILE, "conditions": [HOSTILE]})
-    assert read(status("released", result=found)).text.count("alert") == 2
+    found = result.model_copy(update={"text": HOSTILE})
+    assert read(status("released", result=found)).text.count("alert") == 1
     assert Reader(tasks_page([(TASK, HOSTILE, 0)])).text.count(HOSTILE) == 1
 
 
