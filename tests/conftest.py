@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
+import random
 import signal
+from collections import defaultdict
 
 import pytest
 from hypothesis import settings
+
+POINTS = 5
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would the programs under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Derandomized: a run of the suite is reproducible, and needs no database on disk.
-settings.register_profile("ikos", deadline=None, derandomize=True, database=None, max_examples=60)
-settings.load_profile("ikos")
+COMMON = {"deadline": None, "derandomize": True, "database": None}
+settings.register_profile("ikos", **COMMON, max_examples=60)
+settings.register_profile("sample", **COMMON, max_examples=20)
+
+
+def samples(config):
+    """Return whether a run is of whole folders, and names no file."""
+    return not any(".py" in argument for argument in config.args)
+
+
+def pytest_configure(config):
+    quick = samples(config) and config.option.markexpr == "not slow"
+    settings.load_profile("sample" if quick else "ikos")
+
+
+def spread(items, size):
+    """Return a sample that has as many values of each parameter as it can, the same in each run."""
+    rest = list(items)
+    random.Random(rest[0].originalname).shuffle(rest)
+    sample, seen = set(), set()
+    while len(sample) < size:
+        values = [set(enumerate(item.callspec.id.split("-"))) for item in rest]
+        best = max(range(len(rest)), key=lambda i: len(values[i] - seen))
+        seen |= values[best]
+        sample.add(rest.pop(best))
+    return sample
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Of a test with many parameters, leave a sample quick: the other points are slow.
+
+    Where a file or a test is named, every point is as it is marked: so each mutant of
+    `mutants.toml` meets every point of the files that should notice it.
+    """
+    if not samples(config):
+        return
+    tests = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for grid in tests.values():
+        marker = grid[0].get_closest_marker("points")
+        size = POINTS if marker is None else marker.args[0]
+        sample = set(grid) if size >= len(grid) else spread(grid, size)
+        for item in set(grid) - sample:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -120,6 +120,7 @@ def test_tail_bound_is_twice_chernoffs_bound(shape: Fraction) -> None:
     assert math.isclose(bound, min(1.0, best), rel_tol=1e-6)
 
 
+@pytest.mark.points(0)
 def test_tail_bound_is_nowhere_below_twice_chernoffs_bound() -> None:
     """Not by a part of 2^-60: what doubles find is computed again, and rounded up."""
     rng = np.random.default_rng(0)
@@ -146,6 +147,7 @@ def test_tail_bound_is_nowhere_below_twice_chernoffs_bound() -> None:
     assert NoiseLaw(Fraction(1), Fraction(1)).tail_bound(-5) == 1
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("miss", [0.05, 1e-6])
 def test_half_width_where_rounding_dominates(law: NoiseLaw, miss: float) -> None:
@@ -178,6 +180,7 @@ def test_reach_bounds_the_wrap_around_probability(law: NoiseLaw, top: int) -> No
         assert worst <= law.tail_bound((q - top) / 2) + 1e-12
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(7, 5), Fraction(5), Fraction(40)])
 @pytest.mark.parametrize("shape", [1, 2, 5])
 def test_reach_bounds_the_tail_at_every_distance(rate: Fraction, shape: int) -> None:

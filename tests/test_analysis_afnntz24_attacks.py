@@ -116,6 +116,7 @@ def test_slopes():
     assert module.exponent([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_one_dishonest_user_is_limited_by_one_message_alone():
     module = program("afnntz24_attacks")
     grid, kashin = module.dishonest(1)

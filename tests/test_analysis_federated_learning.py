@@ -90,6 +90,7 @@ def test_guarantees_are_of_all_rounds(name: str) -> None:
     assert 0.8 * math.sqrt(ROUNDS) < ratio < 1.3 * math.sqrt(ROUNDS)
 
 
+@pytest.mark.slow
 def test_training_without_privacy_learns_and_noise_disturbs() -> None:
     data = task()
     budget = Budget(SHOWN, DELTA, 5)

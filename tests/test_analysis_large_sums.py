@@ -62,6 +62,7 @@ def test_rows_are_measured_and_written(tmp_path):
     assert not list(Path(tmp_path).glob("*.npy"))
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -18,6 +18,7 @@ from ikos.bounds import MAX_BOUND, MAX_INTEGER, Bounds, whole
 ENDS = st.floats(-1e100, 1e100)
 
 
+@pytest.mark.points(0)
 @given(ENDS, ENDS, st.data())
 def test_units_are_within_0_and_1_and_monotone(
     lower: float, upper: float, data: st.DataObject

@@ -607,6 +607,7 @@ def test_a_lost_worker(cluster, tmp_path):
     forgotten(cluster)
 
 
+@pytest.mark.slow
 @POSIX
 def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
     """There is one piece, whose sharings are compared with those of the clear shares."""
@@ -994,6 +995,7 @@ def test_a_scheduler_that_does_not_answer(scheduler, impatient, monkeypatch):
         assert protocol.run(np.arange(N), cluster=cluster) == N * (N - 1) // 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_said_to_have_gone_twice_does_not_matter() -> None:
     """Dask's own cluster would raise a KeyError when it is closed, after a right result."""
     with Cluster(workers=1) as once:

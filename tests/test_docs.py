@@ -68,6 +68,7 @@ SEARCHES = ("baselines", "errata", "scale", "vectors")
 """Pages of which single lines search for seconds."""
 
 
+@pytest.mark.points(8)
 @pytest.mark.parametrize(
     "page",
     [

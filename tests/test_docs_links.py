@@ -126,6 +126,7 @@ def test_figures_lead_to_themselves(page: Path) -> None:
         assert target == shown
 
 
+@pytest.mark.points(60)
 @pytest.mark.parametrize("page", PAGES, ids=label)
 def test_links_lead_somewhere(page: Path) -> None:
     wrong = [f"{target}: {why}" for target in targets(page) if (why := broken(page, target))]

@@ -74,6 +74,7 @@ def slowly(elements: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
         yield elements[start : start + size]
 
 
+@pytest.mark.points(2)
 @each_group
 @each_setting
 @pytest.mark.parametrize("cut", [1 << 18, pytest.param(7, marks=pytest.mark.slow)])
@@ -424,6 +425,7 @@ def test_threads_that_do_not_wait_for_each_other_are_caught(
         check_users_are_changed_by_one_thread_at_a_time(monkeypatch, mutant)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_ranges_leave_the_last_row_in_its_order(shuffler: str) -> None:
     """Several threads read it at once."""

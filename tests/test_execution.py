@@ -213,6 +213,7 @@ def test_a_bad_value_is_named_wherever_it_is(
         PrivateSum(N, 1, 1e-6, upper=3, integers=True).run(form(halves))
 
 
+@pytest.mark.points(2)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("size", [0, 999, 1001])
 def test_too_few_and_too_many_users_are_refused(size: int) -> None:

@@ -31,6 +31,7 @@ def check(name: str, step: int) -> None:
         assert same(compute(operation, arguments), golden), (operation, arguments)
 
 
+@pytest.mark.points(20)
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_has_moved(name: str) -> None:
     check(name, STEPS.get(name, 1))

@@ -256,6 +256,7 @@ def test_progress_covers_the_whole_grid(program, small_grid, monkeypatch):
     assert done[-1] == whole[-1]
 
 
+@pytest.mark.slow
 def test_as_a_module():
     command = [sys.executable, "-m", "analysis.lemma_c4", *map(str, ONE)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

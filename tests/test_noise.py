@@ -94,6 +94,7 @@ def sum_of_users(
     return draws.reshape(rounds, users).sum(axis=1)
 
 
+@pytest.mark.points(2)
 @each_rate
 def test_noise_of_all_users_adds_up_to_discrete_laplace(s: Rate) -> None:
     total = sum_of_users(10, Fraction(1, 10), s, 30_000, DeterministicRandom(44))
@@ -107,6 +108,7 @@ def test_noise_of_half_of_the_users_has_half_the_shape(s: Rate) -> None:
     assert discrete_laplace_law(float(s)).p_value(total) < FALSE_ALARM
 
 
+@pytest.mark.points(1)
 @each_rate
 def test_sum_of_users_is_told_from_half_the_shape_and_from_a_wrong_rate(s: Rate) -> None:
     law = discrete_laplace_law(float(s))
@@ -134,6 +136,7 @@ def repeated(draw: Callable[[DeterministicRandom], Any], count: int, seed: int) 
     return np.array([draw(rng) for _ in range(count)])
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("n", [1, 3, 1000])
 def test_population_of_n_adds_up_to_discrete_laplace(n: int) -> None:
     s = Fraction(1, 20)
@@ -141,6 +144,7 @@ def test_population_of_n_adds_up_to_discrete_laplace(n: int) -> None:
     assert discrete_laplace_law(float(s)).p_value(totals) > FALSE_ALARM
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("n", "parties"), [(1, 5), (3, 10), (7, 4), (5, 2)])
 def test_population_of_other_size_than_parties_has_shape_n_over_parties(
     n: int, parties: int

@@ -230,6 +230,7 @@ def test_the_axis_is_broken_only_where_curves_are_far_apart(figures):
     assert upper.get_ylim()[0] > lower.get_ylim()[1]
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("users", "q", "sigma"),
     [
@@ -293,6 +294,7 @@ def test_no_curve(figures):
         figures.messages_figure([], "")
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_same_figure_makes_the_same_bytes(figures, tmp_path, suffix):
     curves = secure_curves((10, 1000), 2**32, 40)

@@ -12,7 +12,7 @@ from typing import Any
 import gmpy2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import signal, stats
@@ -94,6 +94,7 @@ def test_measured_error_on_adult_ages_many_runs(
     assert abs(np.mean(errors) - expected / n) < 6.2 * deviation / n / math.sqrt(runs)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
 def test_unbiased_and_within_the_predicted_error(shuffler: str, clear_share: bool) -> None:
     """400 runs: mean within 6.2 standard errors, mean square within 6.2 of the bound's."""
@@ -111,6 +112,7 @@ def test_unbiased_and_within_the_predicted_error(shuffler: str, clear_share: boo
     assert errors.var() > protocol.mse * 0.4
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize(
     "min_honest", [100, *(pytest.param(few, marks=pytest.mark.slow) for few in (60, 7))]
 )
@@ -140,7 +142,6 @@ def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
     bounds=st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)),
     data=st.data(),
 )
-@settings(max_examples=50)
 def test_any_bounds_any_values(
     n: int, epsilon: float, bounds: tuple[float, float], data: st.DataObject
 ) -> None:

@@ -55,6 +55,7 @@ def check(figure, given):
     assert not {row.key for row in drawn if row.protocol} & set(looks)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("n", "delta"), SETTINGS)
 def test_every_protocol_is_named(n, delta):
     given = rows(n, delta)
@@ -81,6 +82,7 @@ def test_measured_errors_are_drawn_with_their_intervals():
             assert bottom < low**2 < high**2 < top
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("key", ["central-laplace", "local-laplace", "private-sum"])
 def test_one_protocol(key, tmp_path):
     given = rows(100, 1e-4, (key,))

@@ -300,6 +300,7 @@ def test_rows_fit_the_uniform_law_on_all_orders(
     check_rows_are_uniform(DeterministicRandom(32), 4)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("short", "long"), KINDS[:2])
 def test_rows_with_ties_fit_the_uniform_law_and_are_caught_if_ties_are_left(
     monkeypatch: pytest.MonkeyPatch, short: int, long: int
@@ -455,6 +456,7 @@ def test_keystream_is_aes_256_ctr_of_nist_sp_800_38a() -> None:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("step", [1 << 20, 65_537, 3 * 2**20 + 5])
 def test_keystream_takes_a_new_key_every_2_to_the_20_bytes_whatever_the_requests(
     step: int,

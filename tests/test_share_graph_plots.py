@@ -156,6 +156,7 @@ def test_the_legend_and_the_title_count():
     assert graph_figure(targets, title="Mine").axes[0].get_title(loc="left") == "Mine"
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("clear", [True, False])
 @pytest.mark.parametrize(
     "targets",

@@ -56,6 +56,7 @@ def test_variance_is_near_and_covers() -> None:
     assert str(result).startswith("variance ")
 
 
+@pytest.mark.points(0)
 def test_variance_intervals_cover_as_often_as_they_say() -> None:
     """400 runs at 90 %: fewer than 310 hits have probability below 1e-9."""
     x = np.linspace(3, 9, 200)

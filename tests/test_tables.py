@@ -216,10 +216,10 @@ class TestCsv:
 
     def test_compressed_by_gzip(self, put):
         """Whatever its name, and with progress in bytes of the file; damaged, it is refused."""
-        packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % i for i in range(100_000)))
+        packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % i for i in range(40_000)))
         done = []
         values = read_column(put(packed), "a", progress=lambda *one: done.append(one))
-        assert values.tolist() == list(range(100_000))
+        assert values.tolist() == list(range(40_000))
         assert done == sorted(done)
         assert done[-1] == (len(packed), len(packed))
         assert read_column(put(gzip.compress(b"a\n1\n") + gzip.compress(b"2\n")), "a").size == 2

@@ -107,6 +107,7 @@ def by_value(columns: Columns, q: int) -> Columns:
     return np.array([by_enumeration(view, q) for view in hidden])
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("count", [tuple_counts, at_each_residue, plain])
 def test_counts_are_those_of_all_tuples(count: Callable[[Columns, int], Any]) -> None:
     check_counts_are_those_of_all_tuples(count)
@@ -279,6 +280,7 @@ def other_input(x: tuple[int, ...], q: int, d: int) -> tuple[int, ...]:
     return ((x[0] + d) % q, (x[1] - d) % q, *x[2:])
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("n", "q", "m"), TINY)
 def test_advantage_with_a_clear_share_is_below_the_total_variation(n: int, q: int, m: int) -> None:
     """Exactly, from the laws of the whole views; and it does not depend on x."""
@@ -385,6 +387,7 @@ def test_views_follow_their_law() -> None:
     check_views_follow_their_law(sample_views)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("mutant", [unshuffled, in_order, small_shares, repeated])
 def test_views_of_another_law_are_caught(mutant: Sampler) -> None:
     with pytest.raises(AssertionError):
@@ -401,6 +404,7 @@ class FewKeys(DeterministicRandom):
             out <<= np.uint64(62)
 
 
+@pytest.mark.points(0)
 def test_orders_are_uniform_where_keys_tie() -> None:
     """Two bits of key for three messages: most rows tie and are drawn again."""
 

@@ -89,6 +89,7 @@ def test_equal_others_are_not_always_the_worst() -> None:
     assert found
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("n", "bits"), [(120, 1), (30, 5)])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_exact_at_middle_sizes(n: int, bits: int, epsilon: float) -> None:
@@ -165,6 +166,7 @@ def test_fourier_and_direct_sums_agree(
         assert one * (1 - 1e-9) <= other <= one * (1 + 1e-3) + 1e-12
 
 
+@pytest.mark.points(0)
 @given(
     st.integers(1, 60),
     st.integers(0, 60),

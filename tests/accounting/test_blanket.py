@@ -8,7 +8,7 @@ from fractions import Fraction
 import gmpy2
 import pytest
 from gmpy2 import mpfr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.accounting import blanket as blanket_module
@@ -215,7 +215,6 @@ def test_it_agrees_with_ball_arithmetic_for_many_users(epsilon, n, gamma):
     assert abs(found / exact - 1) < 1e-9
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(2, 10**9),
     st.integers(2, 1000),
@@ -377,6 +376,7 @@ def sparing(monkeypatch):
         cached.cache_clear()
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     "made",
     [

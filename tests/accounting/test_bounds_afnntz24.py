@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 from scipy.special import betainc
@@ -151,7 +151,6 @@ def test_orders_of_the_bound():
 
 
 @given(st.integers(2, 10**8), st.integers(1, 10**6), st.floats(0.01, 5), st.floats(1e-3, 10))
-@settings(max_examples=60, deadline=None)
 def test_monotone(n, d, epsilon, scale):
     error = scale * d
     for protocol in ("unbiased", "summation"):
@@ -161,6 +160,7 @@ def test_monotone(n, d, epsilon, scale):
         assert k >= least_messages(n, d, epsilon, 1e-3, error, protocol=protocol)
 
 
+@pytest.mark.points(0)
 def test_no_single_message_protocol_is_excluded():
     """What exists is possible: the error of the grid allows one message."""
     for n, d in ((10**4, 2), (10**6, 4), (10**6, 8)):
@@ -171,6 +171,7 @@ def test_no_single_message_protocol_is_excluded():
 # One message
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("n", [100, 10**6])
 @pytest.mark.parametrize("d", [1, 3])
 def test_the_grid_is_above_the_floor(n, d):
@@ -285,6 +286,7 @@ def test_storage():
 # The published rules
 
 
+@pytest.mark.points(0)
 def test_published_rules():
     assert published_gamma(10**6, 2, 1, 1e-10, 5) == closed_form_gamma(1, 1e-10, 10**6, 36)
     for n, d in ((10**6, 1), (10**7, 3)):

@@ -61,6 +61,7 @@ def test_a_coarse_lattice_is_only_less_private():
     assert found[0] > found[-1]
 
 
+@pytest.mark.points(0)
 def test_of_one_message_it_is_the_divergence_itself():
     one = ResponseBlanket(10**5, 9, Fraction(1, 100))
     for epsilon in (0.4, 1.0):

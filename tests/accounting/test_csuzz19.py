@@ -80,6 +80,7 @@ def test_the_theorem_is_sound(n: int, delta: float, part: float) -> None:
     assert binary_response_delta(epsilon, n, min(Fraction(1), Fraction(noise) / n)) <= delta
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("bits", [1, 2, 7, 60])
 def test_composition_stays_within_the_budget(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Fraction, Fraction]] = []

@@ -23,6 +23,7 @@ def check(found, n, epsilon, delta):
 
 
 # Table 3 of BBGN20 at delta = 1/n^2: what the exact accountant must reach
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("n", "epsilon", "most"),
     [(10**4, 1.0, 221.2), (10**5, 1.0, 540.9), (10**4, 0.5, 515.8), (10**5, 0.5, 1248.8)],

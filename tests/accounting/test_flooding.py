@@ -10,7 +10,7 @@ from typing import Any
 import gmpy2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -108,6 +108,7 @@ def certified(steps: int, epsilon: float, delta: float) -> Flooding:
     return certified_flooding(steps, central, epsilon, delta)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("steps", "epsilon", "delta"), SETTINGS)
 def test_exact_view_has_the_certified_delta(steps: int, epsilon: float, delta: float) -> None:
     """And a twentieth of the flooding is not private."""
@@ -261,6 +262,7 @@ def test_weights_by_a_natural_logarithm_do_not() -> None:
         paper_flooding(steps, Fraction(1, 2000), 0.1, 1e-8, weights)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("steps", "epsilon", "delta"),
     [
@@ -297,7 +299,6 @@ def direct(shape: float, rate: float, d: int, epsilon: float) -> float:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 60),
     st.floats(0.01, 20),
@@ -470,6 +471,7 @@ def losses(
     return least, np.bincount(cells - least, weights=p[both])
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("steps", [4, 10])
 def test_certificate_covers_composed_losses(steps: int) -> None:
     flooding, width = certified(steps, 1.0, 1e-6), 2e-3
@@ -499,6 +501,7 @@ def test_certificate_covers_composed_losses(steps: int) -> None:
     assert 1e-12 < worst / 2 <= flooding.delta
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("cells", [1, 8])
 def test_runs_of_values_only_add_to_delta(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     flooding = certified(20, 1.0, 1e-6)

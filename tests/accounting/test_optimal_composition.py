@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import gmpy2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.accounting import advanced_composition, optimal_delta, optimal_local_epsilon
@@ -162,7 +162,6 @@ def test_it_agrees_with_another_library(local: float, d0: float) -> None:
         assert found == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=1e-4, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     copies=st.integers(1, 3000),
     local=st.floats(1e-4, 2.0),
@@ -184,6 +183,7 @@ def test_it_is_never_above_other_theorems(
         assert optimal_delta(reached, copies, local, d0) <= delta * (1 + 1e-8)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("copies", [1, 16, 10**5])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (8.0, 1e-12)])
 def test_the_largest_budget_is_enough_and_no_larger_one(

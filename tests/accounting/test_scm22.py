@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -67,6 +67,7 @@ def test_repeated_squaring_agrees_with_composition_one_by_one(epsilon, n, k, gam
     assert found >= fine * 0.98
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("gamma", [Fraction(1, 4), Fraction(5, 8)])
 def test_it_bounds_the_exact_product_of_small_mechanisms(gamma):
     """Two and three answers of two users, whose losses have few values: by enumeration."""
@@ -97,7 +98,6 @@ def test_it_bounds_the_exact_product_of_small_mechanisms(gamma):
                 assert exact * (1 - 1e-9) <= found <= exact * 1.2 + 1e-6
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(2, 9), st.floats(0.0, 0.2))
 def test_trimming_is_never_more_private(seed, times, negligible):
     rng = np.random.default_rng(seed)
@@ -209,6 +209,7 @@ def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
         scm22.numerical_delta(1.0, ResponseBlanket(10**5, 3, Fraction(1, 4)), 5, 1e-6)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("t", "k", "sampling"), [(2, 1, "stratified"), (6, 2, "stratified"),
                                                   (3, 1, "uniform")])  # fmt: skip
 def test_gamma_is_enough_and_hardly_more(t, k, sampling):

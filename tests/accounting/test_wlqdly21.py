@@ -8,7 +8,7 @@ from fractions import Fraction
 import gmpy2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.wlqdly21_published import (
@@ -33,7 +33,6 @@ from ikos.accounting.wlqdly21 import (
 
 
 @given(st.floats(1e-6, 99), st.fractions(1, 10**6))
-@settings(max_examples=100)
 def test_gamma_of_a_local_guarantee_is_the_smallest_on_the_grid(epsilon, k):
     gamma = set_response_gamma(Fraction(epsilon), Fraction(0), 1, k)
     with gmpy2.context(precision=300):
@@ -101,6 +100,7 @@ def test_the_papers_local_values_are_near_the_best(s, epsilon):
     assert errors[0] <= errors[1] <= errors[0] * (1 + 1 / 200)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "d", "s", "epsilon", "delta"),
     [(10**4, 256, 4, 0.5, 1e-5), (500, 32, 4, 1.0, 1e-4), (10**5, 1024, 32, 0.5, 1e-5)],

@@ -45,6 +45,7 @@ def test_the_curator_adds_discrete_laplace_noise_whatever_the_sum() -> None:
         assert discrete_laplace_law(wrong).p_value(noise) < FALSE_ALARM
 
 
+@pytest.mark.points(0)
 def test_the_continuous_curator_adds_laplace_noise() -> None:
     noise = published(CentralLaplace(5, 0.5), 3, 4000) / FINE
     assert laplace_p_value(noise, 2.0) > FALSE_ALARM

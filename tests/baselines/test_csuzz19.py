@@ -84,6 +84,7 @@ TINY: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("name", TINY)
 def test_the_view_is_private_and_hardly_more_than_needed(name: str) -> None:
     protocol = TINY[name]()
@@ -235,6 +236,7 @@ def test_bits_are_the_papers_encoding() -> None:
     assert low <= 0.6 * 4 - 2 <= high
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("r", [1, 3, 10])
 def test_intervals_cover(r: int) -> None:
     protocol = UnaryEncoding(300, 1, 1e-4, messages=r, lower=-1, upper=3)
@@ -282,6 +284,7 @@ def test_bits_are_as_random_as_the_honest_users_need(accountant: str) -> None:
     assert unary(10**7, min_honest=10**5).gamma == few.gamma > unary(10**7).gamma
 
 
+@pytest.mark.points(0)
 def test_defaults_and_published_accountants() -> None:
     assert UnaryEncoding(10**4, 0.5, 1e-4).messages == 50
     assert UnaryEncoding(10**4, 0.5, 1e-4).cost().messages_per_user == 50

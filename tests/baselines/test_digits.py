@@ -76,6 +76,7 @@ TINY = [
 ]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("make", "n"), TINY)
 def test_no_view_tells_more_than_delta(make, n):
     protocol = make()
@@ -208,6 +209,7 @@ def test_the_papers_layout_keeps_digits_in_their_domains():
     assert abs(result.estimate - x.sum()) < 7 * math.sqrt(protocol.mse)
 
 
+@pytest.mark.points(0)
 def test_probabilities_are_those_that_were_accounted_for():
     protocol = RecursiveSum(10**4, 1.0, 1e-8)
     assert all((gamma * GRID).denominator == 1 for gamma in protocol.digits.gammas)
@@ -217,6 +219,7 @@ def test_probabilities_are_those_that_were_accounted_for():
     assert "mean squared error at most" in text
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("protocol", "options"),
     [

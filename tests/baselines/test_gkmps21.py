@@ -90,6 +90,7 @@ def test_number_of_messages_is_the_cost() -> None:
     assert np.mean(together) == pytest.approx(expected, rel=0.035)  # 7.4
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize("runs", [400, pytest.param(1200, marks=pytest.mark.slow)])
 def test_one_users_report_is_the_users_column(runs: int) -> None:
     protocol = small(n=3)
@@ -198,6 +199,7 @@ def test_default_precision_costs_a_quarter_of_the_variance() -> None:
     assert protocol.cost().messages_per_user < 100
 
 
+@pytest.mark.points(0)
 def test_a_million_users_send_about_one_message() -> None:
     protocol = CorrelatedNoise(10**6, 1, 1e-12, precision=10)
     assert protocol.cost().messages_per_user < 1.2

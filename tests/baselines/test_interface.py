@@ -459,6 +459,7 @@ def test_vectors_are_unbiased_and_as_accurate_as_stated(name: str) -> None:
 # What one user can do
 
 
+@pytest.mark.points(2)
 @of_numbers
 def test_influence_is_what_an_attack_reaches(case: Case) -> None:
     """Attempts from several views, the most successful of which reaches the bound; none exceeds."""

@@ -132,6 +132,7 @@ class TestShells:
         assert done.stderr == ""
         return done.stdout
 
+    @pytest.mark.points(2)
     @pytest.mark.parametrize(
         ("words", "expected"),
         [(["su"], "sum submit"), (["sum", "--on-out-of-range", ""], "reject clamp"),

@@ -113,6 +113,7 @@ def test_a_party_that_does_not_start(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("missing", ["httpx", "uvicorn", "cryptography.hazmat.primitives.hpke"])
 def test_without_the_extra(tmp_path, missing):
     text = (

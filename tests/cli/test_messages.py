@@ -146,6 +146,7 @@ class TestVectors:
             least_cost = min(row[cost] for row in proved)
             assert all(row[mark] == (row[cost] == least_cost) for row in proved)
 
+    @pytest.mark.points(2)
     @pytest.mark.parametrize(
         ("options", "domain", "given"),
         [

@@ -174,6 +174,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.points(1)
 @POSIX
 @pytest.mark.parametrize(("line", "runs"), EXAMPLES)
 def test_examples(line, runs, people, tmp_path, monkeypatch):

@@ -235,6 +235,7 @@ class TestAsked:
         assert (status, again) == (1, rest)
         assert json.loads(out)["state"] == "stopped"
 
+    @pytest.mark.points(0)
     def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
         sent.wires.cut.add(sent.task.address(2))
         said = refused("task", "close", small / "operator")
@@ -270,6 +271,7 @@ class TestAsked:
         said = refused("task", action, small / "operator")
         assert said == "the analyzer at http://127.0.0.1:9000 does not answer: connection refused"
 
+    @pytest.mark.points(1)
     @pytest.mark.parametrize("action", ["close", "release"])
     def test_somebody_else_may_not(self, refused, sent, small, action):
         control = small / "operator" / "control"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from counts.moments import SETTINGS, flint, precisely, recursion
 from counts.test_private import difference, mean_jumps, theorem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import security_level
@@ -86,7 +86,6 @@ def test_levels_are_verified_independently(
     m=st.integers(1, 30),
     setting=st.sampled_from(SETTINGS),
 )
-@settings(max_examples=60)
 def test_any_certificate_is_verified(n: int, q: int, m: int, setting: tuple[str, bool]) -> None:
     if not setting[1] and m == 1:
         assert certify(n, q, m, shuffler=setting[0], clear_share=False).sigma in (0, math.inf)

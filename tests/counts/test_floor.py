@@ -315,6 +315,7 @@ def test_floors_are_below_published_counts(n: int, q: int, sigma: int) -> None:
     assert counting_floor(n, q, sigma, **single) <= proved
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @given(n=st.integers(1, 60), q=st.integers(2, 2**70), sigma=st.integers(1, 200))
 def test_floors_are_below_exact_counts(

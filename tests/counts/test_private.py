@@ -146,6 +146,7 @@ def check_delta(
         assert found <= true * ball("1.01")
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 @pytest.mark.parametrize("n", [2, 3, 7, 19, 60])
 def test_delta_is_the_theorem_rounded_up(n: int, shuffler: str) -> None:
@@ -214,6 +215,7 @@ def test_the_average_over_the_noise_is_the_one_over_fixed_sets(shuffler: str) ->
             assert one.rad() < 1e-100
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 @pytest.mark.parametrize("n", [2, 4, 9])
 def test_without_a_clear_share_delta_is_sound(n: int, shuffler: str) -> None:
@@ -284,7 +286,6 @@ def exactly(value: mpfr) -> Any:
     reserve=st.one_of(st.just(0.0), st.floats(1e-17, 0.5), st.just(0.01)),
     setting=st.sampled_from(SETTINGS),
 )
-@settings(max_examples=40)
 @example(n=50, bits=9, epsilon=Fraction(1, 3), delta=1e-5, p=3, reserve=0.0, setting=SETTINGS[0])
 def test_no_more_than_epsilon_is_spent(
     n: int, bits: int, epsilon: float | Fraction, delta: float, p: int, reserve: float,
@@ -352,6 +353,7 @@ def test_nothing_is_spent_where_delta_is_reached_without() -> None:
 # Counts
 
 
+@pytest.mark.points(0)
 @given(
     n=st.one_of(st.integers(2, 100), st.integers(1025, 10**9)),
     bits=st.integers(1, 80),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import message_count, private_message_count
@@ -20,7 +20,6 @@ from ikos.counts import (
 from ikos.counts.planning import SETTINGS
 
 
-@settings(max_examples=40)
 @given(
     n=st.one_of(st.integers(1, 60), st.integers(1025, 10**9)),
     q=st.integers(2, 2**70),

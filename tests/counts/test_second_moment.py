@@ -110,6 +110,7 @@ def test_levels_are_below_the_truth_and_next_to_it(n: int, shuffler: str, clear:
     assert sum(level > 10 for level in seen) >= 2 * len(MODULI)
 
 
+@pytest.mark.points(2)
 @EVERY_SETTING
 def test_levels_of_two_hundred_users(shuffler: str, clear: bool) -> None:
     for q in (2, 2**16 + 1, 2**512):
@@ -135,6 +136,7 @@ def test_any_level_is_below_the_truth_and_next_to_it(
     compare(n, q, max(1, count - fewer), shuffler, clear)
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize(
     ("shuffler", "clear"),
     [
@@ -271,6 +273,7 @@ def check_kappa(kappa: Callable[[ShareGraph], mpfr], shuffler: str, clear: bool)
             assert rest / first <= mpq(kappa(share)) - 1
 
 
+@pytest.mark.points(1)
 @EVERY_SETTING
 def test_the_largest_component_bounds_every_larger_number_of_users(
     shuffler: str, clear: bool
@@ -365,6 +368,7 @@ def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
 # Ranges of users
 
 
+@pytest.mark.points(1)
 @EVERY_SETTING
 @pytest.mark.parametrize("hiding", [1, 2, 5])
 def test_a_range_is_as_weak_as_its_weakest(hiding: int, shuffler: str, clear: bool) -> None:
@@ -427,6 +431,7 @@ def test_totals_are_minimal_and_carry_their_level(
         assert security_level(n, q, count.shuffled - 1, **options) < sigma
 
 
+@pytest.mark.points(0)
 @given(
     n=st.one_of(st.integers(19, 300), st.integers(19, 10**15)),
     q=st.one_of(st.integers(2, 2**70), st.integers(1, 3000).map(lambda b: 2**b)),
@@ -499,6 +504,7 @@ def test_one_user_has_nothing_to_hide(shuffler: str, clear: bool) -> None:
     assert least((1, 2), 2, 80, shuffler=shuffler, clear_share=clear).sigma < math.inf
 
 
+@pytest.mark.points(2)
 @EVERY_SETTING
 @pytest.mark.parametrize("sigma", [0.5, 10**6])
 @pytest.mark.parametrize("q", [2, 2**1_000_000], ids=["2", "2^1000000"])

@@ -235,6 +235,7 @@ def test_bad_arguments_of_remaining(arguments: dict[str, Any], said: str) -> Non
 # The noise of too few users
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("p", "epsilon", "part"),
     [

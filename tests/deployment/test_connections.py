@@ -330,6 +330,7 @@ def test_a_handshake_that_does_not_come(monkeypatch, contexts, sent):
     assert answer.startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.points(0)
 def test_who_is_silent_takes_no_memory(contexts):
     async def check():
         async with opened(most=400, tls=contexts[0]) as connection:

@@ -48,6 +48,7 @@ def test_no_traceback(logged):
     assert line == "ERROR asyncio Exception in callback handle: <Handle>"
 
 
+@pytest.mark.points(1)
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="limits are read from /proc")
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_crash_leaves_no_dump(tmp_path, kept):

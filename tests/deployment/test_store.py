@@ -70,6 +70,7 @@ def row_of(world, party, report, client):
     return path, path.read_bytes().index(report.id + token(world, client, party))
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("place", [0, 16, 48, 49], ids=["id", "token", "share", "digest"])
 def test_a_damaged_clear_share_stops_the_release(world, place):
     """Every column of it; and nothing is deleted, so that a disk can be mended."""
@@ -85,6 +86,7 @@ def test_a_damaged_clear_share_stops_the_release(world, place):
     assert world.analyzer.release().estimate == sum(VALUES)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("table", ["report", "complete", "batch"])
 def test_a_row_is_checked_whenever_it_is_read(world, monkeypatch, table):
     """After the sets were compared, too; the row that is damaged is named."""
@@ -115,6 +117,7 @@ def test_an_index_that_misses_a_token_stops_the_release(world):
         world.analyzer.release()
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("party", [0, 2])
 @pytest.mark.parametrize("harm", ["damaged", "lost"])
 def test_a_log_that_ends_early_is_found(world, tmp_path, party, harm):

@@ -253,6 +253,7 @@ def average_split(law: SizesLaw, q: int, rate: float) -> float:
     return sum(p * float(law.split(q, k)) for k, p in enumerate(hit_users(law.n, rate)) if k > 1)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("n", "q", "m"),
     [

@@ -58,6 +58,7 @@ def test_sizes_and_names_are_what_all_permutations_give(
             assert Fraction(weighed, total) == law.split(3, k)
 
 
+@pytest.mark.points(2)
 @each_setting
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_the_exponential_formula_counts_what_the_enumeration_counts(
@@ -379,6 +380,7 @@ def check_the_largest_component_decides(bound: LargestComponent, top: int = 30) 
                     assert exact <= bound(n, J, q, f, factor, colourings)
 
 
+@pytest.mark.points(0)
 def test_the_largest_component_decides() -> None:
     check_the_largest_component_decides(largest_component_bound)
 

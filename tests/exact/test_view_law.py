@@ -33,6 +33,7 @@ SETTINGS = [("parallel", False), ("single", False), ("parallel", True), ("single
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("size", "parallel", "single", "with_clear"),
     [
@@ -78,6 +79,7 @@ def test_library_views_follow_the_counted_law_exactly(
         assert law == view_law(x, q, m, shuffler, clear)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS[:3])
 @pytest.mark.parametrize(("n", "q", "m"), [(3, 2, 3), (3, 3, 2)])
 def test_library_views_have_the_published_total_variation(
@@ -131,6 +133,7 @@ def test_permuted_views_are_uniform_orders_of_the_same_multisets(
         assert law == expected
 
 
+@pytest.mark.points(2)
 @each_setting
 @pytest.mark.parametrize("order", ["sorted", "permuted"])
 @pytest.mark.parametrize("draws", [2000, pytest.param(6000, marks=pytest.mark.slow)])
@@ -236,11 +239,13 @@ def clear_share_variation(n: int, m: int) -> Fraction:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 3), (4, 3)])
 def test_symmetric_computation_equals_the_enumeration(n: int, m: int) -> None:
     assert clear_share_variation(n, m) == worst_case_variation(n, 2, m, "parallel", True)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(
     ("n", "m"),
     [(19, 3), (20, 3), (21, 3), (19, 4)],

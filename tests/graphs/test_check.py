@@ -142,6 +142,7 @@ def one_permutation_twice(self: Model, trials: int, rng: Any) -> NDArray[np.int3
     return graphs
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("wrong", [without_fixed_points, one_permutation_twice])
 def test_samples_of_a_wrong_model_contradict_the_law(
     monkeypatch: pytest.MonkeyPatch, wrong: Any

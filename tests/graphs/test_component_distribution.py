@@ -106,6 +106,7 @@ def test_rationals_are_the_generating_function_and_add_up_to_one(
         assert list(map(mpq, law)) == true[n][1:]
 
 
+@pytest.mark.points(0)
 def test_rationals_reach_their_largest_size() -> None:
     law = exact_component_law(MAX_RATIONAL_USERS, 2, clear_share=False)
     assert law == tuple(
@@ -310,6 +311,7 @@ def rounded_cycle_law(n: int, step: int) -> list[mpfr]:
     return row[1:]
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("shuffler", "clear", "m"), CYCLES)
 @pytest.mark.parametrize("n", [400, pytest.param(MAX_LAW_USERS, marks=pytest.mark.slow)])
 def test_cycles_are_computed_without_loss(shuffler: str, clear: bool, m: int, n: int) -> None:

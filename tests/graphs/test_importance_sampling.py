@@ -107,6 +107,7 @@ def test_estimator_is_unbiased_by_the_identity(n: int, graph: ShareGraph, parts:
     assert found.low <= mpq(total) <= found.high
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("n", "graph", "parts"), CASES)
 def test_sizes_follow_their_law(n: int, graph: ShareGraph, parts: int) -> None:
     """As sets: two parts are drawn smaller one first."""

@@ -58,6 +58,7 @@ def check_targets_are_uniform(
     assert outcome_p_value(map(tuple, graphs.tolist()), law) > FALSE_ALARM
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("shuffler", "n", "m", "outcomes"), TINY)
 @pytest.mark.parametrize("source", [SecureRandom, lambda: DeterministicRandom(400)])
 def test_graphs_fit_the_law_of_all_permutations(

@@ -63,6 +63,7 @@ def test_sampled_counts_fit_the_exact_law(n: int, m: int, shuffler: str, clear: 
     check_counts_fit_the_law(component_counts, n, m, shuffler, clear)
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("shuffler", "clear"), MODELS)
 @pytest.mark.parametrize(("n", "m"), [(3, 2), (6, 2)])
 def test_counts_of_the_reference_fit_the_exact_law(
@@ -221,6 +222,7 @@ def test_batches_that_share_a_stream_are_caught(monkeypatch: pytest.MonkeyPatch)
 # Both backends draw the same graphs
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), MODELS)
 def test_backends_agree_graph_by_graph(
     monkeypatch: pytest.MonkeyPatch, shuffler: str, clear: bool
@@ -350,6 +352,7 @@ def test_threads_give_what_one_core_gives(small_batches: None, workers: int) -> 
         assert wanted(executor=executor) == wanted()
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize(
     "workers",
     [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)],
@@ -407,6 +410,7 @@ def test_one_source_gives_other_graphs_at_each_call() -> None:
         assert len(drawn) == 3  # two agree with probability below 1e-20
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("workers", "most"), [(1, 4), (3, 12), (None, 256)])
 def test_only_so_many_batches_are_under_way(
     monkeypatch: pytest.MonkeyPatch, workers: int | None, most: int

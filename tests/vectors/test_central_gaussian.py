@@ -80,6 +80,7 @@ def test_the_budget_is_kept_for_every_pair_of_encodings(domain: Domain) -> None:
         assert int((moved**2).sum()) > 0.9 * shift.l2_squared
 
 
+@pytest.mark.points(0)
 def test_the_noise_is_discrete_gaussian() -> None:
     protocol = CentralGaussian(4, Box(30_000), 100, 1e-3, integers=True)
     noise = protocol.run(np.zeros((4, 30_000)), DeterministicRandom(2)).estimate.astype(np.int64)

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value, uniform_p_value
 from vectors.key_value_laws import (
@@ -49,7 +49,6 @@ def reference(seed, event, t):
     st.lists(st.tuples(st.integers(0, 2**48 - 1), st.integers(0, 2**40 - 1)), min_size=1),
     st.integers(2, 1 << 16),
 )
-@settings(max_examples=50)
 def test_hash_values_are_as_specified(pairs, t):
     seeds, some = map(list, zip(*pairs, strict=True))
     wanted = [reference(seed, event, t) for seed, event in pairs]
@@ -289,6 +288,7 @@ def test_a_local_guarantee_can_be_asked_for_beside_it():
 # Error
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize(("d", "s", "t"), [(1, 1, 3), (2, 2, 3), (2, 1, 4), (2, 2, 5)])
 def test_variances_are_exact(d, s, t):
     """Over all hash functions, in the mean over them, for every vector."""

@@ -197,6 +197,7 @@ def table() -> NDArray[np.float64]:
 LOWER, UPPER = [0, -5, 0], [100, 5, 1e4]
 
 
+@pytest.mark.points(0)
 def test_means_are_unbiased_and_their_intervals_cover(table: NDArray[np.float64]) -> None:
     rng, runs = DeterministicRandom(3), 300
     hits = each = 0

@@ -14,6 +14,7 @@ from ikos.baselines.kashin import _columns, walsh_hadamard
 from ikos.vectors import KashinFrame
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("length", [1, 2, 4, 64, 128, 4096])
 def test_the_fast_transform_is_the_dense_one(length: int) -> None:
     a = np.random.default_rng(length).normal(size=(5, length))
@@ -63,6 +64,7 @@ def kinds(frame: KashinFrame, users: int) -> dict[str, NDArray[np.float64]]:
     }
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_coefficients_are_even_and_give_the_vector_back(dimension: int, seed: int) -> None:

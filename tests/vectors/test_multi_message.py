@@ -89,6 +89,7 @@ def tiny(precision: int, sampling: Fraction) -> KashinCorrelatedNoise:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("precision", [1, 2])
 @pytest.mark.parametrize("sampling", [Fraction(1), Fraction(1, 2), Fraction(1, 8)])
 def test_one_coefficients_view_is_as_private_as_it_is_counted(
@@ -458,6 +459,7 @@ def test_sampling_saves_messages_at_a_bounded_price() -> None:
         assert plain.error(n).sampling == 0
 
 
+@pytest.mark.points(0)
 def test_several_releases_are_as_many_more_coefficients() -> None:
     for make in (KashinCorrelatedNoise, KashinPrivateSum):
         once, often = make(1000, Ball(8), 2, 1e-6), make(1000, Ball(8), 2, 1e-6, releases=9)

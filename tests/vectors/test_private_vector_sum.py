@@ -107,6 +107,7 @@ TINY: list[Any] = [
 ]
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("setting", TINY, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "method"),
@@ -157,6 +158,7 @@ def test_too_few_messages_are_seen_through() -> None:
 # Budgets
 
 
+@pytest.mark.points(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])
 @pytest.mark.parametrize("domain", [Box(64), Ball(64), Categories([40])], ids=str)
@@ -335,6 +337,7 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
 # Noise and errors
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("runs", [2, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("present", [10, 20])
 def test_the_noise_is_discrete_laplace_in_every_coordinate(present: int, runs: int) -> None:
@@ -349,6 +352,7 @@ def test_the_noise_is_discrete_laplace_in_every_coordinate(present: int, runs: i
     assert law.p_value(noise) > FALSE_ALARM
 
 
+@pytest.mark.points(0)
 def test_the_noise_of_different_coordinates_is_independent() -> None:
     """Products of neighbouring coordinates' noise average out."""
     protocol = PrivateVectorSum(5, Box(4000), 100, 1e-3, integers=True, messages=2)
