@@ -37,8 +37,6 @@ from ikos.modular import Zq
 from ikos.results import SumResult
 from ikos.shuffling import View
 
-__all__ = ["Analyzer", "Stopped"]
-
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
     party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
@@ -57,15 +55,7 @@ _T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818
-    """A task of which nothing will be released, and why.
-
-    Parameters
-    ----------
-    why : str
-        For people.
-    left : OSError, optional
-        What hinders that all shares are deleted; the next release tries again.
-    """
+    """A task of which nothing will be released, why, and what hinders that shares are deleted."""
 
     def __init__(self, why: str, left: OSError | None = None) -> None:
         super().__init__(why)
@@ -73,15 +63,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 class Analyzer(Endpoint):
-    """The analyzer of one task.
-
-    Parameters
-    ----------
-    config : AnalyzerConfig
-        What it knows.
-    columns : sequence of RemoteShuffler
-        The shufflers, in order.
-    """
+    """The analyzer of one task, with its shufflers in order."""
 
     def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
         if len(columns) != config.task.columns:
@@ -208,13 +190,7 @@ class Analyzer(Endpoint):
     # The release
 
     def close_all(self) -> None:
-        """Close the task here and at all shufflers.
-
-        Raises
-        ------
-        OSError
-            If one does not answer; the others were told. To be done again.
-        """
+        """Close the task here and at all shufflers; OSError if one was not told: do it again."""
         self.close()
         self._tell(lambda column: column.close())
 
@@ -244,18 +220,7 @@ class Analyzer(Endpoint):
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result: the sum of complete reports, with its guarantee.
 
-        Parameters
-        ----------
-        progress : callable
-            Called with each step as it begins.
-
-        Raises
-        ------
-        Stopped
-            If nothing will ever be released.
-        OSError
-            If a shuffler does not answer or refuses for now, or if the store is being read, so
-            that what is deleted cannot be erased; to be done again.
+        Stopped if nothing will ever be released; OSError if it must be done again.
         """
         with self._releasing:
             found = self.result()

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Refused"]
-
 
 class Refused(Exception):  # noqa: N818
-    """A request that a party does not grant.
-
-    Parameters
-    ----------
-    name : str
-        The problem's, for programs: one that `ikos.deployment.service` has a status for.
-    detail : str
-        For people; nothing private.
-    """
+    """A request that a party does not grant: the problem's name, and nothing private for people."""
 
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(detail)

@@ -28,8 +28,6 @@ from ikos.deployment.service import Service, answer, log_task
 from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
-__all__ = ["Shuffler"]
-
 _AGREED = "agreed"
 _SENT = "sent"
 _CHUNK = 512  # envelopes that are sent together
@@ -52,16 +50,7 @@ def split_ids(data: bytes) -> list[bytes]:
 
 
 class Shuffler(Endpoint):
-    """One shuffler of one task.
-
-    Parameters
-    ----------
-    config : PartyConfig
-        Which.
-    ask : callable
-        From the number of another shuffler to the digest that it agreed to, or None; raises
-        OSError where it does not answer.
-    """
+    """One shuffler of one task; ``ask`` gives the digest that another agreed to, or None."""
 
     def __init__(self, config: PartyConfig, ask: Callable[[int], str | None]) -> None:
         if config.party < 1:
@@ -90,27 +79,14 @@ class Shuffler(Endpoint):
         return ShufflerStatus(**self._public())
 
     def ids(self) -> bytes:
-        """Return the ids of all reports, in the order of their bytes.
-
-        Raises
-        ------
-        Refused
-            Before the task is closed, and after the batch was sent.
-        """
+        """Return the ids of all reports, in the order of their bytes; Refused while it is open."""
         self._close_for_good()
         if self.fact(_SENT) is not None:
             raise Refused("batchGone", "the batch was sent and deleted")
         return b"".join(self.all_ids())
 
     def agree(self, data: bytes) -> str:
-        """Note which reports are complete, once and for all, and return the digest.
-
-        Raises
-        ------
-        Refused
-            Before the task is closed; if the ids are not in order or not all of them here, or too
-            few, or others were noted before.
-        """
+        """Note once which reports are complete; return the digest. Refused if one is not here."""
         self._close_for_good()
         try:
             ids = split_ids(data)
@@ -151,13 +127,7 @@ class Shuffler(Endpoint):
     def batch(self) -> Iterator[bytes]:
         """Return the envelopes of the complete reports, in pieces, in the order of their bytes.
 
-        Raises
-        ------
-        Refused
-            Before a batch was agreed; where another shuffler agreed to another one, or none, or
-            does not answer; after it was sent and deleted.
-        StoreError
-            If a row was damaged or lost.
+        Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
         if self.fact(_SENT) is not None:
             raise Refused("batchGone", "the batch was sent and deleted")
@@ -197,13 +167,8 @@ class Shuffler(Endpoint):
     def forget(self) -> None:
         """Delete all envelopes, ids and digests of tokens, for good.
 
-        The analyzer has stored the batch, or will never ask for one.
-
-        Raises
-        ------
-        Refused
-            Before the task is closed. And while a reader holds the batch: traces of it are on disk
-            until this was done again.
+        The analyzer has stored the batch, or will never ask for one. Refused while the task is
+        open, and while a reader holds the batch: traces of it are on disk until it is done again.
         """
         self._close_for_good()
 

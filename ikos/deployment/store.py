@@ -24,8 +24,6 @@ from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
 
-__all__ = ["StoreError"]
-
 LAYOUT = 2
 TOGETHER = 512
 """Writes of one transaction at most: those that wait are answered after one commit."""
@@ -73,10 +71,7 @@ log = logging.getLogger("ikos.deployment")
 
 
 class StoreError(OSError):
-    """What a store cannot do for now. Nothing was written; what was written before is there.
-
-    Parameters as of `ikos.deployment.errors.Refused`.
-    """
+    """What a store cannot do for now. Nothing was written; what was written before is there."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -124,22 +125,15 @@ class Result(Message):
     def of(cls, result: SumResult) -> Result:
         """Return what is published of the result of a sum."""
         guarantee = result.guarantee
-        low: float | None
-        high: float | None
-        try:
-            low, high = result.interval(0.95)
-        except ValueError:  # the sum may have wrapped around: no interval at this confidence
-            low = high = None
+        interval: tuple[float, float] | tuple[None, None] = (None, None)
+        with suppress(ValueError):  # the sum may have wrapped around: no interval at 95 %
+            interval = result.interval(0.95)
         return cls(
-            estimate=result.estimate,
-            sum_low=low,
-            sum_high=high,
+            **{name: getattr(result, name) for name in ("estimate", "standard_error", "users")},
+            **{name: getattr(guarantee, name) for name in ("epsilon", "delta", "theorem")},
+            sum_low=interval[0],
+            sum_high=interval[1],
             mean=result.mean(),
-            standard_error=result.standard_error,
-            users=result.users,
-            epsilon=guarantee.epsilon,
-            delta=guarantee.delta,
-            theorem=guarantee.theorem,
             conditions=list(guarantee.conditions),
             text=str(result),
         )
