@@ -48,9 +48,6 @@ __all__ = [
     "count_moments",
     "fluctuation",
     "measure_advantage",
-    "sample_views",
-    "statistic",
-    "statistic_moments",
     "tuple_counts",
 ]
 
@@ -256,33 +253,6 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
 # The statistic S, and exact moments
 
 
-def statistic(
-    columns: NDArray[Any], residues: NDArray[Any], q: int, difference: int
-) -> NDArray[Any]:
-    """Return S for each view, (trials,): positive speaks for x, negative for x'; exact integers.
-
-    ``columns``, (trials, m, n), are the shufflers' outputs, and ``residues``, (trials, 2), what
-    the shuffled messages of users 1 and 2 add up to if the inputs are x.
-
-    Examples
-    --------
-    Two users and one message each are no protection: if x is (3, 5) the messages show it.
-
-    >>> import numpy as np
-    >>> statistic(np.array([[[5, 3]]]), np.array([[3, 5]]), q=10, difference=1)
-    array([2])
-    """
-    group = _group(q)
-    d = _difference(difference, group.q)
-    seen, own = group.elements(columns, "columns"), group.elements(residues, "residues")
-    if seen.ndim != 3 or 0 in seen.shape[1:] or own.shape != (len(seen), 2):
-        raise ValueError(
-            "columns and residues must have shapes (trials, m, n) and (trials, 2), got "
-            f"{seen.shape} and {own.shape}"
-        )
-    return _compared(seen, own, group.q, d)
-
-
 def _difference(difference: object, q: int) -> int:
     """Check and return d, reduced modulo q."""
     d = integer("difference", difference) % q
@@ -292,7 +262,10 @@ def _difference(difference: object, q: int) -> int:
 
 
 def _compared(columns: _Columns, residues: NDArray[np.uint32], q: int, d: int) -> NDArray[Any]:
-    """Return `statistic` of what is checked already."""
+    """Return S for each view, (trials,), in exact integers, from outputs (trials, m, n).
+
+    ``residues``, (trials, 2), are what the shuffled messages of users 1 and 2 add up to under x.
+    """
     moved = _reduced(residues + np.array([d, q - d], dtype=np.uint32), q)
     counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
     result: NDArray[Any] = counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3]
@@ -308,15 +281,6 @@ def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
     n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
     others = n**m - 1
     return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
-
-
-def statistic_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
-    """Return the exact mean and variance of `statistic` under x, n >= 2, whatever the difference.
-
-    Without a clear share over uniform inputs too. Under x' the mean is -2.
-    """
-    n, q, m = integer("n", n, low=2), integer("q", q, low=2), integer("m", m, low=1)
-    return Fraction(2), Fraction(4 * (n**m + 2**m - 2), q)
 
 
 # Views of an analyzer, many at once, of inputs that the attack knows
@@ -346,27 +310,13 @@ def _permuted(columns: _Columns, q: int, rng: RandomSource) -> _Columns:
     return out.reshape(shape)
 
 
-def sample_views(
-    x: NDArray[Any], q: int, m: int, *, clear_share: bool = True, rng: RandomSource | None = None
-) -> tuple[_Columns, NDArray[np.uint32] | None]:
-    """Draw what the analyzer sees of IKOS summation with parallel shufflers, for many inputs.
-
-    Of inputs (trials, n) it returns the shufflers' outputs, (trials, m, n), each in a uniformly
-    random order of its own, and the clear shares, (trials, n), in the users' order, or None.
-    """
-    group = _group(q)
-    inputs = group.elements(x)
-    if inputs.ndim != 2:
-        raise ValueError(f"x must have shape (trials, n), got shape {inputs.shape}")
-    integer("n", inputs.shape[1], low=1, high=MAX_USERS)
-    m = integer("m", m, low=1)
-    return _drawn_views(inputs, group, m, flag("clear_share", clear_share), secure(rng))
-
-
 def _drawn_views(
     x: NDArray[np.uint32], group: Zq, m: int, clear_share: bool, rng: RandomSource
 ) -> tuple[_Columns, NDArray[np.uint32] | None]:
-    """Return `sample_views` of what is checked already."""
+    """Return the shufflers' outputs for inputs (trials, n), (trials, m, n), and the clear shares.
+
+    Each output is in a uniformly random order; clear shares, (trials, n), are in the users' order.
+    """
     # Users share independently of each other, so all trials' users are one long row of them.
     shares = split(x.reshape(-1), group, m + clear_share, rng).reshape(-1, *x.shape)
     columns = _permuted(np.swapaxes(shares[:m], 0, 1), group.q, rng)
