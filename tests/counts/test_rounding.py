@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fractions
+import math
 
 import gmpy2
 import pytest
 
-from ikos.counts.rounding import DOWN, UP, exact, log2, rational
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational
 
 
 def interrupted(*_):
@@ -25,6 +26,14 @@ Fraction = type(
 def test_rational_is_the_same_number():
     for value in (fractions.Fraction(-22, 7), fractions.Fraction(0), 5, -(1 << 300)):
         assert rational(value) == gmpy2.mpq(int(value * 7), 7)
+
+
+def test_doubles_are_on_their_side_and_next_to_the_number():
+    """Of thirds, sevenths and elevenths, the nearest double is now above and now below."""
+    for value in (gmpy2.mpq(i, d) for i in range(-30, 31) for d in (3, 7, 11)):
+        low, high = float_down(value), float_up(value)
+        assert gmpy2.mpq(low) <= value <= gmpy2.mpq(high)
+        assert high in (low, math.nextafter(low, math.inf))
 
 
 @pytest.mark.parametrize(

@@ -160,10 +160,10 @@ def test_levels_beyond_the_recursion(shuffler: str, clear: bool) -> None:
 @EVERY_SETTING
 @pytest.mark.parametrize("n", [256, 1024, 1026])
 def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
-    for q in (2, 3, 2**20 + 7, 2**64, 2**512):
+    for q in (2, 2**20 + 7, 2**512):
         count = message_count(n, q, 11, shuffler=shuffler, clear_share=clear).shuffled
         least_hiding = 2 if clear else 3
-        for m in {least_hiding, least_hiding + 1, least_hiding + 2, count - 1, count, count + 1}:
+        for m in {least_hiding, least_hiding + 1, count - 1, count}:
             compare(n, q, m, shuffler, clear)
 
 

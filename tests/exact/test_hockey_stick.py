@@ -260,7 +260,6 @@ def average_split(law: SizesLaw, q: int, rate: float) -> float:
         (2, 3, 4),
         (3, 3, 3),
         pytest.param(2, 4, 4, marks=pytest.mark.slow),
-        pytest.param(3, 4, 3, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
