@@ -151,7 +151,7 @@ class TestSum:
     @pytest.mark.parametrize(
         ("options", "warning"),
         [(("--delta", "0.001"), "delta = 0.001 is not below 1/users"),
-         (("--epsilon", "50"), "epsilon = 50 protects")],
+         (("--epsilon", "50"), "epsilon = 50 is very weak protection")],
     )  # fmt: skip
     def test_budgets_that_protect_little(self, run, people, options, warning):
         given = [*AGE]
