@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FORMATS", "KEYS", "VERSION", "Column", "Report"]
+__all__ = ["FORMATS", "KEYS", "VERSION", "Field", "Report"]
 
 VERSION = 1
 """Of the JSON object. It grows when a key changes its meaning or goes."""
@@ -53,7 +53,7 @@ def cell(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class Field:
     """A column of a report.
 
     Attributes
@@ -82,7 +82,7 @@ class Report:
     ----------
     title : str
         What it is about, in one line.
-    columns : sequence of Column
+    columns : sequence of Field
         Of the table.
     rows : sequence of mapping
         The table: of each row a value, or None, by the key of its column.
@@ -96,7 +96,7 @@ class Report:
     --------
     >>> report = Report(
     ...     "Votes",
-    ...     [Column("who", "for whom", "candidate"), Column("count", "how many", "votes")],
+    ...     [Field("who", "for whom", "candidate"), Field("count", "how many", "votes")],
     ...     [{"who": "Clinton", "count": 1500}, {"who": "Dole", "count": None}],
     ...     ["Of 2000 people."],
     ...     {"command": "votes", "bound": Fraction(1, 4)},
@@ -118,7 +118,7 @@ class Report:
     """
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[Field]
     rows: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class Report:
             )
         return "\n".join(lines)
 
-    def _shown(self) -> tuple[list[Column], list[list[str]]]:
+    def _shown(self) -> tuple[list[Field], list[list[str]]]:
         """Return the columns that people see, those that are empty left out, and their cells."""
         shown = [column for column in self.columns if column.title is not None]
         shown = [column for column in shown if any(_text(column, row) for row in self.rows)]
@@ -232,7 +232,7 @@ class Report:
         )
 
 
-def _text(column: Column, row: Mapping[str, Any]) -> str:
+def _text(column: Field, row: Mapping[str, Any]) -> str:
     value = row.get(column.key)
     return "" if value is None else column.show(value)
 

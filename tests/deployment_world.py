@@ -13,7 +13,7 @@ from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.errors import Refused
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, write_party_files
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
 
 
@@ -139,4 +139,4 @@ class World:
         }  # fmt: skip
 
     def report(self, value):
-        return Report.make(self.task, value)
+        return ClientReport.make(self.task, value)

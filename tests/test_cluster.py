@@ -28,8 +28,8 @@ import ikos
 from ikos import PrivateSum, SecureSum
 from ikos.aggregation import execution
 from ikos.cluster import Cluster, ClusterError, connection, driver, versions, waiting
-from ikos.cluster.errors import Refused
-from ikos.cluster.tasks import Block, Checked, Endpoint, Envelope, digest
+from ikos.cluster.errors import Refusal
+from ikos.cluster.tasks import Block, BlockSharing, Checked, Envelope, digest
 from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
@@ -375,12 +375,12 @@ def test_graphs(cluster):
 
 
 def test_printed_forms_show_no_values():
-    desk = Endpoint(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
+    desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
     assert isinstance(block, Block)
     shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", block.last))]
     shown.append(repr(block))
-    shown.append(repr(Refused.of(ValueError("got 424242"), 0)))
+    shown.append(repr(Refusal.of(ValueError("got 424242"), 0)))
     for text in shown:
         assert "424242" not in text
         assert not any(str(share) in text for share in block.last)

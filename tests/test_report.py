@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from ikos.report import FORMATS, Column, Report
+from ikos.report import FORMATS, Field, Report
 from ikos.results import Cost
 
 REPORT = Report(
     "A title",
     [
-        Column("name", "which", "name"),
-        Column("count", "how many", "count"),
-        Column("hidden", "for programs"),
-        Column("empty", "nothing anywhere", "empty"),
+        Field("name", "which", "name"),
+        Field("count", "how many", "count"),
+        Field("hidden", "for programs"),
+        Field("empty", "nothing anywhere", "empty"),
     ],
     [
         {"name": "a|<b>", "count": 12345, "hidden": math.inf},
@@ -76,7 +76,7 @@ def test_text_shows_titled_columns_that_are_not_empty_as_they_are() -> None:
 
 
 def test_tables_are_never_cut() -> None:
-    wide = Report("t", [Column(c, "", c) for c in "ab"], [{"a": "x" * 300, "b": "y" * 300}])
+    wide = Report("t", [Field(c, "", c) for c in "ab"], [{"a": "x" * 300, "b": "y" * 300}])
     assert f"{'x' * 300}  {'y' * 300}" in wide.text()
 
 
@@ -90,4 +90,4 @@ def test_markdown_and_html_are_escaped() -> None:
 
 @pytest.mark.parametrize("how", FORMATS)
 def test_a_report_without_rows(how: str) -> None:
-    assert Report("t", [Column("a", "", "a")], [], ["n"]).render(how).endswith("\n")
+    assert Report("t", [Field("a", "", "a")], [], ["n"]).render(how).endswith("\n")

@@ -292,7 +292,7 @@ class NoiseCalibration:
     def _way(self, order: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
         """Return what is proved for noise of this epsilon, or None if it takes too much of it."""
         noise, times = self._noise(Fraction(level)), self.releases
-        jumps = hockey_stick.Noise.discrete_laplace(
+        jumps = hockey_stick.NoiseJumps.discrete_laplace(
             self.honest, noise.rate, self.shift.dimension // self.sums
         )
         moments = hockey_stick.divergences(order, graph, jumps).of_sums(self.sums, graph)

@@ -27,7 +27,7 @@ from ikos.cli.options import (
 from ikos.cli.output import at_least, power_text, print_report, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import READ, Column, Report
+from ikos.report import READ, Field, Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,27 +68,27 @@ KEYS = {
 }
 
 COLUMNS = [
-    Column("key", "the protocol", "protocol"),
-    Column("model", "whom users trust: central, shuffle or local", "model"),
-    Column("name", "the protocol in words"),
-    Column("source", "the paper"),
-    Column("trust", "a special assumption, or null"),
-    Column("messages_per_user", "null where the protocol is not possible", "messages", count),
-    Column("bits_per_user", "means, where these vary", "bits", count),
-    Column("mse", "bound on the mean squared error of the sum, in squared units", "MSE", bound),
-    Column("standard_error", "its root"),
-    Column("mean_error", "the same, of the mean", "RMSE of mean", bound),
-    Column("influence", "greatest change of the sum by one dishonest user; null if unlimited",
+    Field("key", "the protocol", "protocol"),
+    Field("model", "whom users trust: central, shuffle or local", "model"),
+    Field("name", "the protocol in words"),
+    Field("source", "the paper"),
+    Field("trust", "a special assumption, or null"),
+    Field("messages_per_user", "null where the protocol is not possible", "messages", count),
+    Field("bits_per_user", "means, where these vary", "bits", count),
+    Field("mse", "bound on the mean squared error of the sum, in squared units", "MSE", bound),
+    Field("standard_error", "its root"),
+    Field("mean_error", "the same, of the mean", "RMSE of mean", bound),
+    Field("influence", "greatest change of the sum by one dishonest user; null if unlimited",
            "one user", bound),
-    Column("unlimited", "whether there is no such limit"),
-    Column("guarantee", "epsilon, delta, theorem, conditions, adjacency"),
-    Column("measured", "with --data: root mean squared error of the runs, NOT private",
+    Field("unlimited", "whether there is no such limit"),
+    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency"),
+    Field("measured", "with --data: root mean squared error of the runs, NOT private",
            "measured", count),
-    Column("low", "lower end of an approximate interval for it", "from", count),
-    Column("high", "upper end", "to", count),
-    Column("seconds", "of one run", "s/run", lambda value: f"{value:.2g}"),
-    Column("errors", "of each run, NOT private"),
-    Column("reason", "why the protocol is not possible, or did not run; or null"),
+    Field("low", "lower end of an approximate interval for it", "from", count),
+    Field("high", "upper end", "to", count),
+    Field("seconds", "of one run", "s/run", lambda value: f"{value:.2g}"),
+    Field("errors", "of each run, NOT private"),
+    Field("reason", "why the protocol is not possible, or did not run; or null"),
 ]  # fmt: skip
 
 EXAMPLES = """\b

@@ -94,7 +94,7 @@ def _run(folder: Path, stack: ExitStack) -> list[str]:
     from ikos.deployment.client import send_part, submit_many
     from ikos.deployment.party_files import read_secrets
     from ikos.deployment.remote import connect
-    from ikos.deployment.reports import Report
+    from ikos.deployment.reports import ClientReport
     from ikos.deployment.serve import serve_analyzer
     from ikos.deployment.wire import AnalyzerStatus
 
@@ -118,7 +118,7 @@ def _run(folder: Path, stack: ExitStack) -> list[str]:
     took("all programs listen")
     _say(f"{CLIENTS:,} clients report")
     submit_many(task, secrets[:CLIENTS], votes)
-    unlucky = Report.make(task, 1)
+    unlucky = ClientReport.make(task, 1)
     for number in REACHED:
         send_part(http, task, secrets[CLIENTS], unlucky, number)
     took(f"{CLIENTS:,} clients, {CLIENTS * task.messages:,} requests")

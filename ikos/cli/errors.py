@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from ikos.cli.output import print_text
 
 if TYPE_CHECKING:
-    from ikos.report import Column
+    from ikos.report import Field
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
@@ -75,7 +75,7 @@ class Command(_Mistakes):
         *arguments: Any,
         sections: Mapping[str, str] | None = None,
         keys: Mapping[str, str] | None = None,
-        columns: Sequence[Column] = (),
+        columns: Sequence[Field] = (),
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)

@@ -20,7 +20,7 @@ from ikos.cli.options import check_plot, format_options, option, options, save_p
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import Column, Report, digits
+from ikos.report import Field, Report, digits
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
@@ -66,21 +66,21 @@ def _below(value: float) -> str:
 
 
 COLUMNS = [
-    Column("c", "components", "c"),
-    Column("exact_low", "lower end of P[C = c]; null where it is not computed"),
-    Column("exact_high", "upper end of it", "exact", _above),
-    Column("exact_log10", "decimal logarithm of it, for what doubles do not hold"),
-    Column("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above),
-    Column("bound", "upper bound of this library, or null", "our bound", _above),
-    Column("bound_log10", "decimal logarithm of it"),
-    Column("slack", "by what factor the exact value is below the smaller bound, at least",
+    Field("c", "components", "c"),
+    Field("exact_low", "lower end of P[C = c]; null where it is not computed"),
+    Field("exact_high", "upper end of it", "exact", _above),
+    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold"),
+    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above),
+    Field("bound", "upper bound of this library, or null", "our bound", _above),
+    Field("bound_log10", "decimal logarithm of it"),
+    Field("slack", "by what factor the exact value is below the smaller bound, at least",
            "slack", _below),
-    Column("seen", "how many sampled graphs had c components", "graphs"),
-    Column("low", "what that says of P[C = c]: lower end", "at least", _below),
-    Column("high", "upper end", "at most", _above),
-    Column("importance_low", "the same by importance sampling, or null", "rare: at least",
+    Field("seen", "how many sampled graphs had c components", "graphs"),
+    Field("low", "what that says of P[C = c]: lower end", "at least", _below),
+    Field("high", "upper end", "at most", _above),
+    Field("importance_low", "the same by importance sampling, or null", "rare: at least",
            _below),
-    Column("importance_high", "upper end", "at most", _above),
+    Field("importance_high", "upper end", "at most", _above),
 ]  # fmt: skip
 
 EXAMPLES = """\b

@@ -26,7 +26,7 @@ from ikos.cli.output import at_least, at_most, power_text, print_report, progres
 from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import READ, Column, Report, digits
+from ikos.report import READ, Field, Report, digits
 
 if TYPE_CHECKING:
     from ikos.vectors import Domain
@@ -57,33 +57,33 @@ def _level(sigma: float) -> str:
 
 
 COLUMNS = [
-    Column("best", "whether no proved row has fewer messages", "", lambda best: "*" * best),
-    Column("smallest", "whether no proved row has fewer bits", "", lambda best: "+" * best),
-    Column("analysis", "which bound", "analysis"),
-    Column("shuffler", "parallel or single", "shuffler"),
-    Column("clear_share", "whether a message bypasses the shufflers"),
-    Column("layout", "of vectors: separate sums or one group; null for numbers", "layout"),
-    Column("sums", "how many sums: 1, or one for each coordinate"),
-    Column("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled"),
-    Column("clear", "clear messages of each sum", "clear"),
-    Column("total", "messages of each sum"),
-    Column("messages_per_user", "of all sums", "in all"),
-    Column("bits_per_user", "of all sums", "bits/user"),
-    Column(
+    Field("best", "whether no proved row has fewer messages", "", lambda best: "*" * best),
+    Field("smallest", "whether no proved row has fewer bits", "", lambda best: "+" * best),
+    Field("analysis", "which bound", "analysis"),
+    Field("shuffler", "parallel or single", "shuffler"),
+    Field("clear_share", "whether a message bypasses the shufflers"),
+    Field("layout", "of vectors: separate sums or one group; null for numbers", "layout"),
+    Field("sums", "how many sums: 1, or one for each coordinate"),
+    Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled"),
+    Field("clear", "clear messages of each sum", "clear"),
+    Field("total", "messages of each sum"),
+    Field("messages_per_user", "of all sums", "in all"),
+    Field("bits_per_user", "of all sums", "bits/user"),
+    Field(
         "sigma", "security proved in bits; null where unlimited", "sigma",
         _level,
     ),
-    Column("unlimited", "whether there is nothing to hide, as of a single user"),
-    Column("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2)),
-    Column("noise_epsilon", "what is left of epsilon for the noise", "noise eps",
+    Field("unlimited", "whether there is nothing to hide, as of a single user"),
+    Field("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2)),
+    Field("noise_epsilon", "what is left of epsilon for the noise", "noise eps",
            lambda left: at_most(left, 4)),
-    Column("standard_error", "of a private sum: bound on the root of its mean squared error",
+    Field("standard_error", "of a private sum: bound on the root of its mean squared error",
            "error", lambda error: at_least(error, 4)),
-    Column("floor", "of a secure sum: shuffled messages below which nothing can be proved",
+    Field("floor", "of a secure sum: shuffled messages below which nothing can be proved",
            "floor"),
-    Column("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
-    Column("theorem", "what proves it"),
-    Column("reason", "why nothing is covered or proved, or null"),
+    Field("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
+    Field("theorem", "what proves it"),
+    Field("reason", "why nothing is covered or proved, or null"),
 ]  # fmt: skip
 
 EXAMPLES = """\b

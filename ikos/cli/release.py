@@ -16,7 +16,7 @@ from ikos.cli.options import options
 from ikos.cli.output import figures, grouped, progress
 from ikos.cli.types import TABLE, Honest
 from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import Column
+from ikos.report import Field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from ikos import PrivateSum, SecureSum
     from ikos.results import Guarantee, Interval
-    from ikos.tables import Column as TableColumn
-    from ikos.tables import Look
+    from ikos.tables import Column, Look
 
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
@@ -52,10 +51,10 @@ KEYS = {
 
 
 COLUMNS = [
-    Column("name", "the sum or the mean, or the category or bin", ""),
-    Column("estimate", "unbiased, not clipped", "estimate"),
-    Column("low", "lower end of its interval", "at least"),
-    Column("high", "upper end of its interval", "at most"),
+    Field("name", "the sum or the mean, or the category or bin", ""),
+    Field("estimate", "unbiased, not clipped", "estimate"),
+    Field("low", "lower end of its interval", "at least"),
+    Field("high", "upper end of its interval", "at most"),
 ]
 
 
@@ -89,7 +88,7 @@ class Source:
             )
         return source
 
-    def open(self, *, integers: bool = False, texts: bool = False) -> TableColumn:
+    def open(self, *, integers: bool = False, texts: bool = False) -> Column:
         """Return the column, whose values are not read yet."""
         from ikos.tables import open_column
 
@@ -155,7 +154,7 @@ class Truth:
         self.clamped += int((inside != given).sum())
 
 
-def read(table: TableColumn, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
+def read(table: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
     """Return how many users there are, and their values as protocols take them.
 
     Where the table says how many rows it has, they are read as they are added up; else, and
@@ -175,7 +174,7 @@ def read(table: TableColumn, rule: Rule, truth: Truth | None = None) -> tuple[in
     return sum(block.size for block in held), _drained(held)
 
 
-def all_of(table: TableColumn, look: Look) -> NDArray[Any]:
+def all_of(table: Column, look: Look) -> NDArray[Any]:
     """Return all values of a column, as a look leaves them."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.output import power_text, print_report, progress
 from ikos.cli.types import INTEGER, SIGMA
-from ikos.report import Column, Report, digits
+from ikos.report import Field, Report, digits
 
 KEYS = {
     **release.KEYS,
@@ -24,7 +24,10 @@ KEYS = {
     "requested_sigma": "the security that was asked for",
 }
 
-COLUMNS = [Column("name", "sum or mean", ""), Column("value", "exact sum, rounded mean", "exact")]
+COLUMNS = [
+    Field("name", "sum or mean", ""),
+    Field("value", "exact sum, rounded mean", "exact"),
+]
 
 EXAMPLES = """\b
 Examples

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ikos.deployment.party_files import Operator
     from ikos.deployment.remote import RemoteAnalyzer
     from ikos.deployment.task import Task
-    from ikos.deployment.wire import AnalyzerStatus, Release
+    from ikos.deployment.wire import AnalyzerStatus, ReleaseState
 
 _SECONDS = click.FloatRange(0, 1e6)
 _PAUSE = 0.1
@@ -451,7 +451,7 @@ def _follow(analyzer: RemoteAnalyzer, wait: float, path: str) -> AnalyzerStatus:
     return found
 
 
-def _again(now: Release) -> str:
+def _again(now: ReleaseState) -> str:
     """Return when the analyzer tries again, if it does."""
     return "" if now.again is None else f"; tries again in {now.again} s"
 

@@ -19,10 +19,10 @@ from ikos.aggregation.execution import (
     iterator_or_array,
     with_location,
 )
-from ikos.cluster.errors import ClusterError, Refused, connection
+from ikos.cluster.errors import ClusterError, Refusal, connection
 from ikos.cluster.tasks import (
+    BlockSharing,
     Checked,
-    Endpoint,
     Released,
     Seen,
     described,
@@ -60,7 +60,7 @@ def block_tasks(
     """
     encoding, sharing = rng.streams(), rng.streams()
     if hasattr(x, "__dask_graph__"):
-        yield from _collection(client, x, Endpoint(clients, encoding, sharing, _STRIDE))
+        yield from _collection(client, x, BlockSharing(clients, encoding, sharing, _STRIDE))
         return
     given: Iterable[Any]
     span = SPAN
@@ -75,12 +75,12 @@ def block_tasks(
             span = min(SPAN, max(1, values.size // (2 * threads * USERS)))
         blocks = checked_blocks(clients, values)
         given = map(Checked, iter(lambda: list(islice(blocks, span)), []))
-    endpoint = Endpoint(clients, encoding, sharing, span)
+    endpoint = BlockSharing(clients, encoding, sharing, span)
     for number, some in enumerate(given):
         yield client.submit(endpoint, some, number, pure=False)
 
 
-def _collection(client: Any, x: Any, endpoint: Endpoint) -> Iterator[Any]:
+def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
     from dask.delayed import delayed
 
     dimensions = getattr(x, "ndim", None)
@@ -184,7 +184,7 @@ class _Sum:
         """Return what tasks found, or raise what the first of the clients raised."""
         found = results(self.client, tasks)
         for one in found:
-            if isinstance(one, Refused):
+            if isinstance(one, Refusal):
                 one.throw()
         return found
 

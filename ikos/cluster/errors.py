@@ -16,7 +16,7 @@ class ClusterError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refusal:
     """What clients raised, and in which partition where the message does not say it.
 
     A result and no exception, which Dask would log with its arguments; it prints no value.
@@ -27,7 +27,7 @@ class Refused:
     partition: int | None
 
     @classmethod
-    def of(cls, error: Exception, partition: int | None) -> Refused:
+    def of(cls, error: Exception, partition: int | None) -> Refusal:
         """Return what an exception says, in a form that can be sent anywhere."""
         for kind in _KINDS:
             if isinstance(error, kind):

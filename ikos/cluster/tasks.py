@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ikos.aggregation.engine import Partition, SharingScheme
 from ikos.aggregation.execution import Encoder, checked_blocks
-from ikos.cluster.errors import Refused
+from ikos.cluster.errors import Refusal
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import Sharing
@@ -81,7 +81,7 @@ def _bytes(a: NDArray[Any]) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class Endpoint:
+class BlockSharing:
     """Where clients work: turns values into a `Block`.
 
     Rounding and noise draw from sources of ``encoding`` (`RandomSource.streams`), of which each
@@ -95,7 +95,7 @@ class Endpoint:
 
     __name__ = "clients"  # what Dask names tasks by, where it would otherwise print all of this
 
-    def __call__(self, given: Any, number: int) -> Block | Refused:
+    def __call__(self, given: Any, number: int) -> Block | Refusal:
         """Return a fresh sharing of values: checked ones, a part of a table, or a partition."""
         setting = self.clients.setting
         try:
@@ -107,7 +107,7 @@ class Endpoint:
             return Block(number, np.concatenate(encoded), setting, self.sharing(number))
         except Exception as error:  # to be raised by the driver, without a word in Dask's logs
             told = isinstance(given, Checked) or _is_part(given)  # which know their place
-            return Refused.of(error, None if told else number)
+            return Refusal.of(error, None if told else number)
 
     def _values(self, given: Any) -> Iterable[NDArray[Any]]:
         if isinstance(given, Checked):
@@ -136,9 +136,9 @@ class Seen:
     clear: int
 
 
-def described(block: Block | Refused, *, clear: bool) -> Seen | Refused:
+def described(block: Block | Refusal, *, clear: bool) -> Seen | Refusal:
     """Return which sharing a block is, or why there is none; with its clear shares, or 0."""
-    if isinstance(block, Refused):
+    if isinstance(block, Refusal):
         return block
     total = block.group.sum(block.last) if clear else 0
     return Seen(block.number, block.nonce, block.last.size, total)
@@ -156,12 +156,12 @@ class Envelope:
         return object.__sizeof__(self) + _bytes(self.shares)
 
 
-def posted(block: Block | Refused, pieces: Sequence[Partition]) -> tuple[Envelope | Refused, ...]:
+def posted(block: Block | Refusal, pieces: Sequence[Partition]) -> tuple[Envelope | Refusal, ...]:
     """Return a block's envelopes for some pieces of one shuffler's output.
 
     There may be none though there was a block: values can be bad when they are read again.
     """
-    if isinstance(block, Refused):
+    if isinstance(block, Refusal):
         return (block,) * len(pieces)
     rows, users = pieces[0].rows, block.last.size
     if pieces[0].parts == 1:
@@ -179,7 +179,7 @@ def posted(block: Block | Refused, pieces: Sequence[Partition]) -> tuple[Envelop
     return tuple(Envelope(block.number, block.nonce, np.concatenate(some)) for some in found)
 
 
-def picked(envelopes: tuple[Envelope | Refused, ...], place: int) -> tuple[Envelope | Refused]:
+def picked(envelopes: tuple[Envelope | Refusal, ...], place: int) -> tuple[Envelope | Refusal]:
     """Return one of several envelopes."""
     return (envelopes[place],)
 
@@ -193,11 +193,11 @@ class Released:
     digest: bytes
 
 
-def mixed(received: Sequence[tuple[Envelope | Refused]], group: Zq) -> Released | Refused:
+def mixed(received: Sequence[tuple[Envelope | Refusal]], group: Zq) -> Released | Refusal:
     """Mix the messages of all envelopes and add them up; return why, if one is missing."""
     envelopes = []
     for (envelope,) in received:
-        if isinstance(envelope, Refused):
+        if isinstance(envelope, Refusal):
             return envelope
         envelopes.append(envelope)
     messages = np.concatenate([envelope.shares for envelope in envelopes])

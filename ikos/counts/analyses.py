@@ -97,7 +97,7 @@ class SecondMoment(Analysis):
         self, q: int, m: int, trust: Trust, noise: GivenNoise, delta: Fraction
     ) -> tuple[mpfr, mpfr, str]:
         best = mpfr(noise.epsilon), mpfr(1)
-        jumps = hockey_stick.Noise(noise.users, noise.jumps)
+        jumps = hockey_stick.NoiseJumps(noise.users, noise.jumps)
         for graph in share_graphs(m, trust.shuffler, trust.clear_share):
             moments = hockey_stick.divergences(q, graph, jumps)
             relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)

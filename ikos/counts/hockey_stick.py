@@ -43,7 +43,7 @@ _INFINITE = gmpy2.inf()
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseJumps:
     """The noise's jumps, on n users; ``mean`` is an upper bound of their mean number, 2 lambda.
 
     A grows with the mean, and the chance that it is split with it, so that a bound of Delta_A at a
@@ -54,7 +54,7 @@ class Noise:
     mean: mpfr
 
     @classmethod
-    def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> Noise:
+    def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> NoiseJumps:
         """Return the jumps of ``count`` independent discrete Laplace variables, exp(-rate |k|)."""
         with rounding(UP):
             jump = -gmpy2.expm1(-exact(rate, DOWN))  # at most 1 - exp(-rate)
@@ -121,7 +121,7 @@ class Divergences:
             return Divergences(pairs * self.difference * others, together)
 
 
-def divergences(q: int, graph: ShareGraph, noise: Noise) -> Divergences:
+def divergences(q: int, graph: ShareGraph, noise: NoiseJumps) -> Divergences:
     """Return upper bounds of Delta_A and xi for the users who share the noise."""
     n = noise.n
     if n == 1:
@@ -144,7 +144,7 @@ def divergences(q: int, graph: ShareGraph, noise: Noise) -> Divergences:
     return Divergences(difference, excess)
 
 
-def _hopeless(q: int, graph: ShareGraph, noise: Noise) -> bool:
+def _hopeless(q: int, graph: ShareGraph, noise: NoiseJumps) -> bool:
     """Return whether nothing can be proved, because of the graph without edges alone.
 
     Its part of E[q^(C-1)] is L = q^(n-1) / (f_n n!), so that x >= L / 2 and Delta_A is at least L
@@ -166,7 +166,7 @@ def _settled(part: LargestComponent, difference: mpfr) -> bool:
         return part.negligible and bool(part.remainder <= difference * mpfr(2) ** -30)
 
 
-def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: Noise) -> mpfr:
+def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJumps) -> mpfr:
     """Return the bound of Delta_A by the largest component; j users are outside of it.
 
     A is split if it meets both sides, or if it lies in the small side and is split there, for
@@ -185,7 +185,7 @@ def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: Noise)
         return gmpy2.fsum(terms) + part.remainder
 
 
-def _component_of_i(moments: Moments, noise: Noise) -> mpfr:
+def _component_of_i(moments: Moments, noise: NoiseJumps) -> mpfr:
     """Return a bound of Delta_A over the component of user i, exact with a clear share.
 
     Some user of A is outside of a component of s users with probability 1 - exp(-2 lambda (n-s)/n).
@@ -224,7 +224,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
         with rounding(DOWN):
             relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
         rate = Fraction(noise_epsilon) / budget.sensitivity
-        noise = Noise.discrete_laplace(n, rate, budget.dimension)
+        noise = NoiseJumps.discrete_laplace(n, rate, budget.dimension)
         moments = divergences(q, graph, noise).of_sums(budget.sums, graph)
         return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
 

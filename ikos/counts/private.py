@@ -446,7 +446,7 @@ def private_remaining(
     shape, rate = Fraction(users, makers), own / p
     level = short_noise_epsilon(rate, shape, p)
     with rounding(UP):
-        jumps = hockey_stick.Noise.discrete_laplace(users, rate).mean * mpfr(rational(shape))
+        jumps = hockey_stick.NoiseJumps.discrete_laplace(users, rate).mean * mpfr(rational(shape))
     noise = GivenNoise(users, level, jumps)
     epsilon, reached, theorem = scheme.analysis.remaining_privacy(
         scheme.q, m, scheme.trust, noise, allowed

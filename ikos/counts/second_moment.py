@@ -39,7 +39,7 @@ _NEGLIGIBLE = mpfr(2) ** -40
 
 
 @dataclass(frozen=True)
-class Bound:
+class DivergenceBound:
     """An upper bound of Delta, infinite where it is at least 2, and how it was found."""
 
     upper: mpfr
@@ -47,7 +47,7 @@ class Bound:
     cutoff: int | None = None
 
 
-_NOTHING = Bound(gmpy2.inf(), "nothing")
+_NOTHING = DivergenceBound(gmpy2.inf(), "nothing")
 
 
 def level(users: Users, q: int, graph: ShareGraph) -> float:
@@ -62,36 +62,38 @@ def level(users: Users, q: int, graph: ShareGraph) -> float:
 
 
 @lru_cache(maxsize=1 << 14)
-def bound(users: Users, q: int, graph: ShareGraph) -> Bound:
+def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
     """Return an upper bound of Delta for every number of users between the two ends."""
     low, high = max(users[0], 2), users[1]
     if high < 2:
-        return Bound(mpfr(0), "one user")
+        return DivergenceBound(mpfr(0), "one user")
     if graph.hiding == 0 or _hopeless(low, q, graph):
         return _NOTHING
-    any_size = Bound(gmpy2.inf(), "nothing")
+    any_size = DivergenceBound(gmpy2.inf(), "nothing")
     if applies(low, graph):
         found = largest_component(low, q, graph)
         connected = _connected(found, graph) if low == high else None
-        any_size = Bound(found.divergence(connected=connected), "largest component", found.cutoff)
+        any_size = DivergenceBound(
+            found.divergence(connected=connected), "largest component", found.cutoff
+        )
         if found.negligible and _sharp(low, graph):
             return any_size
     if low > LONGEST_RECURSION:
         return any_size
     top, beyond = _recursion_up_to(low, high, q, graph)
-    recursion = Bound(max(enclosed(top, q, graph).divergence[low : top + 1]), "recursion")
+    recursion = DivergenceBound(max(enclosed(top, q, graph).divergence[low : top + 1]), "recursion")
     if top < high:
         recursion = max(recursion, beyond, key=lambda b: b.upper)
     return min(recursion, any_size, key=lambda b: b.upper)
 
 
-def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, Bound]:
+def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, DivergenceBound]:
     """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
     for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
         if low < n <= high and applies(n, graph):
             found = largest_component(n, q, graph)
             if n > LONGEST_RECURSION or (found.negligible and _sharp(n, graph)):
-                return n - 1, Bound(found.divergence(), "largest component", found.cutoff)
+                return n - 1, DivergenceBound(found.divergence(), "largest component", found.cutoff)
     return min(high, LONGEST_RECURSION), _NOTHING
 
 

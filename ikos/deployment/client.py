@@ -37,7 +37,7 @@ from ikos.deployment.remote import (
     problem_of,
 )
 from ikos.deployment.report_store import ReportStore
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded
 from ikos.results import at_least
@@ -155,7 +155,7 @@ class Client:
         self._store = None if store is None else ReportStore(store, task)
         self._process = os.getpid()
         self._ca = ca
-        self._report: Report | None = None
+        self._report: ClientReport | None = None
         self._making = threading.Lock()  # of threads that submit at once, one makes the report
 
     @property
@@ -201,7 +201,7 @@ class Client:
             self._store.mark_sent(self._secret)
         return Receipt(self.task.messages, again)
 
-    def _made(self, value: float) -> tuple[Report, bool]:
+    def _made(self, value: float) -> tuple[ClientReport, bool]:
         """Return the report, and whether it was there; it is on disk when this returns."""
         if self._store is None and os.getpid() != self._process:
             raise RuntimeError("a Client without a store cannot be used in a forked process")
@@ -209,7 +209,7 @@ class Client:
             self._report = self._store.of(self._secret)
         if self._report is not None:
             return self._report, True
-        made = Report.make(self.task, _check_value(self.task, value))
+        made = ClientReport.make(self.task, _check_value(self.task, value))
         kept = None if self._store is None else self._store.add(self._secret, made)
         self._report = kept or made
         return self._report, kept is not None
@@ -256,7 +256,7 @@ def _send(
     http: httpx.Client,
     task: Task,
     secret: bytes,
-    report: Report,
+    report: ClientReport,
     until: float,
     given_up: threading.Event | None = None,
 ) -> None:
@@ -293,7 +293,7 @@ def send_part(
     http: httpx.Client,
     task: Task,
     secret: bytes,
-    report: Report,
+    report: ClientReport,
     party: int,
     seconds: float = ANSWER_SECONDS,
 ) -> None:
@@ -386,7 +386,7 @@ def submit_many(
     given_up, failed = threading.Event(), threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
 
-        def send(one: tuple[int, Report]) -> None:
+        def send(one: tuple[int, ClientReport]) -> None:
             row, report = one
             secret = secrets[row]
             if failed.is_set():  # the client that failed began before, and its error is raised
@@ -419,10 +419,10 @@ def submit_many(
 
 def _waiting(
     task: Task, secrets: Sequence[bytes], values: NDArray[Any], kept: ReportStore | None
-) -> list[tuple[int, Report]]:
+) -> list[tuple[int, ClientReport]]:
     """Return the rows that were not sent yet, with their reports: those begun before, and new."""
     rows = [k for k, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
     begun = {k: kept.of(secrets[k]) for k in rows} if kept is not None else {}  # before any is sent
     new = [k for k in rows if begun.get(k) is None]
-    made = dict(zip(new, Report.make_many(task, values[new]), strict=True)) if new else {}
+    made = dict(zip(new, ClientReport.make_many(task, values[new]), strict=True)) if new else {}
     return [(k, begun.get(k) or made[k]) for k in rows]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ikos.deployment.party_files import reason, write_new
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
 
 _LABEL = b"ikos-parties 1 kept"
@@ -54,7 +54,7 @@ class ReportStore:
         """Whether a client's report was begun."""
         return self._exists(secret, "json") or self.is_sent(secret)
 
-    def of(self, secret: bytes) -> Report | None:
+    def of(self, secret: bytes) -> ClientReport | None:
         """Return a client's report, on disk when this returns; None if none was begun."""
         place = self._place(secret, "json")
         found = _read(place, self._task)
@@ -64,7 +64,7 @@ class ReportStore:
             raise ValueError(f"store must keep what was sent, and {str(place)!r} is gone")
         return found
 
-    def add(self, secret: bytes, made: Report) -> Report | None:
+    def add(self, secret: bytes, made: ClientReport) -> ClientReport | None:
         """Keep a client's report, of which nothing was sent; it is on disk when this returns.
 
         If another program was faster, its report is returned, which is the one to be sent.
@@ -96,7 +96,7 @@ class ReportStore:
         _write(self._place(secret, "sent"), "")
 
 
-def _read(path: Path, task: Task) -> Report | None:
+def _read(path: Path, task: Task) -> ClientReport | None:
     """Return the report that a file holds; None if there is no file."""
     with _refused("a folder of files that can be read", path):
         try:
@@ -104,7 +104,7 @@ def _read(path: Path, task: Task) -> Report | None:
         except FileNotFoundError:
             return None
     try:
-        return Report.from_json(text, task)
+        return ClientReport.from_json(text, task)
     except ValueError as error:
         raise ValueError(f"store must hold reports, got {str(path)!r}: {error}") from None
 

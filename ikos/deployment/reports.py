@@ -18,7 +18,7 @@ from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 
-__all__ = ["Report"]
+__all__ = ["ClientReport"]
 
 ID_BYTES = 16
 
@@ -33,7 +33,7 @@ class _ReportFile(BaseModel):
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class ClientReport:
     """What one client sends: printed without any of it.
 
     Attributes
@@ -48,7 +48,7 @@ class Report:
     parts: tuple[bytes, ...]
 
     @classmethod
-    def make(cls, task: Task, value: float, rng: RandomSource | None = None) -> Report:
+    def make(cls, task: Task, value: float, rng: RandomSource | None = None) -> ClientReport:
         """Return a report of a value: rounded, with noise, split, encrypted.
 
         Parameters
@@ -70,7 +70,7 @@ class Report:
     @classmethod
     def make_many(
         cls, task: Task, values: ArrayLike, rng: RandomSource | None = None
-    ) -> Iterator[Report]:
+    ) -> Iterator[ClientReport]:
         """Yield reports of the values of many clients, for trying things out on one machine.
 
         As `make` for each; the shares of all are drawn together, which is faster.
@@ -82,7 +82,7 @@ class Report:
             yield cls._of(task, shares)
 
     @classmethod
-    def _of(cls, task: Task, found: NDArray[Any]) -> Report:
+    def _of(cls, task: Task, found: NDArray[Any]) -> ClientReport:
         *shares, clear = map(int, found)
         envelopes = (seal(share, task, column) for column, share in enumerate(shares, 1))
         return cls(os.urandom(ID_BYTES), (clear_part(clear, task), *envelopes))
@@ -99,7 +99,7 @@ class Report:
         return file.model_dump_json()
 
     @classmethod
-    def from_json(cls, text: str, task: Task) -> Report:
+    def from_json(cls, text: str, task: Task) -> ClientReport:
         """Return a report of a task from text; ValueError, quoting none of it, otherwise."""
         lengths = [task.share_bytes, *[size(task)] * task.columns]
         try:
@@ -114,4 +114,4 @@ class Report:
         return report
 
     def __repr__(self) -> str:
-        return f"<Report of {len(self.parts)} parts>"
+        return f"<ClientReport of {len(self.parts)} parts>"

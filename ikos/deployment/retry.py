@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from ikos.deployment.wire import Release
+from ikos.deployment.wire import ReleaseState
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -58,11 +58,11 @@ class Retrier:
         self._wanted = self._ended = False
         self._thread: threading.Thread | None = None
         # how far it is, and when it is tried again: one object, as it is read without the lock
-        self._state: tuple[Release, float | None] = (Release(), None)
+        self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
 
     @property
-    def now(self) -> Release:
+    def now(self) -> ReleaseState:
         """How far it is."""
         now, until = self._state
         again = None if until is None else max(0, round(until - time.monotonic()))
@@ -74,7 +74,7 @@ class Retrier:
             self._wanted = True
             self._changed.notify()
             if not self._state[0].running:
-                self._set(Release(running=True))
+                self._set(ReleaseState(running=True))
             if self._thread is None and not self._ended:
                 # a daemon: the work can be left at any point and done again
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -86,7 +86,7 @@ class Retrier:
             self._ended = True
             self._changed.notify()
 
-    def _set(self, now: Release, until: float | None = None) -> None:
+    def _set(self, now: ReleaseState, until: float | None = None) -> None:
         self._state = now, until
 
     def _run(self) -> None:
@@ -100,20 +100,20 @@ class Retrier:
             message, again = self._try()
             with self._changed:
                 if self._wanted:  # begun again meanwhile
-                    self._set(Release(running=True))
+                    self._set(ReleaseState(running=True))
                 elif again:
-                    self._set(Release(message=message), time.monotonic() + pause)
+                    self._set(ReleaseState(message=message), time.monotonic() + pause)
                     self._changed.wait_for(lambda: self._wanted or self._ended, pause)
-                    self._set(Release(running=True))
+                    self._set(ReleaseState(running=True))
                     self._wanted = True
                     pause = min(2 * pause, LONGEST_PAUSE)
                 else:
-                    self._set(Release(message=message))
+                    self._set(ReleaseState(message=message))
 
     def _try(self) -> tuple[str | None, bool]:
         """Return what hindered the work, if anything, and whether to try again."""
         try:
-            self._work(lambda step: self._set(Release(running=True, step=step)))
+            self._work(lambda step: self._set(ReleaseState(running=True, step=step)))
         except OSError as error:
             if not self._ended and str(error) != self._logged:
                 _log.warning("%s hindered: %s", self._name, error)

@@ -81,7 +81,7 @@ class ShufflerStatus(Message):
     closes: str
 
 
-class Release(Message):
+class ReleaseState(Message):
     """How far a release is; ``again``: seconds until the analyzer tries again, if it does."""
 
     running: bool = False
@@ -156,7 +156,7 @@ class AnalyzerStatus(Message):
         When reports are accepted.
     complete : int or None
         Complete reports, once it is known.
-    release : Release
+    release : ReleaseState
         How far the release is.
     result : Result or None
         What was released.
@@ -171,7 +171,7 @@ class AnalyzerStatus(Message):
     opens: str
     closes: str
     complete: int | None = None
-    release: Release = Release()
+    release: ReleaseState = ReleaseState()
     result: Result | None = None
     missing: str | None = None
 

@@ -129,7 +129,8 @@ def enumerated_component_law(
     Parameters
     ----------
     n, m, shuffler, clear_share
-        As for `component_counts`, of so few that (n!)^m or (mn)! is at most `MAX_PERMUTATIONS`.
+        As for `ikos.graphs.component_counts`, of so few that (n!)^m or (mn)! is at most
+        `MAX_PERMUTATIONS`.
 
     Returns
     -------

@@ -194,7 +194,7 @@ def _sums(n: int, graph: ShareGraph, parts: int, direction: int) -> list[mpfr]:
         ]
 
 
-class _Plan:
+class _SamplePlan:
     """How many divisions are expected, and how sizes of parts are drawn.
 
     Up to `MAX_LAW_USERS` users from tables (`_sums`). Two parts of more users need none: the
@@ -266,7 +266,7 @@ class _Plan:
         return self._distributions[k, j]
 
 
-_plan = lru_cache(maxsize=4)(_Plan)
+_plan = lru_cache(maxsize=4)(_SamplePlan)
 
 
 def _planted(streams: Streams, model: Model, parts: int, number: int, trials: int) -> Counter[int]:

@@ -32,7 +32,7 @@ _CORNERS = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Printed):
+class ColumnRelease(Printed):
     """What rests on one private sum of vectors."""
 
     private: SumResult
@@ -44,7 +44,7 @@ class Release(Printed):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums(Release):
+class ColumnSums(ColumnRelease):
     """Private sums of several columns, in the units of each.
 
     Attributes
@@ -217,7 +217,7 @@ def means(
 
 
 @dataclass(frozen=True, eq=False)
-class Variances(Release):
+class Variances(ColumnRelease):
     """Private means and variances of several columns.
 
     Attributes

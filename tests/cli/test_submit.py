@@ -16,7 +16,7 @@ from deployment_wired import small, wired
 
 from ikos.cli import main, submit
 from ikos.deployment import tokens
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 
 __all__ = ["small", "wired"]
 
@@ -152,7 +152,7 @@ class TestOne:
         wired(small)
         command = ("submit", client, "--value", "1")
         with monkeypatch.context() as patched:
-            patched.setattr(Report, "make", interrupted)
+            patched.setattr(ClientReport, "make", interrupted)
             assert run(*command, status=130).err == "ikos: error: interrupted\n"
         monkeypatch.setattr(time, "sleep", interrupted)  # the report is on disk by then
         assert run(*command, status=130).err == (

@@ -509,9 +509,9 @@ def test_an_epsilon_with_one_logarithm_is_caught() -> None:
 
 def test_fewer_jumps_than_users_make_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of the jumps times the cube of the part of the users."""
-    whole = hockey_stick.Noise.discrete_laplace(20, Fraction(3, 10)).mean
+    whole = hockey_stick.NoiseJumps.discrete_laplace(20, Fraction(3, 10)).mean
 
-    class Fewer(hockey_stick.Noise):
+    class Fewer(hockey_stick.NoiseJumps):
         def __init__(self, n: int, mean: mpfr) -> None:
             super().__init__(n, whole * mpfr(mean / whole) ** 3)
 

@@ -28,7 +28,7 @@ from ikos.deployment import report_store, tokens
 from ikos.deployment.client import Client, Rejected, Unsent, submit_many
 from ikos.deployment.hpke import read_clear, unseal
 from ikos.deployment.report_store import ReportStore
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import encoded
 
 TASK = small_task(40, 20, 4)
@@ -90,7 +90,7 @@ def place_of(store):
 
 
 def report_of(store):
-    return Report.from_json(place_of(store).read_text(), TASK)
+    return ClientReport.from_json(place_of(store).read_text(), TASK)
 
 
 def test_a_report_is_kept_before_it_is_sent(tmp_path, parties, quiet):
@@ -208,14 +208,14 @@ def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypa
 
 
 def damages():
-    text = Report.make(TASK, 1).to_json(TASK)
+    text = ClientReport.make(TASK, 1).to_json(TASK)
     other = small_task(40, 20, 4, nonce=bytes(16))
     number = text.index('"id"') + 10
     return {
         "empty": "",
         "truncated": text[: len(text) // 2],
         "longer": text + text,
-        "another task": Report.make(other, 1).to_json(other),
+        "another task": ClientReport.make(other, 1).to_json(other),
         "an id": text[:number] + "!" + text[number + 1 :],
         "another id": text[:number] + ("A" if text[number] != "A" else "B") + text[number + 1 :],
         "no parts": '{"task": "x", "id": "y", "parts": 3}',
@@ -228,7 +228,7 @@ def damages():
 @pytest.mark.parametrize("name", damages())
 def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
     store = tmp_path / "reports"
-    ReportStore(store, TASK).add(SECRET, Report.make(TASK, 1))
+    ReportStore(store, TASK).add(SECRET, ClientReport.make(TASK, 1))
     place = place_of(store)
     data = damages()[name].encode("latin-1")
     place.write_bytes(data)
@@ -250,7 +250,7 @@ def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties,
     with pytest.raises(ValueError, match=r"store must keep what was sent, and .* is gone"):
         Client(TASK, SECRET, store=store).submit(1)
     with pytest.raises(ValueError, match="is gone"):
-        ReportStore(store, TASK).add(SECRET, Report.make(TASK, 1))
+        ReportStore(store, TASK).add(SECRET, ClientReport.make(TASK, 1))
     assert Client(TASK, SECRET, store=store).begun
     assert submit_many(TASK, [SECRET], [0], store=store) == 1
     assert len(parties.asked) == asked
@@ -508,7 +508,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
 
 def test_parties_are_asked_in_a_random_order(parties):
     """Each of 120 orders comes in 5,000 but with a probability of 120 * (119/120)^5000 < 1e-15."""
-    report = Report.make(TASK, 1)
+    report = ClientReport.make(TASK, 1)
     orders = set()
     with httpx.Client(transport=parties) as http:
         for _ in range(5000):
@@ -571,7 +571,7 @@ def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received)
             raise CrashError
 
     def read(path):
-        return Report.from_json(path.read_text(), TASK)
+        return ClientReport.from_json(path.read_text(), TASK)
 
     parties.before = crash
     with pytest.raises(CrashError):
@@ -625,13 +625,13 @@ def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monke
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch, quiet, kept):
-    usual = Report.make
+    usual = ClientReport.make
 
     def make(task, value):
         time.sleep(0.02)
         return usual(task, value)
 
-    monkeypatch.setattr(Report, "make", staticmethod(make))
+    monkeypatch.setattr(ClientReport, "make", staticmethod(make))
     client = Client(TASK, SECRET, store=tmp_path / "reports" if kept else None)
     receipts = at_once([lambda: client.submit(1)] * 4)
     assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey, clear_part, info, read_clear, seal, size, unseal
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 
 TASK = small_task()
 OTHER = small_task(nonce=bytes(16))
@@ -155,25 +155,25 @@ def quiet(monkeypatch):
 def test_a_report_adds_up_to_its_value(monkeypatch):
     quiet(monkeypatch)
     for value in range(2):
-        assert added_up(Report.make(TASK, value)) == value
-    reports = list(Report.make_many(TASK, [1, 0, 1]))
+        assert added_up(ClientReport.make(TASK, value)) == value
+    reports = list(ClientReport.make_many(TASK, [1, 0, 1]))
     assert [added_up(report) for report in reports] == [1, 0, 1]
     assert len({report.id for report in reports}) == 3
     assert all(len(report.parts) == TASK.messages for report in reports)
 
 
 def test_a_report_of_another_task_or_damaged():
-    text = Report.make(TASK, 1).to_json(TASK)
+    text = ClientReport.make(TASK, 1).to_json(TASK)
     with pytest.raises(ValueError, match="no report of it"):
-        Report.from_json(text, OTHER)
-    for place in range(len(Report.from_json(text, TASK).parts)):
+        ClientReport.from_json(text, OTHER)
+    for place in range(len(ClientReport.from_json(text, TASK).parts)):
         found = json.loads(text)
         found["parts"][place] = "x"  # not in the text: a short part may stand elsewhere, too
         with pytest.raises(ValueError, match="no report of it"):
-            Report.from_json(json.dumps(found), TASK)
+            ClientReport.from_json(json.dumps(found), TASK)
 
 
 @pytest.mark.parametrize("value", [-1, 2, 0.5, float("nan"), "3", None])
 def test_values_that_a_task_does_not_allow(value):
     with pytest.raises((TypeError, ValueError), match="x"):
-        Report.make(TASK, value)
+        ClientReport.make(TASK, value)

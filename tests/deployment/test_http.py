@@ -37,7 +37,7 @@ from ikos.deployment.party_files import (
     read_secrets,
     write_party_files,
 )
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import agreed_digest
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded
@@ -165,7 +165,7 @@ class Net(httpx.BaseTransport):
         """Let clients report, without requests."""
         waiting = []
         for client, value in enumerate(values):
-            report = Report.make(self.task, value)
+            report = ClientReport.make(self.task, value)
             for party, one in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
                 waiting.append(one.accept(report.id, token, report.parts[party]))
@@ -222,7 +222,7 @@ def refused(answer, status, name):
 
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     answers = [net.put(party, 3, report) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 200, 200]
     assert not any("connection" in answer.headers for answer in answers)  # it is kept
@@ -231,7 +231,7 @@ def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
 
 
 def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     for party in range(COLUMNS + 1):
         for other in range(COLUMNS + 1):
             if other != party:
@@ -244,7 +244,7 @@ def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
 
 @pytest.mark.parametrize("party", [0, 2])
 def test_what_is_no_token(net, party):
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     good = tokens.to_text(net.token(0, party))
     for authorization in (
         None, "", "Bearer", "Bearer ", f"Basic {good}", good, f"Bearer  {good}", f"Bearer {good}=",
@@ -260,7 +260,7 @@ def test_what_is_no_token(net, party):
 
 
 def test_another_task(net):
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
     for name in (other, "x", net.task.name[:-1], net.task.name.swapcase()):
         refused(net.put(1, 0, report, task=name), 404, "unrecognizedTask")
@@ -271,7 +271,7 @@ def test_another_task(net):
 
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_part_of_another_size(net, party):
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     right = len(report.parts[party])
     assert right == (size(net.task) if party else net.task.share_bytes)
     for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
@@ -281,7 +281,7 @@ def test_a_part_of_another_size(net, party):
 
 
 def test_another_digest(net):
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     right = digest_of(report.parts[1])
     for digest in (None, "", right[:-1], right.upper(), digest_of(b""), "sha-512" + right[7:]):
         refused(net.put(1, 0, report, digest=digest), 400, "invalidMessage")
@@ -292,14 +292,14 @@ def test_another_digest(net):
 
 @pytest.mark.parametrize("party", [0, COLUMNS])
 def test_conflicts_and_replays(net, party):
-    report, other = Report.make(net.task, 1), Report.make(net.task, 0)
+    report, other = ClientReport.make(net.task, 1), ClientReport.make(net.task, 0)
     assert net.put(party, 0, report).status_code == 201
     for answer in (
         net.put(party, 0, other),  # a second report with one token
-        net.put(party, 0, Report(report.id, other.parts)),  # another part
-        net.put(party, 0, Report(other.id, report.parts)),  # another id
+        net.put(party, 0, ClientReport(report.id, other.parts)),  # another part
+        net.put(party, 0, ClientReport(other.id, report.parts)),  # another id
         net.put(party, 1, report),  # a replay with another's token
-        net.put(party, 1, Report(report.id, other.parts)),
+        net.put(party, 1, ClientReport(report.id, other.parts)),
     ):
         refused(answer, 409, "reportRejected")
     assert net.endpoints[party].reports() == 1
@@ -338,10 +338,10 @@ def lines(caplog, words):
 def test_a_full_disk(net, caplog):
     """Of SQLite's own, which has no more pages."""
     order(net, 1, "PRAGMA max_page_count=1")
-    first = Report.make(net.task, 1)
+    first = ClientReport.make(net.task, 1)
     statuses = [net.put(1, 0, first).status_code]
     for client in range(1, USERS):
-        answer = net.put(1, client, Report.make(net.task, 1))
+        answer = net.put(1, client, ClientReport.make(net.task, 1))
         assert net.put(1, 0, first).status_code == 200  # nothing is written for it
         statuses.append(answer.status_code)
         if answer.status_code != 201:
@@ -352,7 +352,7 @@ def test_a_full_disk(net, caplog):
     assert len(lines(caplog, "the store")) == 1
     order(net, 1, "PRAGMA max_page_count=1000000")
     client = statuses.index(507)
-    assert net.put(1, client, Report.make(net.task, 1)).status_code == 201
+    assert net.put(1, client, ClientReport.make(net.task, 1)).status_code == 201
 
 
 @pytest.mark.parametrize("party", [0, 1])
@@ -430,7 +430,7 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
     begun, held = threading.Event(), threading.Event()
     net.endpoints[1].store.write(lambda _: begun.set() or held.wait(60))
     assert begun.wait(60)  # what comes now is not of the same transaction
-    given_up, report = Report.make(net.task, 1), Report.make(net.task, 0)
+    given_up, report = ClientReport.make(net.task, 1), ClientReport.make(net.task, 0)
 
     async def give_up():
         part = given_up.parts[1]
@@ -593,7 +593,7 @@ def test_the_order_of_commands(net):
 
 def test_a_release(net):
     total = net.fill()
-    net.send(27, Report.make(net.task, 1), parties=range(COLUMNS))  # not complete
+    net.send(27, ClientReport.make(net.task, 1), parties=range(COLUMNS))  # not complete
     found = net.release()
     assert found["state"] == "released"
     assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
@@ -601,7 +601,7 @@ def test_a_release(net):
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
     assert net.release() == found
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
-    refused(net.put(0, 29, Report.make(net.task, 1)), 410, "taskClosed")
+    refused(net.put(0, 29, ClientReport.make(net.task, 1)), 410, "taskClosed")
 
 
 def told_when(net, check):
@@ -784,8 +784,8 @@ def test_health_status_and_metrics(net):
         assert found["task"] == net.task.name
         assert (found["party"], found["state"], found["reports"]) == (party, "collecting", 20)
         assert found["opens"] == net.task.opens.isoformat()
-    net.put(1, 27, Report.make(net.task, 1))
-    net.put(1, 27, Report.make(net.task, 1))
+    net.put(1, 27, ClientReport.make(net.task, 1))
+    net.put(1, 27, ClientReport.make(net.task, 1))
     text = net.clients[1].get("/metrics").text
     assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in text
     assert 'ikos_answers_total{answer="reportRejected"} 1.0\n' in text
@@ -802,7 +802,7 @@ def forms(secret: bytes) -> list[bytes]:
 
 def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     caplog.set_level(logging.DEBUG)
-    reports = [Report.make(net.task, 1) for _ in range(MIN_HONEST)]
+    reports = [ClientReport.make(net.task, 1) for _ in range(MIN_HONEST)]
     for client, report in enumerate(reports):
         net.send(client, report)
     report = reports[0]
@@ -846,7 +846,7 @@ def test_whatever_is_refused_has_a_status():
 def test_too_many_at_once(tmp_path, folders, quiet, clock):
     net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
     try:
-        reports = [Report.make(net.task, 1) for _ in range(3)]
+        reports = [ClientReport.make(net.task, 1) for _ in range(3)]
         for _ in range(5):  # strangers use nothing up
             refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
             refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
@@ -868,17 +868,17 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
 
 def test_a_clear_share_that_is_none_is_refused_at_once(net):
     """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
-    report = Report.make(net.task, 1)
+    report = ClientReport.make(net.task, 1)
     wrong = b"\xff" * net.task.share_bytes
     assert int.from_bytes(wrong, "big") >= net.task.modulus
-    answer = net.put(0, 0, Report(report.id, (wrong, *report.parts[1:])))
+    answer = net.put(0, 0, ClientReport(report.id, (wrong, *report.parts[1:])))
     assert "element of the group" in refused(answer, 400, "invalidMessage")
     assert net.put(0, 0, report).status_code == 201
 
 
 def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
     caplog.set_level(logging.INFO)
-    reports = [Report.make(net.task, 1) for _ in range(3)]
+    reports = [ClientReport.make(net.task, 1) for _ in range(3)]
     assert net.put(1, 0, reports[0]).status_code == 201
     order(net, 1, "PRAGMA query_only=1")
     for _ in range(100):

@@ -35,7 +35,7 @@ from deployment_tls import certificates
 
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import encoded
 from ikos.modular import Zq
 from ikos.randomness import secure
@@ -129,7 +129,7 @@ def status(running, client, report, party):
 def test_what_was_acknowledged_is_there(fleet, party):
     """Killed at any time while reports come: what was answered with 201 is 200 when sent again."""
     running = fleet.fresh()
-    reports = [Report.make(running.task, 1) for _ in range(40)]
+    reports = [ClientReport.make(running.task, 1) for _ in range(40)]
     acknowledged = set()
 
     def send(client):
@@ -152,7 +152,7 @@ def test_what_was_acknowledged_is_there(fleet, party):
 def test_sigterm_in_the_middle_of_requests(fleet):
     """Each ends with status 0, and what it acknowledged is there when it is started again."""
     running = fleet.fresh()
-    pending = [Report.make(running.task, 1) for _ in range(24)]
+    pending = [ClientReport.make(running.task, 1) for _ in range(24)]
     for client, report in enumerate(pending[:12]):
         running.put(client, report)
     for party in range(fleet.columns + 1):
@@ -184,11 +184,11 @@ def test_a_client_that_is_killed_half_way(fleet, tmp_path):
     client = run("client", orders, running.home, 30, store, 1)
     assert client.wait(PATIENCE) == -signal.SIGKILL
     (place,) = store.iterdir()
-    kept = Report.from_json(place.read_text(), running.task)
+    kept = ClientReport.from_json(place.read_text(), running.task)
     assert sorted(running.reports()) == [0, 0, 0, 1, 1]
     again = run("client", orders, running.home, 30, store, 0, stdout=subprocess.PIPE)
     assert again.communicate(timeout=PATIENCE)[0] == b"True\n"
-    assert Report.from_json(place.read_text(), running.task) == kept
+    assert ClientReport.from_json(place.read_text(), running.task) == kept
     assert running.reports() == [1] * 5
     running.submit(VALUES)
     found = running.release()
@@ -212,7 +212,7 @@ def opened(running, party):
 
 
 def fleet_size(running, party):
-    return len(Report.make(running.task, 1).parts[party])
+    return len(ClientReport.make(running.task, 1).parts[party])
 
 
 def head(running, party, client, report, *, length):
@@ -253,7 +253,7 @@ def test_a_full_disk(fleet):
     fleet.limit_files(1, max(largest, fleet.log(1).stat().st_size + (1 << 15)) + 4096)
     refused, kept = [], []
     for client in range(10, 40):
-        report = Report.make(running.task, 1)
+        report = ClientReport.make(running.task, 1)
         (kept if put_part(fleet.http, running.task, running.secrets[client], report, 1) else refused
          ).append((client, report))  # fmt: skip
     assert refused
@@ -281,7 +281,7 @@ def test_a_slow_shuffler(fleet):
     running = fleet.fresh()
     slow = fleet.processes[3]
     slow.send_signal(signal.SIGSTOP)
-    report = Report.make(running.task, 1)
+    report = ClientReport.make(running.task, 1)
     with pytest.raises(Unsent, match="4 of 5 parties"):
         submit_with(running, 30, report, patience=0.5)
     slow.send_signal(signal.SIGCONT)
@@ -359,7 +359,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
     """Searched for by value: while it collects, closed, and after the release."""
     running = fleet.fresh()
     task = running.task
-    reports = [Report.make(task, value) for value in VALUES]
+    reports = [ClientReport.make(task, value) for value in VALUES]
     everybody = list(range(task.messages))
     # a clear share is a byte, which is everywhere: `held` looks at what the stores hold instead
     parts = {j: [report.parts[j] for report in reports] for j in everybody[1:]}
@@ -441,7 +441,7 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
         steps = [value - lower for value in values]
         for client, own in enumerate(shares):
             assert sum(own) % task.modulus == int(elements[client])  # with its noise
-            running.put(client, Report._of(task, np.array(own, dtype=group.dtype)))
+            running.put(client, ClientReport._of(task, np.array(own, dtype=group.dtype)))
         some = slice(6)  # of them are enough to be looked for
         columns = list(zip(*shares[some], strict=True))
         secret = [*values[some], *steps[some], *map(int, elements[some])]

@@ -31,7 +31,7 @@ from ikos.deployment.endpoint import Outcome
 from ikos.deployment.errors import Refused
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig
-from ikos.deployment.reports import Report
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import agreed_digest, split_ids
 from ikos.deployment.task import Task
 
@@ -216,7 +216,7 @@ def test_envelopes_that_do_not_open(world):
     report = world.report(1)
     parts = list(report.parts)
     parts[2] = bytes(len(parts[2]))
-    world.send(4, Report(report.id, tuple(parts)))
+    world.send(4, ClientReport(report.id, tuple(parts)))
     with pytest.raises(Stopped, match="of the envelopes of shuffler 2 1 do not open"):
         world.analyzer.release()
     assert world.analyzer.result() is None
@@ -226,7 +226,7 @@ def test_an_envelope_twice(world):
     """A client that copies another's envelope, or a shuffler that sends one for another."""
     first, second = world.report(1), world.report(1)
     world.send(0, first)
-    world.send(1, Report(second.id, (second.parts[0], first.parts[1], *second.parts[2:])))
+    world.send(1, ClientReport(second.id, (second.parts[0], first.parts[1], *second.parts[2:])))
     filled_more = [world.send(client, world.report(0)) for client in (2, 3)]
     assert filled_more
     with pytest.raises(Stopped, match="are there twice"):

@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 from deployment_tasks import small_task
 
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.wire import AnalyzerStatus, Release, Result, ShufflerStatus
+from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.results import Interval
 from ikos.testing import DeterministicRandom
 
@@ -74,7 +74,7 @@ TASK = small_task()
 def status(state="collecting", *, complete=None, result=None, **release):
     common = {"task": TASK.name, "opens": "", "closes": "", "reports": 5}
     return AnalyzerStatus(
-        state=state, complete=complete, result=result, release=Release(**release), **common
+        state=state, complete=complete, result=result, release=ReleaseState(**release), **common
     )
 
 
