@@ -36,7 +36,7 @@ def test_sent_messages_and_runs_have_one_law() -> None:
     apart = np.array(
         [copies(protocol.shuffle(protocol.randomize(x, rng)), 2)[3] for _ in range(runs)]
     )
-    together = np.array([copies(protocol._play(x, rng), 2)[3] for _ in range(runs)])
+    together = np.array([copies(protocol._view(x, rng), 2)[3] for _ in range(runs)])
     for twos in (apart, together):
         assert law.p_value(twos - 6) > FALSE_ALARM
         assert polya_law(float(flood.shape), float(flood.rate)).p_value(twos - 6) < FALSE_ALARM
@@ -49,7 +49,7 @@ def test_sums_have_discrete_laplace_noise() -> None:
     runs = 1200
     law = discrete_laplace_law(float(protocol.noise.central))
     apart = [protocol.sent(x, rng)[1].sum(dtype=np.int64) - 30 for _ in range(runs)]
-    together = [protocol._play(x, rng).columns[0].sum(dtype=np.int64) - 30 for _ in range(runs)]
+    together = [protocol._view(x, rng).columns[0].sum(dtype=np.int64) - 30 for _ in range(runs)]
     for noise in (apart, together):
         assert law.p_value(np.array(noise)) > FALSE_ALARM
 
@@ -59,7 +59,7 @@ def test_every_message_alone_has_the_law_of_its_sum_over_atoms() -> None:
     """The number of -1 less that of 1, halves of +-2 accounted: a linear map of the view."""
     protocol = small()
     rng, x = DeterministicRandom(3), np.zeros(6)
-    seen = np.array([copies(protocol._play(x, rng), 2) for _ in range(1500)])
+    seen = np.array([copies(protocol._view(x, rng), 2) for _ in range(1500)])
     minus_one, one, two = seen[:, 1], seen[:, 2], seen[:, 3]
     assert (seen[:, 0] == 0).all()  # no copies of {-2, 1, 1}: nothing needs them at precision 2
     noise = one - (minus_one - 2 * two)
@@ -84,7 +84,7 @@ def test_number_of_messages_is_the_cost() -> None:
     protocol = CorrelatedNoise(1000, 1, 1e-6, precision=5, min_honest=700)
     rng = DeterministicRandom(5)
     sent = [protocol.sent(np.ones(1000), rng)[0].size / 1000 for _ in range(30)]
-    together = [protocol._play(np.ones(1000), rng).columns[0].size / 1000 for _ in range(300)]
+    together = [protocol._view(np.ones(1000), rng).columns[0].size / 1000 for _ in range(300)]
     expected = protocol.cost().messages_per_user  # one run's standard error is 8.2 %
     assert np.mean(sent) == pytest.approx(expected, rel=0.12)  # 8 standard errors
     assert np.mean(together) == pytest.approx(expected, rel=0.035)  # 7.4
