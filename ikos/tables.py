@@ -465,7 +465,7 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
     mark = part.delimiter
     with _readable(part.where), open(part.path, "rb") as file:
         binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="\n")
         # strict, because a lenient reader lets an unclosed quote swallow all rows after it
         reader = csv.reader(text, delimiter=mark, strict=True, skipinitialspace=mark != " ")
         try:

@@ -157,6 +157,7 @@ class TestCsv:
             ("a,b\n1,2\n3\n", "row 2 has 1 cells, not 2"),
             ("a,b\n1,2,\n", "row 1 has 3 cells, not 2"),
             ('a,b\n1,"x\ny\nz"\nbad,2\n', "row 2 has a value"),
+            ("a\n1\r2\n", "is not valid CSV"),  # two users, or one: a lone CR ends no line
             ('a\n1\n"2\n3\n', "is not valid CSV"),
             ('b,a\n"x"y,1\n', "is not valid CSV"),
             ("a\n" + '"' + "1\n" * 100_000, "is not valid CSV"),
