@@ -185,6 +185,7 @@ CHUNKS = b"2\r\nab\r\n0\r\n\r\n"
 @pytest.mark.parametrize(
     "sent",
     [
+        PUT + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS,
         PUT + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS,
         PUT + b"transfer-encoding: chunked\r\ncontent-length: 17\r\n\r\n" + CHUNKS,
         PUT + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nab",
