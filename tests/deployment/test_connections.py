@@ -348,3 +348,18 @@ def test_who_is_silent_takes_no_memory(contexts):
         tracemalloc.stop()
     assert answer.startswith(b"HTTP/1.1 200")
     assert most < 300 * 2**14  # of both ends
+
+
+def test_a_head_that_drips(hurried):
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            ended = asyncio.ensure_future(ends(reader))
+            loop = asyncio.get_running_loop()
+            begin = loop.time()
+            while not ended.done() and loop.time() < begin + 5:
+                writer.write(b"G")
+                await asyncio.sleep(0.02)
+            return ended.done() and await ended
+
+    assert asyncio.run(check()) == b""
