@@ -465,7 +465,7 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
     mark = part.delimiter
     with _readable(part.where), open(part.path, "rb") as file:
         binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="\n")
         # strict, because a lenient reader lets an unclosed quote swallow all rows after it
         reader = csv.reader(text, delimiter=mark, strict=True, skipinitialspace=mark != " ")
         try:
@@ -487,6 +487,7 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
 def _csv_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
     """Yield the numbers of a CSV file."""
     with _csv_table(part) as (file, reader, place, width):
+        _check_size(part, file)
         row = blank = 0
         while block := list(islice(reader, max(1, min(_CSV_ROWS, _CELLS // width)))):
             whole = len(block)
@@ -500,6 +501,16 @@ def _csv_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
             blank += whole - len(block)
             if part.weight:
                 progress(min(file.tell(), part.weight), part.weight)
+        _check_size(part, file)
+
+
+def _check_size(part: Part, file: BinaryIO) -> None:
+    """Refuse a file that is not as long as when it was opened first: it grew, or is another copy.
+
+    Its rows would be users that nobody counted; of Parquet, the rows are compared.
+    """
+    if part.stored and os.fstat(file.fileno()).st_size != part.weight:
+        raise ValueError(f"{part.where} was changed while it was being read")
 
 
 def _csv_numbers(

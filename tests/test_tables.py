@@ -157,6 +157,7 @@ class TestCsv:
             ("a,b\n1,2\n3\n", "row 2 has 1 cells, not 2"),
             ("a,b\n1,2,\n", "row 1 has 3 cells, not 2"),
             ('a,b\n1,"x\ny\nz"\nbad,2\n', "row 2 has a value"),
+            ("a\n1\r2\n", "is not valid CSV"),  # two users, or one: a lone CR ends no line
             ('a\n1\n"2\n3\n', "is not valid CSV"),
             ('b,a\n"x"y,1\n', "is not valid CSV"),
             ("a\n" + '"' + "1\n" * 100_000, "is not valid CSV"),
@@ -464,6 +465,24 @@ class TestParts:
         for path in (put("a\n1\n2\n"), store([1, 2])):
             column = pickle.loads(pickle.dumps(open_column(path, "a")))
             assert np.concatenate(list(column.parts[0].blocks())).tolist() == [1, 2]
+
+    @pytest.mark.parametrize("text", ["a\n1\n2\n3\n", "a\n1\n"])
+    def test_a_file_of_another_length_is_refused(self, put, text):
+        """Here, or where another machine has another copy."""
+        path = put("a\n1\n2\n")
+        part = pickle.loads(pickle.dumps(open_column(path, "a").parts[0]))
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"\.csv' was changed while it was being read"):
+            list(part.blocks())
+
+    def test_a_file_that_grows_while_it_is_read(self, put):
+        path = put("a\n" + "1\n" * (4 * ROWS))
+        blocks = open_column(path, "a").blocks()
+        next(blocks)
+        with path.open("a") as file:
+            file.write("2\n")
+        with pytest.raises(ValueError, match="was changed"):
+            list(blocks)
 
     @needs_pipes
     def test_a_pipe_is_read_once_and_here(self, tmp_path):

@@ -39,6 +39,8 @@ KEY_BYTES = 32
 LONGEST = 1 << 16
 """Characters of a description at most."""
 
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_LONGEST_HOST = 253
 _SHOWN = "%Y-%m-%d %H:%M:%S"
 _NUMBERS = (
     "precision", "modulus", "min_honest", "lower", "upper", "integers", "corrupt_shufflers",
@@ -67,8 +69,10 @@ def _address(value: str) -> str:
     host, known = parts.hostname or "", (url.host or "").strip("[]")
     with contextlib.suppress(ValueError):
         host = str(ipaddress.ip_address(host))
-    odd = url.username is not None or parts.netloc.endswith(":")
-    odd = odd or host != known or ".." in f".{host}."
+    odd = "@" in parts.netloc or parts.netloc.endswith((":", " ")) or len(host) > _LONGEST_HOST
+    odd = odd or host != known
+    if ":" not in host:  # else a number in brackets
+        odd = odd or not all(map(_LABEL.fullmatch, host.split(".")))
     if odd or not url.port or value not in (plain, plain + "/"):
         raise ValueError(wanted)
     if url.scheme == "http" and not on_loopback(host):

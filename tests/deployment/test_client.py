@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import permutations
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,6 +24,7 @@ pytest.importorskip("starlette")
 import httpx
 from deployment_tasks import KEY, small_task
 
+from ikos import PrivateSum
 from ikos.deployment import client as module
 from ikos.deployment import report_store, tokens
 from ikos.deployment.client import Client, Rejected, Unsent, submit_many
@@ -636,3 +638,60 @@ def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch,
     receipts = at_once([lambda: client.submit(1)] * 4)
     assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
     assert is_one_report(parties, 1)
+
+
+def test_a_report_that_is_gone_again_is_not_made_twice(tmp_path, parties, quiet):
+    """Its place is taken by a link to nowhere."""
+    store = tmp_path / "reports"
+    ReportStore(store, TASK).add(SECRET, ClientReport.make(TASK, 1))
+    place = place_of(store)
+    place.unlink()
+    place.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="store must have files that stay, got"):
+        Client(TASK, SECRET, store=store).submit(1)
+    assert not parties.asked
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200 + 4), httpx.Response(307, headers={"Location": "http://127.0.0.1:9003"}),
+        httpx.Response(400, content=b"[" * 50_000), httpx.Response(404, content=b"\xff\xfe"),
+        httpx.Response(418, json=[1]), httpx.Response(418, json={"type": 1}),
+    ],
+)  # fmt: skip
+def test_odd_answers_are_no_receipts(parties, answer):
+    parties.before = lambda *_: answer
+    with pytest.raises(Rejected, match=rf"HTTP status {answer.status_code} \(unknown\)"):
+        Client(TASK, SECRET).submit(1)
+    assert len(parties.asked) == 1  # a redirection is not followed
+
+
+def test_arguments_of_many(parties):
+    with pytest.raises(ValueError, match="secrets must be one for each of 3, got 2"):
+        submit_many(TASK, [SECRET] * 2, [1, 0, 1])
+    with pytest.raises(ValueError, match="x"):
+        submit_many(TASK, [SECRET] * 2, [1, 2])
+    with pytest.raises(ValueError, match="secrets must be different"):
+        submit_many(TASK, [SECRET] * 2, [1, 1])
+    with pytest.raises(ValueError, match=r"secrets\[1\] must be 32 bytes, got 31"):
+        submit_many(TASK, [SECRET, SECRET[:-1]], [1, 1])
+    with pytest.raises(TypeError, match=r"secrets\[0\] must be bytes, got str"):
+        submit_many(TASK, ["secret"], [1])
+    assert not parties.asked
+
+
+def test_a_page_is_no_receipt(parties, quiet):
+    """A server between answers so while it is mended: nothing was kept."""
+    page = httpx.Response(200, content=b"<p>We are back soon.</p>")
+    parties.before = lambda number, _: page if number < 5 else None
+    Client(TASK, SECRET).submit(1)
+    assert is_one_report(parties, 1)
+    assert len(parties.asked) == 5 + TASK.messages
+
+
+def test_a_value_is_not_rounded():
+    protocol = SimpleNamespace(protocol=PrivateSum(30, 1, 0.1))
+    assert module._check_value(protocol, Fraction(1)) == 1.0
+    with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
+        module._check_value(protocol, Fraction(1, 3))

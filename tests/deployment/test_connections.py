@@ -185,6 +185,7 @@ CHUNKS = b"2\r\nab\r\n0\r\n\r\n"
 @pytest.mark.parametrize(
     "sent",
     [
+        PUT + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS,
         PUT + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS,
         PUT + b"transfer-encoding: chunked\r\ncontent-length: 17\r\n\r\n" + CHUNKS,
         PUT + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nab",
@@ -347,3 +348,18 @@ def test_who_is_silent_takes_no_memory(contexts):
         tracemalloc.stop()
     assert answer.startswith(b"HTTP/1.1 200")
     assert most < 300 * 2**14  # of both ends
+
+
+def test_a_head_that_drips(hurried):
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            ended = asyncio.ensure_future(ends(reader))
+            loop = asyncio.get_running_loop()
+            begin = loop.time()
+            while not ended.done() and loop.time() < begin + 5:
+                writer.write(b"G")
+                await asyncio.sleep(0.02)
+            return ended.done() and await ended
+
+    assert asyncio.run(check()) == b""

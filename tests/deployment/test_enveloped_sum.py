@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 import pytest
 
-from ikos import security_level
+from ikos import PrivateSum, security_level
 from ikos.counts import private_proved
 from ikos.deployment.enveloped_sum import EnvelopedSum
 
@@ -86,3 +86,17 @@ def test_corrupt_shufflers_are_refused_as_they_are_given(wrong):
     with pytest.raises((TypeError, ValueError), match=r"^corrupt_shufflers must ") as caught:
         EnvelopedSum(1000, 1, 1e-6, corrupt_shufflers=wrong)
     assert repr(wrong) in str(caught.value)
+
+
+def test_who_is_missing_may_depend_on_shares_here_alone():
+    numbers = {"n": 1000, "epsilon": 1, "delta": 1e-6, "min_honest": 900}
+    words = "while at least 900 of 1,000 users are honest and present"
+    assert EnvelopedSum(**numbers).guarantee.conditions[0] == words
+    fixed = PrivateSum(**numbers).guarantee.conditions[0]
+    assert fixed == f"{words}, and who is missing does not depend on shares or noise"
+
+
+def test_nothing_is_said_of_too_few_messages():
+    found = EnvelopedSum(1000, 1, 1e-6, messages=1).guarantee
+    assert not found.proved
+    assert found.conditions == ()

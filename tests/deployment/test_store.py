@@ -351,3 +351,16 @@ def test_a_damaged_row_is_found_before_anything_is_sent(world, table):
         connection.execute(f"UPDATE {table} SET digest = X'00'")
     with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
         shuffler.batch()
+
+
+def test_an_error_of_the_driver_is_not_quoted(world):
+    store = world.analyzer.store
+
+    def read():
+        with store.read() as connection:
+            connection.text_factory = str
+            connection.execute("SELECT CAST(X'534543524554FF' AS TEXT)").fetchone()
+
+    with pytest.raises(StoreError, match="cannot be read: OperationalError") as caught:
+        read()
+    assert "SECRET" not in str(caught.value)

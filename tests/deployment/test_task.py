@@ -209,6 +209,10 @@ def test_the_guarantee_rests_on_encryption_besides():
         "https://256.1.1.1:1", "https://127.1:1",
         "https://[fe80::1%25eth0]:1", "HTTPS://a.example:1", "http://a.example:1",
         "http://0.0.0.0:1", "http://localhost.example:1", "https://u:p@a.example", "ftp://a",
+        "https://a.example:1 ", "https://a.example: ", "https://a.example ", "http://[::1]:1 ",
+        "http://localhost:1 ", "https://@a.example:1", "https://:@a.example:1", "https://a!b:1",
+        "https://-a:1", "https://a-.b:1", "https://*.b:1", "https://a&amp;b:1",
+        f"https://{'a' * 64}.b:1", f"https://{'a.' * 127}b:1",
     ],
 )  # fmt: skip
 def test_addresses_that_cannot_be(address):
