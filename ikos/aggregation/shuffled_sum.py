@@ -17,12 +17,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, choice, quote, reject_masked, validate_users
+from ikos._validation import (
+    check_participation,
+    choice,
+    integer,
+    quote,
+    reject_masked,
+    validate_users,
+)
 from ikos.aggregation.engine import SharingScheme
 from ikos.aggregation.execution import Engine, Values, add_up, collect, coordinates, shares_of
 from ikos.concurrency import Progress
 from ikos.counts import Layout
 from ikos.counts.published import unproved
+from ikos.counts.types import MAX_MESSAGES
 from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -122,6 +130,10 @@ class ShuffledSum(ABC, Generic[_T]):
 
     scalar = True
     """Whether users have numbers, and not vectors."""
+
+    def __post_init__(self) -> None:
+        # what colluding shufflers add to a number that was found may be too much
+        integer("messages", self.layout.count.total, low=1, high=MAX_MESSAGES)
 
     @abstractmethod
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
