@@ -367,7 +367,8 @@ class ShuffledSum(ABC, Generic[_T]):
         if view.clear is not None:
             received.append((view.clear, slice(0, self.dimension)))
             sizes.add(view.clear.size)
-        if len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
+        unasked = not per_column and any(column.size for column in view.columns)
+        if unasked or len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
             raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
         self.check_users(int(users), "view")
         totals = [0] * self.dimension
