@@ -119,7 +119,15 @@ def flag(name: str, value: object) -> bool:
 
 
 def reject_masked(name: str, x: _T) -> _T:
-    """Return ``x``, refusing a masked array with masked values: they would be used as they are."""
+    """Return ``x``, refusing masked arrays with masked values: they would be used as they are.
+
+    A list of rows of which one is a masked array would become an array without its mask.
+    """
+    if isinstance(x, (list, tuple)) and any(
+        issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, x))
+    ):
+        for row in x:
+            reject_masked(name, row)
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         hint = "; give these users a public value, as in x.filled(0): they count" * (name == "x")
         raise ValueError(f"{name} must not hold masked values{hint}")

@@ -291,6 +291,15 @@ def test_the_analyzer_refuses_incomplete_reports(shuffler: str, clear_share: boo
         protocol.analyze([1, 2])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("column", [np.array([5], np.uint32), np.array([200], np.uint32)], ids=str)
+def test_a_shuffler_that_gets_no_messages_has_none(column: Any) -> None:
+    protocol = SecureSum(3, 97, messages=1, shuffler="single")
+    view = view_of(protocol)
+    assert protocol.analyze(view) == 3
+    with pytest.raises(ValueError, match="view must hold"):
+        protocol.analyze(View((column,), view.clear))
+
+
 def test_a_release_below_min_honest_is_refused() -> None:
     protocol = SecureSum(5, 97, messages=4, min_honest=3)
     assert protocol.run([1, 2, 3]) == 6

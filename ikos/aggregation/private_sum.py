@@ -84,6 +84,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     releases: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self._proved, self._error, self.setting  # found once, and not in each run
 
     @property

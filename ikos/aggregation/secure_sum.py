@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, reject_masked, vector
+from ikos._validation import integer, number, quote, reject_masked, vector
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, layout_name
 from ikos.counts import Layout, MessageCount, proved, remaining, vector_layouts
 from ikos.counts.published import covered
-from ikos.counts.secure import MAX_MESSAGES, checked_analysis
+from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
 from ikos.counts.vectors import ONE_GROUP, level_of_sums
 from ikos.domains import MAX_DIMENSION
 from ikos.modular import Zq
@@ -99,6 +99,7 @@ def calibrated(
 ) -> Layout:
     """Return the fewest messages proved for sigma, or what is proved for a number of them."""
     analysis = checked_analysis(analysis)
+    number("sigma", sigma, above=0, high=MAX_SIGMA)  # also where messages are given instead
     if messages is None:
         ways = vector_layouts(n, q, sigma, dimension, analysis=analysis, **asdict(trust))
         return ways[0 if layout == ONE_GROUP else -1]

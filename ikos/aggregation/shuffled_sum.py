@@ -17,12 +17,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, choice, quote, reject_masked, validate_users
+from ikos._validation import (
+    check_participation,
+    choice,
+    integer,
+    quote,
+    reject_masked,
+    validate_users,
+)
 from ikos.aggregation.engine import SharingScheme
 from ikos.aggregation.execution import Engine, Values, add_up, collect, coordinates, shares_of
 from ikos.concurrency import Progress
 from ikos.counts import Layout
 from ikos.counts.published import unproved
+from ikos.counts.types import MAX_MESSAGES
 from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -122,6 +130,10 @@ class ShuffledSum(ABC, Generic[_T]):
 
     scalar = True
     """Whether users have numbers, and not vectors."""
+
+    def __post_init__(self) -> None:
+        # what colluding shufflers add to a number that was found may be too much
+        integer("messages", self.layout.count.total, low=1, high=MAX_MESSAGES)
 
     @abstractmethod
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
@@ -355,7 +367,8 @@ class ShuffledSum(ABC, Generic[_T]):
         if view.clear is not None:
             received.append((view.clear, slice(0, self.dimension)))
             sizes.add(view.clear.size)
-        if len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
+        unasked = not per_column and any(column.size for column in view.columns)
+        if unasked or len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
             raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
         self.check_users(int(users), "view")
         totals = [0] * self.dimension

@@ -62,6 +62,9 @@ def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
         domain.values([[0, 0, 0], [0, 0]])
     with pytest.raises(ValueError, match=r"masked values; give .* x\.filled\(0\)"):
         domain.values(np.ma.masked_array(np.zeros((2, 3)), np.eye(2, 3)))
+    rows: Any = [np.zeros(3), np.ma.masked_array(np.zeros(3), [0, 1, 0])]
+    with pytest.raises(ValueError, match="x must not hold masked values"):
+        domain.values(rows)
 
 
 def test_what_is_no_number_is_named() -> None:

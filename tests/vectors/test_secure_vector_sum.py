@@ -342,6 +342,8 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         ({"q": 1}, ValueError, "^q "),
         ({"layout": "both"}, ValueError, "^layout "),
         ({"sigma": 0}, ValueError, "^sigma "),
+        ({"sigma": 0, "messages": 9}, ValueError, "^sigma "),
+        ({"corrupt_shufflers": 10**9}, ValueError, "^messages "),
         ({"messages": 0}, ValueError, "^messages "),
         ({"analysis": "greatest"}, ValueError, "^analysis "),
         ({"clear_share": 1}, TypeError, "^clear_share "),
@@ -366,6 +368,7 @@ def test_bad_parameters(change: dict[str, Any], error: type[Exception], message:
         ([[1.0, 2.0]] * 2, TypeError, "must be an integer"),
         (np.ones((2, 2)), TypeError, "must hold integers"),
         (np.ma.masked_array([[1, 2]] * 2, mask=True), ValueError, "masked"),
+        ([np.ma.masked_array([1, 2], mask=[True, False]), [1, 2]], ValueError, "masked"),
     ],
     ids=str,
 )
