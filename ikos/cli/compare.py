@@ -13,7 +13,7 @@ import click
 from ikos.cli import release
 from ikos.cli.domains import KEYS as DOMAIN_KEYS
 from ikos.cli.domains import OPTIONS, described, domain_of, in_words
-from ikos.cli.errors import Command, problem
+from ikos.cli.errors import Command, first_given, problem
 from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
 from ikos.cli.options import (
     check_bounds,
@@ -109,6 +109,10 @@ SECTIONS = {
 
 MOST_USERS = 10**9
 RUNS = 20
+OF_DATA = (
+    "column", "no_header", "delimiter", "show_values", "on_out_of_range", "runs", "seed",
+)  # fmt: skip
+"""Parameters that say something of data alone."""
 
 LEGEND = (
     "MSE: bound on the mean squared error of the sum, whatever the values (of vectors, of its "
@@ -174,8 +178,8 @@ def command(
     space = domain_of(domain, {**given, "lower": lower, "upper": upper})
     values, data, warnings = None, None, []
     if given["file"] is None:
-        if given["column"] is not None or runs is not None or seed is not None:
-            raise click.UsageError("--column, --runs and --seed need --data")
+        if option := first_given(*OF_DATA):
+            raise click.UsageError(f"{option} needs --data")
         if users is None:
             raise click.UsageError("give --users, or --data, a table with a row for each")
     else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from ikos.cli.output import print_text
@@ -19,6 +20,13 @@ MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OS
 
 PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
 """Parameters of the library that options call otherwise."""
+
+WORDS = {
+    "show_values=True": "--show-values",
+    "integers=True": "--integers",
+    "analysis='best'": "--analysis best",
+}
+"""Arguments that messages of the library speak of, as options."""
 
 _DEPLOYMENT = (
     "httpx", "starlette", "uvicorn", "pydantic", "prometheus_client",
@@ -162,6 +170,16 @@ def clipped(text: str, most: int = 60) -> str:
     return shown if len(shown) <= most else shown[: most - 4] + "...'"
 
 
+def first_given(*names: str) -> str | None:
+    """Return the first option, of those with these parameters, that is on the command line."""
+    context = click.get_current_context()
+    given = (param for param in context.command.params if param.name in names)
+    for param in given:
+        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
+            return param.opts[0]
+    return None
+
+
 def leave_interrupts() -> None:
     """Let nothing interrupt the program any more: it is about to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -184,7 +202,8 @@ def problem(error: BaseException) -> str:
 
 def in_options(message: str) -> str:
     """Return a message that begins with names of parameters with those of the options."""
-    message = message.replace("show_values=True", "--show-values")
+    for word, option in WORDS.items():
+        message = message.replace(word, option)
     names, must, rest = message.partition(" must ")
     context = click.get_current_context(silent=True)
     known = {

@@ -93,8 +93,8 @@ Examples
 
 \b
 Exit status
-  1    the check failed: a bound does not hold, or the
-       samples contradict the exact distribution or a bound
+  1    the check failed: a bound does not hold, or samples
+       contradict the exact distribution or a bound
   130  interrupted: the table is of what was done
 """
 
@@ -220,8 +220,10 @@ def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
 
     graph, sampled = check.graph, check.tally.trials
     title = (
-        f"The number of components C of {sampled:,} random share graphs: {check.n:,} users, "
-        f"{graph.m:,} shuffled messages of each ({graph.shuffler}), {int(graph.clear_share)} clear"
+        f"The number of components C of {sampled:,} random share graph{'s' * (sampled != 1)}: "
+        f"{check.n:,} user{'s' * (check.n != 1)}, "
+        f"{graph.m:,} shuffled message{'s' * (graph.m != 1)} of each ({graph.shuffler}), "
+        f"{int(graph.clear_share)} clear"
     )
     notes = [*check.verdict]
     if sampled:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli import release
-from ikos.cli.errors import Command, clipped
+from ikos.cli.errors import Command, clipped, first_given
 from ikos.cli.options import format_options, option, options
 from ikos.cli.output import print_report
 from ikos.cli.types import parsed
@@ -91,6 +91,8 @@ def command(
         raise click.UsageError("give either --categories or --bins")
     if other is not None and bins is not None:
         raise click.UsageError("--other goes with --categories")
+    if categories is not None and first_given("on_out_of_range"):
+        raise click.UsageError("--on-out-of-range goes with --bins")
     source, clamp = release.Source.taken(given), on_out_of_range == "clamp"
     with release.nothing_released():
         if bins is not None:
@@ -105,7 +107,7 @@ def command(
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
     counts = zip(result.estimate.tolist(), map(Interval._make, ends), strict=True)
     columns, rows = release.estimates(dict(zip(labels, counts, strict=True)))
-    title = f"Private counts of {source.which}, {users:,} users"
+    title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
     notes = [
         f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
         "clipped: small counts can come out negative.",
@@ -155,11 +157,17 @@ def _labelled(
 
     from ikos.tables import BadRow
 
-    labels = [text.strip() for text in categories.split(",")] + ([] if other is None else [other])
+    labels = [text.strip() for text in categories.split(",")]
     if len(set(labels)) != len(labels) or "" in labels:
         raise click.UsageError(
             f"--categories must be distinct and not empty, got {clipped(categories)}"
         )
+    if other is not None:
+        if other in (*labels, ""):
+            raise click.UsageError(
+                f"--other must be none of the --categories and not empty, got {clipped(other)}"
+            )
+        labels.append(other)
 
     def look(cells: NDArray[np.object_], _: int) -> NDArray[np.object_]:
         known = np.isin(cells, labels)

@@ -276,7 +276,7 @@ class Request:
         kind, level = "secure", f" with {float(self.sigma or 0):g} bits of security"
         if self.sigma is None:
             kind, level = f"({float(self.epsilon):g}, {float(self.delta):g})-private", ""
-        who = f"{power_text(self.users)} users"
+        who = f"{power_text(self.users)} user{'s' * (self.users != 1)}"
         who += f", {self.honest:,} of them honest" * (self.honest < self.users)
         trust = f", {self.corrupt} shufflers corrupt" * bool(self.corrupt)
         of = f"{what} of {who}{trust}, modulo {power_text(self.q)}"

@@ -200,3 +200,10 @@ class TestPlot:
         assert said == f"cannot write '{path}': no space left on device"
         assert path.read_text() == "before"
         assert list(tmp_path.iterdir()) == [path]
+
+
+def test_one_user_is_one_in_words(run):
+    found = run(
+        "messages", "--users", "1", "--modulus", "2^32", "--sigma", "40", "--format", "markdown"
+    )
+    assert "numbers of 1 user, modulo 2^32" in found.out
