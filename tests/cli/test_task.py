@@ -18,7 +18,7 @@ from deployment_wired import LITTLE, SMALL, addresses, small, wired
 from ikos.cli import main
 from ikos.cli import task as commands
 from ikos.deployment.party_files import read_task
-from ikos.deployment.wire import Release
+from ikos.deployment.wire import ReleaseState
 from ikos.results import Interval
 
 __all__ = ["small", "wired"]
@@ -299,7 +299,7 @@ class TestAsked:
 
     def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
         real = type(open_.analyzer).status
-        forged = {"release": Release(message="\x1b[2J and \x9b31m")}
+        forged = {"release": ReleaseState(message="\x1b[2J and \x9b31m")}
         monkeypatch.setattr(
             type(open_.analyzer), "status", lambda self: real(self).model_copy(update=forged)
         )

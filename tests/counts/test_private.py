@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
 from ikos.counts import hockey_stick, private_proved, proved, second_moment, secure
-from ikos.counts.hockey_stick import Noise
+from ikos.counts.hockey_stick import NoiseJumps
 from ikos.counts.recursion import rational_split
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
@@ -251,7 +251,7 @@ def test_the_divergences_are_upper_bounds_and_near(shuffler: str) -> None:
             for hiding in (1, 2, 3, 5, 9):
                 for q in (2, 2**9):
                     graph = ShareGraph(hiding if clear else hiding + 1, shuffler, clear)
-                    noise = Noise.discrete_laplace(n, Fraction(1, 5))
+                    noise = NoiseJumps.discrete_laplace(n, Fraction(1, 5))
                     found = hockey_stick.divergences(q, graph, noise)
                     mean = mean_jumps(Fraction(1, 5))
                     of_a = averaged(n, q, graph, mean)
@@ -489,10 +489,10 @@ def occupancy(n: int, j: int, mean: Any) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_jumps_fall_as_enumerated(n: int) -> None:
-    check_jumps(n, Noise)
+    check_jumps(n, NoiseJumps)
 
 
-def check_jumps(n: int, kind: type[Noise]) -> None:
+def check_jumps(n: int, kind: type[NoiseJumps]) -> None:
     for rate in (Fraction(1, 1000), Fraction(1, 20), Fraction(1), Fraction(9)):
         noise, mean = kind.discrete_laplace(n, rate), mean_jumps(rate)
         assert not exactly(noise.mean) < mean
@@ -521,7 +521,7 @@ def test_the_largest_component_bounds_what_is_split_on_both_sides(shuffler: str)
     q = 50
     graph = ShareGraph(4, shuffler, False)
     for n, rate in itertools.product((9, 16, 30), (Fraction(1, 50), Fraction(1), Fraction(5))):
-        noise, mean = Noise.discrete_laplace(n, rate), mean_jumps(rate)
+        noise, mean = NoiseJumps.discrete_laplace(n, rate), mean_jumps(rate)
         part = replace(hockey_stick.largest_component(n, q, graph), remainder=mpfr(0))
         true = flint.arb(0)
         for j in range(1, part.cutoff):
@@ -540,7 +540,7 @@ def test_the_largest_component_bounds_what_is_split_on_both_sides(shuffler: str)
 
 def test_what_is_split_inside_is_not_counted_on_both_sides() -> None:
     """That would be 1.14e-6."""
-    noise = Noise.discrete_laplace(1000, Fraction(4))
+    noise = NoiseJumps.discrete_laplace(1000, Fraction(4))
     found = hockey_stick.divergences(2**20, ShareGraph(4, "parallel", False), noise)
     assert 9e-7 < float(found.difference) < 9.2e-7
 
@@ -549,7 +549,7 @@ def test_the_chance_to_be_inside_is_rounded_up() -> None:
     """For jumps of the mean that is stated; the sum of all chances grows with the mean."""
     for n in (5, 9, 30):
         for rate in (Fraction(1, 20), Fraction(1)):
-            noise = Noise.discrete_laplace(n, rate)
+            noise = NoiseJumps.discrete_laplace(n, rate)
             for j in range(2, n):
                 inside = occupancy(n, j, exactly(noise.mean))[1]
                 assert not exactly(noise.within(j)) < inside
@@ -557,14 +557,14 @@ def test_the_chance_to_be_inside_is_rounded_up() -> None:
 
 def test_several_variables_jump_as_many_times() -> None:
     for count in (1, 2, 7):
-        noise = Noise.discrete_laplace(10, Fraction(1, 3), count)
+        noise = NoiseJumps.discrete_laplace(10, Fraction(1, 3), count)
         mean = count * mean_jumps(Fraction(1, 3))
         assert not exactly(noise.mean) < mean
         assert exactly(noise.mean) < mean * (1 + flint.arb(2) ** -200)
 
 
 def test_probabilities_of_jumps_are_rounded_the_right_way() -> None:
-    noise = Noise.discrete_laplace(7, Fraction(1, 3))
+    noise = NoiseJumps.discrete_laplace(7, Fraction(1, 3))
     for users in range(8):
         true = (-exactly(noise.mean) * users / 7).exp()
         assert not exactly(noise.spared(users, UP)) < true
@@ -573,13 +573,13 @@ def test_probabilities_of_jumps_are_rounded_the_right_way() -> None:
         assert exactly(noise.hit(users)) - (1 - true) < flint.arb(2) ** -200
 
 
-class DownwardSplit(Noise):
+class DownwardSplit(NoiseJumps):
     def split(self, j: int) -> mpfr:
         with rounding(DOWN):
             return super().split(j) * (1 - mpfr(2) ** -100)
 
 
-class ForgetsTheOtherSide(Noise):
+class ForgetsTheOtherSide(NoiseJumps):
     """i in the set and a jump outside of it, but not the other way round."""
 
     def split(self, j: int) -> mpfr:
@@ -587,13 +587,13 @@ class ForgetsTheOtherSide(Noise):
             return mpfr(mpq(j, self.n)) * self.hit(self.n - j)
 
 
-class HalfTheJumps(Noise):
+class HalfTheJumps(NoiseJumps):
     @classmethod
-    def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> Noise:
-        return cls(n, Noise.discrete_laplace(n, rate, count).mean / 2)
+    def discrete_laplace(cls, n: int, rate: Fraction, count: int = 1) -> NoiseJumps:
+        return cls(n, NoiseJumps.discrete_laplace(n, rate, count).mean / 2)
 
 
-class SplitIndependently(Noise):
+class SplitIndependently(NoiseJumps):
     """As if A were split twice with the square of the probability."""
 
     def met_twice(self, j: int) -> mpfr:
@@ -601,7 +601,7 @@ class SplitIndependently(Noise):
             return self.split(j) ** 2
 
 
-class InsideAlone(Noise):
+class InsideAlone(NoiseJumps):
     def within(self, j: int) -> mpfr:
         return mpfr(0)
 
@@ -609,7 +609,7 @@ class InsideAlone(Noise):
 @pytest.mark.parametrize(
     "mutant", [DownwardSplit, ForgetsTheOtherSide, HalfTheJumps, SplitIndependently, InsideAlone]
 )
-def test_wrong_jumps_are_caught(mutant: type[Noise]) -> None:
+def test_wrong_jumps_are_caught(mutant: type[NoiseJumps]) -> None:
     with pytest.raises(AssertionError):
         check_jumps(9, mutant)
 
@@ -642,7 +642,7 @@ def without_excess(patch: Any) -> None:
 def half_the_difference(patch: Any) -> None:
     real = hockey_stick.divergences
 
-    def changed(q: int, graph: ShareGraph, noise: Noise) -> Any:
+    def changed(q: int, graph: ShareGraph, noise: NoiseJumps) -> Any:
         found = real(q, graph, noise)
         return hockey_stick.Divergences(found.difference / 2, found.excess)
 

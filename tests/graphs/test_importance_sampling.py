@@ -93,7 +93,7 @@ def test_expected_divisions_of_many_users_include_what_is_left_out(
     f = weights(40, graph)
     exact = sum((f[s] * f[40 - s] for s in range(1, 40)), mpq(0)) / f[40] / 2
     monkeypatch.setattr(importance_sampling, "_GRID", 0)
-    found = importance_sampling._Plan(Model(40, graph), 2).expected
+    found = importance_sampling._SamplePlan(Model(40, graph), 2).expected
     assert found.low < exact < found.high
     assert found.high - found.low > exact * mpfr(2) ** -40
 
@@ -141,7 +141,7 @@ def test_drawn_graphs_follow_the_tilted_law(n: int, graph: ShareGraph, parts: in
 @pytest.mark.parametrize("parts", [2, 3])
 def test_a_wrong_law_of_the_sizes_is_found(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
     """Sizes that are uniform, and graphs that are not split, fail the same test."""
-    wrong = importance_sampling._Plan
+    wrong = importance_sampling._SamplePlan
 
     def uniform(self: Any, trials: int, rng: DeterministicRandom) -> NDArray[np.int64]:
         cuts = np.array(compositions(self.n, self.parts))

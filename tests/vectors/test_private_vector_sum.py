@@ -25,7 +25,7 @@ from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
 from ikos.counts import private_vector_layouts, proved
-from ikos.counts.hockey_stick import Noise, divergences
+from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
 from ikos.encoding import Encoding
 from ikos.testing import DeterministicRandom
@@ -290,7 +290,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
         c = float(way.relative)
         assert way.noise_epsilon + 2 * times * math.log1p(c) <= 1 + 1e-12
         noise = laplace_delta(way.noise_epsilon, way.noise.rate, dimension * times, ONES)
-        jumps = Noise.discrete_laplace(500, way.noise.rate, dimension // sums)
+        jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, dimension // sums)
         one = divergences(order, graph, jumps)
         difference, excess = float(one.difference), float(one.excess)
         difference *= (sums if clear else sums**2) * (1 + excess) ** (sums - 1)
