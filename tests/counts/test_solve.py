@@ -515,7 +515,7 @@ def test_fewer_jumps_than_users_make_are_caught(monkeypatch: pytest.MonkeyPatch)
         def __init__(self, n: int, mean: mpfr) -> None:
             super().__init__(n, whole * mpfr(mean / whole) ** 3)
 
-    monkeypatch.setattr(hockey_stick, "Noise", Fewer)
+    monkeypatch.setattr(hockey_stick, "NoiseJumps", Fewer)
     with pytest.raises(AssertionError):
         check_what_remains(private_remaining)
 
