@@ -22,10 +22,8 @@ from ikos.accounting.wlqdly21 import (
     SupportVariances,
     collision_parameters,
     collision_variances,
-    local_epsilon,
-    set_response_theorem,
 )
-from ikos.baselines.key_values import KeyValueBaseline, asked_for, events_of
+from ikos.baselines.key_values import SetResponse, asked_for, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -165,7 +163,7 @@ def respond_in_sets(
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Collision(KeyValueBaseline):
+class Collision(SetResponse):
     """The Collision mechanism of WLQDLY21: one hashed event of each user, or a random value.
 
     A user draws a hash function from the 2d events "coordinate j is +1" and "is -1" to t values,
@@ -243,17 +241,14 @@ class Collision(KeyValueBaseline):
         return collision_variances(self.t, self.domain.sparsity, self.gamma)
 
     @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, ln(1 + (t/s)(1 - gamma)/gamma), rounded up."""
-        return local_epsilon(Fraction(self.t, self.domain.sparsity), self.gamma)
+    def _answers(self) -> Fraction:
+        return Fraction(self.t, self.domain.sparsity)
 
     @property
-    def _theorem(self) -> str:
+    def _response(self) -> str:
         if not self.delta:
             return "WLQDLY21, Proposition 1"
-        k = Fraction(self.t, self.domain.sparsity)
-        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, k, self.gamma)
-        return f"WLQDLY21, Definition 3, as answers from sets: {proof}"
+        return "WLQDLY21, Definition 3, as answers from sets"
 
     @property
     def influence(self) -> float:

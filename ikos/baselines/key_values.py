@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag, number, validate_users
-from ikos.accounting.wlqdly21 import SupportVariances
+from ikos.accounting.wlqdly21 import SupportVariances, local_epsilon, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
 from ikos.baselines.base import Asked, Baseline, clear_view, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
@@ -189,6 +189,39 @@ class KeyValueBaseline(Baseline):
         found = super()._result(total[:, 0] - total[:, 1], users)
         known = {one.name: getattr(found, one.name) for one in fields(found)}
         return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
+
+
+class SetResponse(KeyValueBaseline):
+    """A message that is one of a set's answers, or with probability ``gamma`` any answer."""
+
+    gamma: Fraction
+
+    @property
+    @abstractmethod
+    def _answers(self) -> int | Fraction:
+        """One over the share of a user's own answers among all that a message can be."""
+
+    @property
+    @abstractmethod
+    def _response(self) -> str:
+        """What proves the guarantee of one message, or what it is that is shuffled."""
+
+    @property
+    def local_epsilon(self) -> float:
+        """What each message guarantees by itself, with all that counts, rounded up."""
+        return local_epsilon(self._answers, self.gamma)
+
+    @property
+    def _theorem(self) -> str:
+        if not self.delta:
+            return self._response
+        given = self.epsilon, self.delta, self.min_honest, self._accounted, self.gamma
+        return f"{self._response}: {set_response_theorem(*given)}"
+
+    @property
+    def _accounted(self) -> int | Fraction:
+        """The answers that the accountant counts."""
+        return self._answers
 
 
 def asked_for(

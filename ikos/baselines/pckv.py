@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from ikos._validation import check_participation, choice, reject_masked
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
-    local_epsilon,
     pckv_grr_variances,
     pckv_ue_variances,
     raised,
     set_response_gamma,
-    set_response_theorem,
 )
-from ikos.baselines.key_values import KeyValueBaseline, asked_for, events_of
+from ikos.baselines.key_values import KeyValueBaseline, SetResponse, asked_for, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
@@ -60,7 +58,7 @@ def _share(domain: SparseTernary, sampling: str) -> Fraction:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PCKVGRR(KeyValueBaseline):
+class PCKVGRR(SetResponse):
     """PCKV with randomized response: one of the user's own signed keys, or any of all 2d.
 
     Parameters
@@ -125,24 +123,22 @@ class PCKVGRR(KeyValueBaseline):
         return pckv_grr_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
 
     @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, with all that counts, rounded up."""
-        return local_epsilon(Fraction(self._events, self.domain.sparsity), self.gamma)
-
-    @property
     def _events(self) -> int:
         return 2 * self.domain.dimension
 
     @property
-    def _theorem(self) -> str:
-        what = "PCKV-GRR, an answer from a set"
+    def _answers(self) -> Fraction:
+        return Fraction(self._events, self.domain.sparsity)
+
+    @property
+    def _accounted(self) -> Fraction:
+        return _share(self.domain, self.sampling)
+
+    @property
+    def _response(self) -> str:
         if self.sampling == "published":
-            what = "PCKV-GRR, randomized response on the events"
-        if not self.delta:
-            return what
-        k = _share(self.domain, self.sampling)
-        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, k, self.gamma)
-        return f"{what}: {proof}"
+            return "PCKV-GRR, randomized response on the events"
+        return "PCKV-GRR, an answer from a set"
 
     @property
     def _exactly(self) -> bool:

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from ikos.accounting.wlqdly21 import (
     SupportVariances,
-    local_epsilon,
     privkv_variances,
     set_response_gamma,
-    set_response_theorem,
 )
-from ikos.baselines.key_values import KeyValueBaseline, asked_for
+from ikos.baselines.key_values import SetResponse, asked_for
 from ikos.domains import SparseTernary
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
@@ -30,7 +28,7 @@ ANSWERS = 3
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PrivKV(KeyValueBaseline):
+class PrivKV(SetResponse):
     """PrivKV: what a user has at one random key, by randomized response on three answers.
 
     Parameters
@@ -90,16 +88,12 @@ class PrivKV(KeyValueBaseline):
         return privkv_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
 
     @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, rounded up."""
-        return local_epsilon(ANSWERS, self.gamma)
+    def _answers(self) -> int:
+        return ANSWERS
 
     @property
-    def _theorem(self) -> str:
-        if not self.delta:
-            return "randomized response on three values of a random key"
-        proof = set_response_theorem(self.epsilon, self.delta, self.min_honest, ANSWERS, self.gamma)
-        return f"randomized response on three values of a random key: {proof}"
+    def _response(self) -> str:
+        return "randomized response on three values of a random key"
 
     @property
     def influence(self) -> float:
