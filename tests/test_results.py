@@ -255,24 +255,27 @@ def test_levels_to_two_decimals_are_rounded_down(value: float, cents: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("protocol", "title"),
+    ("build", "title"),
     [
         (
-            ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
+            lambda: ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
             "private sum of 1,000 users, values in [-1, 100] in 112 steps, modulo 1048576, "
             "parallel shufflers",
         ),
         (
-            SecureVectorSum(100, 3, 2**32, min_honest=90),
+            lambda: SecureVectorSum(100, 3, 2**32, min_honest=90),
             "secure sum of 100 vectors of 3 coordinates modulo 4294967296, separate sums, "
             "parallel shufflers",
         ),
-        (PrivateVectorSum(1000, Ball(8), 1, 1e-6), "PrivateVectorSum of 1,000 users, Ball("),
-        (CorrelatedNoise(100, 1, 1e-6), "CorrelatedNoise of 100 users, "),
+        (
+            lambda: PrivateVectorSum(1000, Ball(8), 1, 1e-6),
+            "PrivateVectorSum of 1,000 users, Ball(",
+        ),
+        (lambda: CorrelatedNoise(100, 1, 1e-6), "CorrelatedNoise of 100 users, "),
     ],
-    ids=lambda value: type(value).__name__,
 )
-def test_protocols_print_what_they_guarantee_and_cost(protocol: Any, title: str) -> None:
+def test_protocols_print_what_they_guarantee_and_cost(build: Any, title: str) -> None:
+    protocol = build()
     first, *rest = str(protocol).splitlines()
     assert first.startswith(title)
     assert rest[-1] == f"sent      {protocol.cost()}"

@@ -115,6 +115,7 @@ def test_a_party_that_does_not_start(tmp_path):
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize("missing", ["httpx", "uvicorn", "cryptography.hazmat.primitives.hpke"])
+@pytest.mark.slow
 def test_without_the_extra(tmp_path, missing):
     text = (
         f"import sys; sys.modules[{missing!r}] = None; import runpy; sys.argv = ['demo']; "
