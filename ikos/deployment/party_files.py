@@ -96,13 +96,23 @@ def read_task(folder: Path) -> Task:
         raise ValueError(f"{str(path)!r} is no task: {error}") from None
 
 
-def _secret(path: Path, what: str) -> bytes:
+def _secrets(path: Path, what: str, most: int | None = LONGEST) -> list[bytes]:
+    """Return the secrets that a file of its owner's holds, one in each line; quote none of it."""
     owner_alone(path)
-    text = _read(path, what)
-    try:
-        return tokens.from_text(text.strip())
-    except ValueError:
-        raise ValueError(f"{str(path)!r} must be {what}") from None
+    found = []
+    for line, text in enumerate(_read(path, what, most).splitlines(), 1):
+        try:
+            found.append(tokens.from_text(text.strip()))
+        except ValueError:
+            raise ValueError(f"{str(path)!r} must be {what}: look at line {line}") from None
+    return found
+
+
+def _secret(path: Path, what: str) -> bytes:
+    found = _secrets(path, what)
+    if len(found) != 1:
+        raise ValueError(f"{str(path)!r} must be {what}, got {len(found)} lines")
+    return found[0]
 
 
 def read_secret(path: Path) -> bytes:
@@ -111,30 +121,14 @@ def read_secret(path: Path) -> bytes:
     Raises
     ------
     ValueError
-        If there is none, of which nothing is quoted; or if others may read the file.
+        If it holds anything else, which is not quoted; or if others may read the file.
     """
     return _secret(path, "a client's secret")
 
 
 def read_secrets(folder: Path) -> list[bytes]:
-    """Return the secrets of all clients, in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        If a line is none, of which nothing is quoted; or if others may read the file.
-    """
-    path = folder / SECRETS
-    owner_alone(path)
-    secrets = []
-    for line, text in enumerate(_read(path, "the clients' secrets", None).splitlines(), 1):
-        try:
-            secrets.append(tokens.from_text(text.strip()))
-        except ValueError:
-            raise ValueError(
-                f"{str(path)!r} must hold a client's secret in each line: look at line {line}"
-            ) from None
-    return secrets
+    """Return the secrets of all clients, in the order of the file; errors as for `read_secret`."""
+    return _secrets(folder / SECRETS, "the clients' secrets, one in each line", None)
 
 
 class _ConfigFile(BaseModel):
@@ -205,15 +199,14 @@ class AnalyzerConfig(PartyConfig):
         key = PrivateKey(_secret(folder / KEY, "a private key"))
         if key.public_bytes != config.task.public_key:
             raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
-        path = folder / CONTROLS
+        path, columns = folder / CONTROLS, config.task.columns
         owner_alone(path)
-        text = _read(path, "secrets", 64 * config.task.columns)
         try:
-            texts = TypeAdapter(list[str]).validate_json(text)
+            texts = TypeAdapter(list[str]).validate_json(_read(path, "secrets", 64 * columns))
             controls = tuple(map(tokens.from_text, texts))
         except ValueError:
-            raise ValueError(f"{str(path)!r} must hold secrets") from None
-        if len(controls) != config.task.columns:
+            controls = ()
+        if len(controls) != columns:
             raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
         return cls(**vars(config), key=key, controls=controls)
 
@@ -254,22 +247,27 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def write_party_files(task: Task, key: PrivateKey, output: Path) -> None:
+def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
     """Write the folders of all parties of a new task, to be handed out; all or nothing.
 
     Parameters
     ----------
     task : Task
-        The task, with a client's secret for each of its users.
+        The task. A secret is made for each of its clients.
     key : PrivateKey
         The analyzer's.
     output : Path
-        A folder that is not there yet.
+        A folder that does not exist yet.
+
+    Returns
+    -------
+    dict of str to str
+        Of each folder, or file, for whom it is.
 
     Raises
     ------
     ValueError
-        If it is there, or cannot be written.
+        If the folder exists, or cannot be written.
     """
     if key.public_bytes != task.public_key:
         raise ValueError("key must be the private key of the task's public key")
@@ -287,6 +285,19 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> None:
             raise
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
+    whom = {
+        **{folder_of(j): f"shuffler {j}, {one}" for j, one in enumerate(task.shufflers, 1)},
+        folder_of(0): f"the analyzer, {task.analyzer}",
+        "operator": "the person who may close and release",
+        f"clients/{SECRETS}": "the clients, a line each",
+        TASK: "all of them",
+    }
+    return {str(output / name): one for name, one in whom.items()}
+
+
+def folder_of(party: int) -> str:
+    """Return the name of a party's folder."""
+    return f"shuffler-{party}" if party else "analyzer"
 
 
 def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
@@ -298,7 +309,7 @@ def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
         write_new(made / name, text.encode(), public=public)
 
     write(TASK, task.to_json(), public=True)
-    names = ["analyzer", *(f"shuffler-{j}" for j in range(1, task.columns + 1))]
+    names = [folder_of(party) for party in range(task.messages)]
     for name in (*names, "operator", "clients"):
         (made / name).mkdir(mode=0o700)
         write(f"{name}/{TASK}", task.to_json(), public=True)

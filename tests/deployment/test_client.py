@@ -692,6 +692,6 @@ def test_a_page_is_no_receipt(parties, quiet):
 
 def test_a_value_is_not_rounded():
     protocol = SimpleNamespace(protocol=PrivateSum(30, 1, 0.1))
-    assert module._check_value(protocol, Fraction(1)) == 1.0
+    assert module.check_value(protocol, Fraction(1)) == 1.0
     with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module._check_value(protocol, Fraction(1, 3))
+        module.check_value(protocol, Fraction(1, 3))
