@@ -53,7 +53,7 @@ NEW_KEYS = {
     **TASK_KEYS,
     "task": "its name, the hash of its description; null for a dry run",
     "output": "the folder that was made; null for a dry run",
-    "folders": "for whom each of its folders is",
+    "folders": "the recipient of each folder or file in it",
     "shufflers": "their addresses; null for a dry run without them",
     "analyzer": "its address; null for a dry run without it",
 }
@@ -145,7 +145,7 @@ def command() -> None:
 @command.command(
     "new", cls=Command, epilog=NEW_EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@option("--users", required=True, type=WHOLE, help="Clients, each of whom gets a secret.")
+@option("--users", required=True, type=WHOLE, help="Clients; each gets a secret.")
 @options("--lower", "--upper", required=("--lower", "--upper"))
 @click.option("--integers", is_flag=True, help="The values are integers, and so is the sum.")
 @options("--epsilon", "--delta", required=("--epsilon", "--delta"))

@@ -18,7 +18,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -56,17 +55,10 @@ _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 class Rejected(ValueError):  # noqa: N818
     """A party refuses the report for good.
 
-    Parameters
-    ----------
-    party : str
-        Which party.
-    name : str
-        The name of the problem: ``taskClosed``, ``reportRejected``, ...
-    detail : str
-        What it says, for people.
-
     Attributes
     ----------
+    party, name : str
+        Which party, and the name of the problem: ``taskClosed``, ``reportRejected``, ...
     row : int or None
         From `submit_many`: whose report, by its place among the secrets.
     """
@@ -133,9 +125,37 @@ class _Outbox:
     def is_sent(self, secret: bytes) -> bool:
         return self._store is not None and self._store.is_sent(secret)
 
-    def send(self, http: httpx.Client, secret: bytes, *arguments: Any) -> None:
-        """Send a report, see `_send`, and remember that all parties have it."""
-        _send(http, self.task, secret, *arguments)
+    def send(
+        self,
+        http: httpx.Client,
+        secret: bytes,
+        report: ClientReport,
+        until: float,
+        given_up: threading.Event = _NEVER,
+    ) -> None:
+        """Send all parts, in a random order; a part that is there already is not counted twice."""
+        parties = self.task.messages
+        waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
+        while waiting:
+            behind, why = [], ""
+            for party in waiting:
+                seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
+                try:
+                    send_part(http, self.task, secret, report, party, seconds)
+                except Untrusted as error:
+                    raise Unsent(str(error)) from None
+                except RemoteError as error:
+                    behind.append(party)
+                    why = str(error)
+            waiting, left = behind, until - time.monotonic()
+            if waiting and (left <= 0 or given_up.is_set()):
+                raise Unsent(
+                    f"{parties - len(waiting)} of {parties} parties have the report; submit again "
+                    f"to go on with it: {why}"
+                )
+            if waiting:  # many clients that wait for one party do not come back at once
+                given_up.wait(min(left, pause * (0.5 + random.random())))
+                pause = min(2 * pause, _LONGEST_PAUSE)
         if self._store is not None:
             self._store.mark_sent(secret)
 
@@ -273,42 +293,6 @@ def _check_promise(
                 f"max_{name} must be at least the {name} that the task promises, "
                 f"{at_least(promised[name], 6)}, got {quote(most)}"
             )
-
-
-def _send(
-    http: httpx.Client,
-    task: Task,
-    secret: bytes,
-    report: ClientReport,
-    until: float,
-    given_up: threading.Event = _NEVER,
-) -> None:
-    """Send all parts, in a random order; a part that is there already is not counted twice."""
-    waiting = random.SystemRandom().sample(range(task.messages), task.messages)
-    pause = _PAUSE
-    while True:
-        behind, why = [], ""
-        for party in waiting:
-            seconds = max(CONNECT_SECONDS, until - time.monotonic())
-            try:
-                send_part(http, task, secret, report, party, min(seconds, ANSWER_SECONDS))
-            except Untrusted as error:
-                raise Unsent(str(error)) from None
-            except RemoteError as error:
-                behind.append(party)
-                why = str(error)
-        waiting = behind
-        if not waiting:
-            return
-        left = until - time.monotonic()
-        if left <= 0 or given_up.is_set():
-            raise Unsent(
-                f"{task.messages - len(waiting)} of {task.messages} parties have the report; "
-                f"submit again to go on with it: {why}"
-            )
-        # many clients that wait for one party do not come back at once
-        given_up.wait(min(left, pause * (0.5 + random.random())))
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def send_part(

@@ -53,7 +53,7 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Refuse, with a ValueError, a file of secrets that others than its owner may use."""
+    """Refuse, with a ValueError, a file of secrets that other users may read or write."""
     try:
         mode = path.stat().st_mode
     except OSError:  # reading it says so
@@ -86,7 +86,7 @@ def read_task(folder: Path) -> Task:
     Raises
     ------
     ValueError
-        If there is none, or it is not a task of this version.
+        If the file does not exist, or holds no task of this version.
     """
     path = folder / TASK if folder.is_dir() else folder
     text = _read(path, "a task")
@@ -141,7 +141,10 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows: 0 for the analyzer, j for shuffler j; ``control``: a secret's SHA-256."""
+    """What a party knows; it is number 0 for the analyzer, j for shuffler j.
+
+    ``control`` is the SHA-256 of the secret that may command it.
+    """
 
     folder: Path
     task: Task
@@ -248,7 +251,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
-    """Write the folders of all parties of a new task, to be handed out; all or nothing.
+    """Write a folder for each party of a new task, all of them or none.
 
     Parameters
     ----------
@@ -262,7 +265,7 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
     Returns
     -------
     dict of str to str
-        Of each folder, or file, for whom it is.
+        The recipient of each folder or file.
 
     Raises
     ------
@@ -318,7 +321,7 @@ def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
         config = {"task": task.name, "party": party, "control": control}
         write(f"{name}/{CONFIG}", json.dumps(config))
         own = (tokens.for_party(secret, task, party) for secret in secrets)
-        tokens.TokenList.write(made / name / TOKENS, own)
+        write_new(made / name / TOKENS, tokens.TokenList.pack(own))
     write(f"analyzer/{KEY}", tokens.to_text(key.raw))
     write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(one) for one in controls[1:]]))
     write(f"operator/{CONTROL}", tokens.to_text(controls[0]))

@@ -43,11 +43,11 @@ class RemoteError(OSError):
 
 
 class UnexpectedAnswer(RemoteError):  # noqa: N818
-    """A party whose answer is none to what was asked."""
+    """A party whose answer does not fit the question."""
 
 
 class Untrusted(RemoteError):  # noqa: N818
-    """A party whose certificate is not verified: it is of no use to ask again at once."""
+    """A party whose certificate is not verified; asking again at once would not help."""
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
@@ -56,7 +56,7 @@ def connect(ca: Path | None = None) -> httpx.Client:
     Raises
     ------
     ValueError
-        If it is no file of authorities.
+        If the file does not hold authorities.
     """
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))

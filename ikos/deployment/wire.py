@@ -19,7 +19,7 @@ def encoded(data: bytes) -> str:
 
 
 def decoded(text: object, length: int, name: str = "") -> bytes:
-    """Return this many bytes of base64url, of which each has one text.
+    """Return this many bytes from base64url, in the only text that stands for them.
 
     Raises
     ------
