@@ -15,7 +15,7 @@ from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.output import at_least, print_report, printable, say, warn
 from ikos.cli.release import COLUMNS, estimates, guarantee_notes
-from ikos.cli.types import CORRUPT, FOLDER, WHOLE, Honest, Whole
+from ikos.cli.types import CORRUPT, FOLDER, Honest, Whole
 from ikos.report import KEYS as REPORT_KEYS
 from ikos.report import Field, Report
 
@@ -84,10 +84,7 @@ Examples
 """
 
 NEW_EXAMPLES = """\b
-Examples
-  ikos task new --dry-run --users 2000 --integers \\
-      --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
-      --min-honest 95%
+Example
   ikos task new --output visits --users 2000 --integers \\
       --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
       --min-honest 95% --hours 72 \\
@@ -145,10 +142,10 @@ def command() -> None:
 @command.command(
     "new", cls=Command, epilog=NEW_EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@option("--users", required=True, type=WHOLE, help="Clients; each gets a secret.")
-@options("--lower", "--upper", required=("--lower", "--upper"))
-@click.option("--integers", is_flag=True, help="The values are integers, and so is the sum.")
-@options("--epsilon", "--delta", required=("--epsilon", "--delta"))
+@options(
+    "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
+    required=("--users", "--lower", "--upper", "--epsilon", "--delta"),
+)  # fmt: skip
 @option(
     "--min-honest",
     required=True,
@@ -163,8 +160,7 @@ def command() -> None:
     help="Dishonest clients that may be among them: nothing is released for fewer complete "
     "reports than both together.",
 )
-@option("--corrupt-shufflers", help="How many shufflers may collude with the analyzer.")
-@option("--precision")
+@options("--corrupt-shufflers", "--precision")
 @option("--modulus", type=Whole(low=2, high=1 << 4096))
 @click.option(
     "--shuffler",
@@ -221,9 +217,8 @@ def new(
         raise click.UsageError("--closes and --hours say the same: give one of them")
     if dry_run and output is not None:
         raise click.UsageError("--dry-run writes nothing: leave --output away")
-    for name, one in (("output", output), ("analyzer", given["analyzer"])):
-        if one is None and not dry_run:
-            raise click.UsageError(f"missing option '--{name}' (or --dry-run)")
+    if not dry_run and None in (output, given["analyzer"]):
+        raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
     key = None if output is None else PrivateKey.generate()
     task = Task.new(
         shufflers=shufflers or (None if dry_run else ()),
