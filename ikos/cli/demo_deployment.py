@@ -13,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -79,7 +78,7 @@ def _run(folder: Path, stack: ExitStack) -> Report:
     from ikos.datasets import load_anes96
     from ikos.deployment import hpke
     from ikos.deployment.client import send_part, submit_many
-    from ikos.deployment.party_files import Operator, read_secrets, write_party_files
+    from ikos.deployment.party_files import Operator, folder_of, read_secrets, write_party_files
     from ikos.deployment.remote import RemoteAnalyzer, connect
     from ikos.deployment.reports import ClientReport
     from ikos.deployment.serve import serve_analyzer
@@ -99,7 +98,9 @@ def _run(folder: Path, stack: ExitStack) -> Report:
     votes = np.resize(answers, CLIENTS)  # repeated from the first
     http = stack.enter_context(connect())
     say(f"{NAME}: starting {task.messages} programs")
-    stack.enter_context(_programs(task, folder, http))
+    folders = [folder / folder_of(party) for party in range(task.messages)]
+    for party, program in enumerate([_start(one, stack) for one in folders]):
+        _wait(task.address(party), folders[party], program, http)
     say(f"{NAME}: {CLIENTS:,} clients report")
     submit_many(task, secrets[:CLIENTS], votes)
     unlucky = ClientReport.make(task, 1)
@@ -166,54 +167,41 @@ def _held(task: Task, folder: Path, party: int, http: httpx.Client) -> dict[str,
     }
 
 
-@contextmanager
-def _programs(task: Task, folder: Path, http: httpx.Client) -> Iterator[None]:
-    """Run a program for each party, which listens; all have ended afterwards."""
-    from ikos.deployment.party_files import folder_of
+def _start(folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
+    """Start the program of a party, which ends with the stack."""
+    role = folder.name.partition("-")[0]
+    with folder.with_suffix(".log").open("wb") as log:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "ikos", "serve", role, str(folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+        )  # fmt: skip
+    stack.callback(_stop, program)
+    return program
 
-    running: list[subprocess.Popen[bytes]] = []
-    names = [folder_of(party) for party in range(task.messages)]
+
+def _stop(program: subprocess.Popen[bytes]) -> None:
+    leave_interrupts()
+    program.terminate()
     try:
-        for name in names:
-            command = [sys.executable, "-m", "ikos", "serve", name.partition("-")[0]]
-            with (folder / f"{name}.log").open("wb") as log:
-                running.append(
-                    subprocess.Popen(
-                        [*command, str(folder / name)],
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=log,
-                    )
-                )
-        for party, name in enumerate(names):
-            _wait(f"{task.address(party)}/health", folder / f"{name}.log", running[party], http)
-        yield
-    finally:
-        leave_interrupts()
-        for program in running:
-            program.terminate()
-        until = time.monotonic() + _STOP_SECONDS
-        for program in running:
-            try:
-                program.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                program.kill()
-                program.wait()
+        program.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
-def _wait(address: str, log: Path, program: subprocess.Popen[bytes], http: httpx.Client) -> None:
+def _wait(address: str, folder: Path, program: subprocess.Popen[bytes], http: httpx.Client) -> None:
     """Wait until a program answers."""
     import httpx
 
     until = time.monotonic() + _READY_SECONDS
     while program.poll() is None and time.monotonic() < until:
         try:
-            http.get(address, timeout=2).raise_for_status()
+            http.get(f"{address}/health", timeout=2).raise_for_status()
             return
         except httpx.HTTPError:
             time.sleep(0.1)
-    lines = log.read_text(errors="replace").splitlines() or ["without a word"]
-    raise click.UsageError(f"the {log.stem} does not answer: {lines[-1]}")
+    lines = folder.with_suffix(".log").read_text(errors="replace").splitlines()
+    raise click.UsageError(f"the {folder.name} does not answer: {(lines or ['no word'])[-1]}")
 
 
 if __name__ == "__main__":
