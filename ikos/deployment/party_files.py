@@ -17,9 +17,9 @@ import hmac
 import json
 import os
 import shlex
-import shutil
 import sqlite3
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,15 +235,13 @@ def locked(folder: Path) -> Iterator[None]:
     ValueError if another process holds it, or it cannot be had.
     """
     path = folder / LOCK
-    try:
-        path.touch(mode=0o600, exist_ok=True)
-        lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise ValueError(f"{str(folder)!r} cannot be served: {error}") from None
-    with contextlib.closing(lock):
+    with contextlib.ExitStack() as held:
         try:
+            path.touch(mode=0o600, exist_ok=True)
+            lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            held.enter_context(contextlib.closing(lock))
             lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
             why = "another process serves it" if busy else str(error)
             raise ValueError(f"{str(folder)!r} cannot be served: {why}") from None
@@ -274,18 +272,14 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
     """
     if key.public_bytes != task.public_key:
         raise ValueError("key must be the private key of the task's public key")
-    made = output.with_name(f".{output.name}.{os.urandom(4).hex()}")
     try:
         if output.exists():
-            raise ValueError(f"output must not be there yet, got {str(output)!r}")
-        made.mkdir(mode=0o700)
-        try:
-            _write_party_files(task, key, made)
-            made.rename(output)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(made)
-            raise
+            raise ValueError(f"output must not exist yet, got {str(output)!r}")
+        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as made:
+            whole = Path(made) / "whole"
+            whole.mkdir(mode=0o700)
+            _write_party_files(task, key, whole)
+            whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
     whom = {
