@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 
 import pytest
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey, clear_part, info, read_clear, seal, size, unseal
+from ikos.deployment.party_files import write_new
 from ikos.deployment.reports import ClientReport
 
 TASK = small_task()
@@ -113,7 +115,10 @@ def test_tokens_differ_by_client_party_and_task():
 def test_token_lists(tmp_path):
     all_tokens = [tokens.fresh() for _ in range(100)]
     path = tmp_path / "tokens"
-    path.write_bytes(tokens.TokenList.pack(all_tokens[:50]))
+    write_new(path, tokens.TokenList.pack(all_tokens[:50]))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        write_new(path, b"")
     found = tokens.TokenList(path)
     assert len(found) == 50
     assert all(tokens.digest(token) in found for token in all_tokens[:50])
