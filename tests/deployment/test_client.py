@@ -157,7 +157,7 @@ def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
         ("report_store.write_new", False),
         ("report_store.os.link", False),
         ("report_store.os.open", True),
-        ("client._send", True),
+        ("client._Outbox.send", True),
     ],
 )
 def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, kept):
@@ -515,7 +515,7 @@ def test_parties_are_asked_in_a_random_order(parties):
     with httpx.Client(transport=parties) as http:
         for _ in range(5000):
             parties.asked.clear()
-            module._send(http, TASK, SECRET, report, time.monotonic() + 60)
+            module._Outbox(TASK, None).send(http, SECRET, report, time.monotonic() + 60)
             orders.add(tuple(parties.asked))
             if len(orders) == 120:
                 break
@@ -692,6 +692,6 @@ def test_a_page_is_no_receipt(parties, quiet):
 
 def test_a_value_is_not_rounded():
     protocol = SimpleNamespace(protocol=PrivateSum(30, 1, 0.1))
-    assert module._check_value(protocol, Fraction(1)) == 1.0
+    assert module.check_value(protocol, Fraction(1)) == 1.0
     with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module._check_value(protocol, Fraction(1, 3))
+        module.check_value(protocol, Fraction(1, 3))

@@ -270,10 +270,11 @@ def test_a_full_disk(fleet):
 
 
 def submit_with(running, client, report, patience):
-    from ikos.deployment.client import _send
+    from ikos.deployment.client import _Outbox
 
     until_ = time.monotonic() + patience
-    _send(running.fleet.http, running.task, running.secrets[client], report, until_)
+    outbox = _Outbox(running.task, None)
+    outbox.send(running.fleet.http, running.secrets[client], report, until_)
 
 
 def test_a_slow_shuffler(fleet):

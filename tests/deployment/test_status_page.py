@@ -99,8 +99,8 @@ def test_the_task_and_its_guarantee():
     assert page.tags["h2"] == 2
     guarantee = TASK.protocol.guarantee
     for one in (
-        TASK.name, "integers from 0 to 1 ", "nothing is released for fewer than 3", str(guarantee),
-        f"{TASK.opens:%Y-%m-%d %H:%M:%S} to ", f"{TASK.closes:%Y-%m-%d %H:%M:%S} UTC",
+        TASK.name, "integers yes", "upper 1", "Nothing is released for fewer than 3",
+        str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
         *guarantee.conditions, "on one machine alone",
     ):  # fmt: skip
         assert one in page.text
