@@ -1,22 +1,18 @@
-"""How far off an estimate can be: its mean squared error, and half widths of intervals.
+"""How far off an estimate can be, in the data's units: mean squared error and half widths.
 
-Half widths are bounds at every sample size: Chernoff's method on a bound of the moment generating
-function, no normal approximation. All in the data's units.
+Half widths are bounds at every sample size, by Chernoff's method: no normal approximation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
-import numpy as np
-
 from ikos._validation import floating
-from ikos.accuracy import Noise, standard_error
+from ikos.accuracy import Noise, chernoff, standard_error
 
 __all__ = ["ErrorBound", "SumError"]
 
@@ -61,36 +57,6 @@ class SumError:
     def number(cls, bound: ErrorBound) -> SumError:
         """Return the error of a sum of numbers."""
         return cls(bound, bound.mean_square)
-
-
-def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
-    """Return t with P[abs(error) > t] <= miss, from a bound of the moment generating function.
-
-    ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
-    gives a bound, (log_mgf(h) + ln(2 / miss)) / h: the best of a fine grid and its refinement.
-    """
-    from scipy import optimize
-
-    wanted = math.log(2 / miss)
-
-    def bound(log_h: float) -> float:
-        h = math.exp(log_h)
-        if not h < largest:
-            return math.inf
-        try:
-            return (log_mgf(h) + wanted) / h
-        except OverflowError:
-            return math.inf
-
-    top = math.log(largest) if largest < math.inf else 60.0
-    grid = [top - 0.25 * step for step in range(1, 800)]
-    values = [bound(log_h) for log_h in grid]
-    best = min(range(len(grid)), key=values.__getitem__)
-    with np.errstate(invalid="ignore"):  # where the bound is infinite
-        near = optimize.minimize_scalar(
-            bound, bounds=(grid[best] - 0.25, min(grid[best] + 0.25, top)), method="bounded"
-        )
-    return min(values[best], float(near.fun))
 
 
 def bennett(h: float, variance: float, largest: float) -> float:
