@@ -174,6 +174,13 @@ def test_a_printed_error_is_at_least_the_error(error: float) -> None:
     assert float(printed) >= result.standard_error == math.sqrt(error)
 
 
+def test_a_result_says_that_it_may_have_wrapped_around() -> None:
+    usual = ikos.PrivateSum(100, 1, 1e-4)
+    narrow = ikos.PrivateSum(100, 1, 1e-4, precision=10, modulus=1024)
+    for protocol, said in ((usual, False), (narrow, True)):
+        assert ("wrapped around" in str(protocol.run(np.ones(100)))) == said
+
+
 def stands_within(text: str) -> None:
     estimate, low, high = re.search(r"(\S+)  95 % interval \[(\S+), (\S+)\]", text).groups()  # type: ignore[union-attr]
     assert float(low) <= float(estimate) <= float(high)

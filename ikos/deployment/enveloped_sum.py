@@ -74,7 +74,7 @@ class EnvelopedSum(PrivateSum):
         count = self.messages
         assert count.delta is not None
         conditions = (
-            present(self.min_honest, self.n, whoever=True),
+            present(self.min_honest, self.n, adaptive=True),
             collusion(self.corrupt_shufflers),
             ONE_REPORT,
             PSEUDORANDOM,
