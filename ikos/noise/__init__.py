@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from ikos.noise.gaussian import discrete_gaussian
 from ikos.noise.laplace import discrete_laplace, geometric
-from ikos.noise.population import polya_population
-from ikos.noise.shares import polya
+from ikos.noise.shares import polya, polya_population
 
 __all__ = ["discrete_gaussian", "discrete_laplace", "geometric", "polya", "polya_population"]

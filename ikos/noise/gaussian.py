@@ -9,8 +9,16 @@ import numpy as np
 from gmpy2 import isqrt
 from numpy.typing import NDArray
 
-from ikos.noise.bernoulli import bernoulli_exp_any
-from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, largest, plus, positive
+from ikos.noise.draws import (
+    INT64_MAX,
+    Real,
+    bernoulli_exp_any,
+    deliver,
+    how_many,
+    largest,
+    plus,
+    positive,
+)
 from ikos.noise.laplace import geometric_draws
 from ikos.randomness import RandomSource, secure
 
