@@ -58,10 +58,10 @@ def encode(
     digits behind the point. What is added to it is below 1, and p has no digits to carry from.
 
     It is rounded up when the digits F of its fraction and d random ones, H, carry: F + H >= 2^d, as
-    for F of the 2^d values of H. One further value, F + H = 2^d - 1, is a tie, which 53 - d more random
-    bits decide: up, if they are below the rest of the fraction, which doubles hold exactly. Of the
-    2^53 values of all bits, those round up that a comparison of 53 random bits with the fraction
-    would.
+    for F of the 2^d values of H. One further value, F + H = 2^d - 1, is a tie, which 53 - d more
+    random bits decide: up, if they are below the rest of the fraction, which doubles hold exactly.
+    Of the 2^53 values of all bits, those round up that a comparison of 53 random bits with the
+    fraction would.
     """
     result = np.empty(x.size, dtype=np.int64) if out is None else out
     narrow = p.bit_length() <= _NARROW
