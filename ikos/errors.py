@@ -18,7 +18,7 @@ __all__ = ["ErrorBound", "SumError"]
 
 
 class ErrorBound(Protocol):
-    """What is known of the error of one estimated number."""
+    """Bounds on the error of one estimated number."""
 
     @property
     def mean_square(self) -> float:
@@ -30,21 +30,21 @@ class ErrorBound(Protocol):
 
 @dataclass(frozen=True)
 class SumError:
-    """What is known of the error of an estimated sum, whatever the users' values.
+    """Bounds on the error of an estimated sum, for all values of the users.
 
     Attributes
     ----------
     coordinate : ErrorBound
-        Of each coordinate by itself; of the number itself where users have numbers.
+        Of each coordinate, or of the number where users have numbers.
     mean_square : float
         Bound on the mean of the squared error, for vectors of its squared Euclidean norm.
     sampling : float
-        The part of ``mean_square`` that is due to coordinates which users do not report; 0 where
-        all report everything. Papers that estimate the sum of what was sampled leave it out.
+        The part of ``mean_square`` that is due to coordinates which users do not report, 0 where
+        they report all. Papers that estimate the sum of the sampled coordinates leave it out.
     integers : bool
-        Whether sums and their errors are integers, so that half widths are as well.
+        Whether sums, their errors and half widths are integers.
     wrap_probability : float
-        Bound on the probability that a coordinate wrapped around, and the estimate is wrong.
+        Bound on the probability that a coordinate wraps around, so that the estimate is wrong.
     """
 
     coordinate: ErrorBound
@@ -85,8 +85,8 @@ class Bounded:
 class NoisySum:
     """The error of a sum with noise, of values that may be rounded at random, perhaps modulo q.
 
-    ``noise`` is that of the sum, in steps of which the ``width`` of one user's range has
-    ``precision``. A ``modulus`` of None is for sums of integers.
+    ``noise`` is that of the sum, in steps, and the ``width`` of one user's range has ``precision``
+    steps. A ``modulus`` of None is for sums of integers.
     """
 
     noise: Noise
@@ -98,7 +98,7 @@ class NoisySum:
 
     @property
     def integers(self) -> bool:
-        """Whether errors are integers: values were taken as they are, in steps of 1."""
+        """Whether errors are integers: values are not rounded, and steps are 1."""
         return not self.rounded and self.width == self.precision
 
     @property
@@ -123,8 +123,8 @@ class NoisySum:
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
-        Estimates lie in a window of q points about the possible sums. So none is further off than
-        (q + users p) / 2 steps, which is the answer where a wrap-around alone is likelier than
+        Estimates lie in a window of q points around the possible sums, so that none is further off
+        than (q + users p) / 2 steps: the answer where a wrap-around alone is likelier than
         ``miss``. An integer where errors are.
         """
         found = math.inf
@@ -136,7 +136,7 @@ class NoisySum:
             reach = _reach(self, left)
             found = min(found, self.width * reach / self.precision)
         if self.integers and math.isfinite(found):
-            # what is added is far above the rounding errors of logarithms over the rate
+            # far more than the rounding errors of logarithms over the rate
             slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))
             return float(math.floor(found + slack))
         return found

@@ -68,10 +68,10 @@ def test_notebooks_show_what_print_shows() -> None:
 
 
 def test_the_end_of_what_is_printed() -> None:
-    guarantee = Guarantee(1.0, 1e-8, "theorem of somebody", ("if so", "and if so"))
+    guarantee = Guarantee(1.0, 1e-8, "theorem of someone", ("if so", "and if so"))
     assert footer(guarantee, "all of it", 10**6) == (
         "guarantee (1, 1e-08)-differential privacy, replace-one",
-        "          by theorem of somebody",
+        "          by theorem of someone",
         "          if so",
         "          and if so",
         "sent      all of it",
