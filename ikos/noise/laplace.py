@@ -100,7 +100,7 @@ def discrete_laplace(
         Inverse scale, positive; a float is taken at its exact value. The variance is
         2 e^-s / (1 - e^-s)^2, about 2 / s^2.
     size, rng
-        As for `geometric`, like what is returned.
+        As for `geometric`, like the result.
 
     Examples
     --------

@@ -24,9 +24,9 @@ from ikos.noise.laplace import geometric_draws, one_geometric
 from ikos.randomness import RandomSource, secure
 
 MAX_SHAPE = 10**6
-"""Largest shape of `polya`, whose time grows with it."""
+"""Largest shape of `polya`; its time grows with the shape."""
 
-_FEW = 8  # variables that are drawn faster one after the other than in lockstep
+_FEW = 8  # most variables that are faster to draw one after the other than all at once
 
 
 def first_cycle(remaining: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -37,7 +37,7 @@ def first_cycle(remaining: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
 
 
 def _thin(total: NDArray[Any], keep: Fraction, rng: RandomSource) -> NDArray[Any]:
-    """Split geometric variables: return the part that is Polya(keep, alpha), for keep <= 1.
+    """Return the Polya(keep, alpha) parts of geometric variables, for keep <= 1.
 
     The cycles of a uniform permutation of ``total`` points are kept with probability ``keep``
     each. Permutations of x points weighted by r^cycles add up to r (r+1) ... (r+x-1), so the
@@ -75,11 +75,11 @@ def polya(
     ----------
     r : int, float or Fraction
         Shape, positive and at most 10^6; a float is taken at its exact value (write
-        ``Fraction(1, n)``, not ``1 / n``). Takes time proportional to ``r`` where it is above 1.
+        ``Fraction(1, n)``, not ``1 / n``). Above 1, time is proportional to it.
     s : int, float or Fraction
         Rate, positive; a float is taken at its exact value.
     size, rng
-        As for `geometric`, like what is returned.
+        As for `geometric`, like the result.
 
     Notes
     -----
@@ -110,8 +110,8 @@ def polya_population(
 ) -> NDArray[Any]:
     """Draw the noise of a whole population: n independent differences of two Polya(1/parties).
 
-    It takes a few steps in all and one pass over the output. With ``parties = n`` the n results add
-    up to discrete Laplace noise of rate s.
+    With ``parties = n`` the results add up to discrete Laplace noise of rate s. Time is that of a
+    few draws and one pass over the output.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def polya_population(
     s : int, float or Fraction
         Rate of the noise, positive; a float is taken at its exact value.
     parties : int, optional
-        How many users' noise makes one discrete Laplace variable; ``n`` by default. The sum of all
-        n has n / parties times its variance (a client of its own is ``n = 1``).
+        How many users' noise adds up to one discrete Laplace variable; ``n`` by default. The sum of
+        all n has n / parties times its variance. A single client takes ``n = 1``.
     rng : RandomSource, optional
         Secure randomness by default.
 
@@ -132,10 +132,10 @@ def polya_population(
 
     Notes
     -----
-    Users are filled up to groups of ``parties`` with imaginary ones, whose noise is dropped. Each
-    group shares one geometric variable for each sign: each cycle of a uniform permutation of its
-    points goes to a uniformly random member, which splits it into independent Polya(1/parties)
-    parts (as `polya` splits one into two).
+    Imaginary users, whose noise is dropped, complete the last group of ``parties``. Each group
+    shares one geometric variable for each sign: each cycle of a uniform permutation of its points
+    goes to a uniformly random member, which splits it into independent Polya(1/parties) parts (as
+    `polya` splits one into two).
 
     Examples
     --------
