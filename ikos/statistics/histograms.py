@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
@@ -224,8 +225,10 @@ def _labels(name: str, given: object) -> tuple[Hashable, ...]:
         raise TypeError(f"{name} must be a sequence of categories, got {kind} {quote(given)}")
     labels = tuple(given)
     for label in labels:
-        if not _hashable(label):
-            raise TypeError(f"{name} must be hashable, got {quote(label)}")
+        try:
+            hash(label)
+        except TypeError:
+            raise TypeError(f"{name} must be hashable, got {quote(label)}") from None
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
     return labels
@@ -234,22 +237,18 @@ def _labels(name: str, given: object) -> tuple[Hashable, ...]:
 def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np.int64]:
     """Return the place of each value among the labels, compared as Python objects.
 
-    An array of several kinds of objects would turn them into one kind, where two labels can become
-    one. A user who counted twice would change more of the counts than the guarantee covers.
+    An array of several kinds of objects would turn them into one kind, in which two labels could be
+    equal: a user who counted twice would change more counts than the guarantee covers.
     """
     items = _items(name, x)
     places = {label: place for place, label in enumerate(labels)}
-    try:
-        found = np.array([places.get(item, -1) for item in items], dtype=np.int64)
-    except TypeError:  # what has no hash is no category
-        first = next(place for place, item in enumerate(items) if not _hashable(item))
-    else:
-        if (found >= 0).all():
-            return found
-        first = int(np.argmax(found < 0))
-    raise ValueError(
-        f"{name}[{first}] must be one of the categories, got another {type(items[first]).__name__}"
-    )
+    found: list[int] = []
+    with suppress(KeyError, TypeError):  # another value, or one that has no hash
+        for item in items:
+            found.append(places[item])  # noqa: PERF401
+        return np.array(found, dtype=np.int64)
+    kind = type(items[len(found)]).__name__
+    raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
@@ -262,11 +261,3 @@ def _items(name: str, x: ArrayLike) -> list[Any]:
         raise ValueError(f"{name} must be one-dimensional and not empty, got shape {values.shape}")
     # but for dates and times, which tolist() would turn into other types
     return list(values) if values.dtype.kind in "mM" else values.tolist()
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
