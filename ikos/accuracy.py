@@ -35,7 +35,8 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     """Return t with P[abs(error) > t] <= miss, from a bound of the moment generating function.
 
     ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
-    gives a bound, (log_mgf(h) + ln(2 / miss)) / h: the best of a fine grid and its refinement.
+    gives a bound, (log_mgf(h) + ln(2 / miss)) / h. As ``log_mgf`` is convex, these have a single
+    minimum, which is found on a grid and refined.
     """
     from scipy import optimize  # takes a second to import, which a release need not wait for
 
@@ -49,14 +50,18 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
             return math.inf
 
     top = math.log(largest) if largest < math.inf else 60.0
-    grid = [top - 0.25 * step for step in range(1, 800)]
-    values = [bound(log_h) for log_h in grid]
-    best = min(range(len(grid)), key=values.__getitem__)
+    near, best = top, math.inf
+    for step in range(1, 800):
+        value = bound(top - 0.25 * step)
+        if value > best:
+            break
+        if value < math.inf:
+            near, best = top - 0.25 * step, value
     with np.errstate(invalid="ignore"):  # where the bound is infinite
-        near = optimize.minimize_scalar(
-            bound, bounds=(grid[best] - 0.25, min(grid[best] + 0.25, top)), method="bounded"
+        found = optimize.minimize_scalar(
+            bound, bounds=(near - 0.25, min(near + 0.25, top)), method="bounded"
         )
-    return min(values[best], float(near.fun))
+    return min(best, float(found.fun))
 
 
 class Noise(ABC):
