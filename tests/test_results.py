@@ -68,10 +68,10 @@ def test_notebooks_show_what_print_shows() -> None:
 
 
 def test_the_end_of_what_is_printed() -> None:
-    guarantee = Guarantee(1.0, 1e-8, "theorem of somebody", ("if so", "and if so"))
+    guarantee = Guarantee(1.0, 1e-8, "theorem of someone", ("if so", "and if so"))
     assert footer(guarantee, "all of it", 10**6) == (
         "guarantee (1, 1e-08)-differential privacy, replace-one",
-        "          by theorem of somebody",
+        "          by theorem of someone",
         "          if so",
         "          and if so",
         "sent      all of it",
@@ -172,6 +172,13 @@ def test_a_printed_error_is_at_least_the_error(error: float) -> None:
     result = ikos.SumResult(0.5, 10, Bounds(0, 1), guarantee, Cost(10, 1, 8), known)
     printed = str(result).split("error     ")[1].split()[0]
     assert float(printed) >= result.standard_error == math.sqrt(error)
+
+
+def test_a_result_says_that_it_may_have_wrapped_around() -> None:
+    usual = ikos.PrivateSum(100, 1, 1e-4)
+    narrow = ikos.PrivateSum(100, 1, 1e-4, precision=10, modulus=1024)
+    for protocol, said in ((usual, False), (narrow, True)):
+        assert ("wrapped around" in str(protocol.run(np.ones(100)))) == said
 
 
 def stands_within(text: str) -> None:

@@ -38,7 +38,7 @@ from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, decode
 from ikos.errors import NoisySum, SumError
-from ikos.noise.population import polya_shares
+from ikos.noise.shares import polya_shares
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
@@ -212,7 +212,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
         # All entries are independent, whichever of them share a variable.
         honest = self.trust.min_honest
-        noisy, noise = polya_shares(elements.size, self.noise.rate, parties=honest, rng=rng)
+        noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
         changed = elements[noisy]
         group.add(changed, group.reduce(noise))
         elements[noisy] = changed

@@ -70,7 +70,7 @@ class EnvelopedSum(PrivateSum):
     @property
     def conditions(self) -> tuple[str, ...]:
         """What a proof takes for granted: who is honest and present."""
-        return present(self.min_honest, self.n, whoever=True), collusion(self.corrupt_shufflers)
+        return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
 
     @property
     def guarantee(self) -> Guarantee:
