@@ -20,14 +20,14 @@ import pytest
 
 pytest.importorskip("starlette")
 import httpx
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from ikos.deployment import shuffler as shufflers
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.hpke import PrivateKey, seal, size, unseal
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_secrets, write_party_files
-from ikos.deployment.reports import ID_BYTES, Report
+from ikos.deployment.reports import ID_BYTES, ClientReport
 from ikos.deployment.shuffler import Shuffler
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded
@@ -65,7 +65,7 @@ def request_of(task: Task, secret: bytes, party: int, part: bytes) -> Request:
     return f"/tasks/{task.name}/reports/{encoded(os.urandom(ID_BYTES))}", headers, part
 
 
-def put(application: Starlette, requests: list[Request]) -> None:
+def put(application: ASGIApp, requests: list[Request]) -> None:
     """Send requests, some at once, each of which must be accepted."""
 
     async def one(path: str, headers: list[tuple[bytes, bytes]], part: bytes) -> None:
@@ -167,7 +167,9 @@ class Releasing:
         self.envelopes: list[tuple[int, bytes]] = []
         self._start(self.filled)
         waiting = []
-        for secret, report in zip(secrets, Report.make_many(self.task, [1] * users), strict=True):
+        for secret, report in zip(
+            secrets, ClientReport.make_many(self.task, [1] * users), strict=True
+        ):
             for party, part in enumerate(report.parts):
                 token = tokens.digest(tokens.for_party(secret, self.task, party))
                 desk = self.shufflers[party] if party else self.analyzer

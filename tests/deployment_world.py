@@ -11,7 +11,7 @@ from deployment_tasks import KEY
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
-from ikos.deployment.errors import Refused
+from ikos.deployment.endpoint import Refused
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
@@ -126,17 +126,17 @@ class World:
             shuffler.end()
 
     def send(self, client, report, parties=None):
-        """Send a report, or some of its parts; return the outcomes by party."""
+        """Send a report, or some of its parts; return whether each is new, or the problem."""
         parties = list(range(self.task.messages)) if parties is None else list(parties)
         random.Random(client).shuffle(parties)
-        return {
-            party: self.party(party).accept(
-                report.id,
-                tokens.digest(tokens.for_party(self.secrets[client], self.task, party)),
-                report.parts[party],
-            ).result()
-            for party in parties
-        }  # fmt: skip
+        return {party: self._send(client, report, party) for party in parties}
+
+    def _send(self, client, report, party):
+        token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
+        try:
+            return self.party(party).accept(report.id, token, report.parts[party]).result()
+        except Refused as refused:
+            return refused.name
 
     def report(self, value):
         return ClientReport.make(self.task, value)

@@ -1,18 +1,28 @@
-"""What all parties that accept reports have in common: a store, and one report per token and id."""
+"""What the shufflers and the analyzer share: a store, and one report for each token and id."""
 
 from __future__ import annotations
 
-import enum
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.store import Store, Writing
 from ikos.deployment.wire import Message
 
 _CLOSED = "closed"
+
+
+class Refused(Exception):  # noqa: N818
+    """A request that a party refuses: the problem's name, and words that tell nothing private."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
 
 
 def now() -> datetime:
@@ -20,23 +30,23 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Outcome(enum.Enum):
-    """What became of a report."""
+def split_ids(data: bytes) -> list[bytes]:
+    """Return ids that come one after the other; ValueError if not in strictly increasing order."""
+    if len(data) % ID_BYTES:
+        raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
+    ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
+    if any(later <= before for before, later in pairwise(ids)):
+        raise ValueError("ids must be in strictly increasing order")
+    return ids
 
-    ACCEPTED = "accepted"
-    AGAIN = "again"
-    CONFLICT = "conflict"
-    EARLY = "early"
-    CLOSED = "closed"
 
-
-class Endpoint:
+class Endpoint(ABC):
     """A party at work on one task."""
 
-    def __init__(self, config: PartyConfig, schema: str = "") -> None:
+    def __init__(self, config: PartyConfig) -> None:
         self.config = config
         self.task = config.task
-        self.store = Store(config, schema)
+        self.store = Store(config)
 
     @property
     def state(self) -> str:
@@ -44,12 +54,12 @@ class Endpoint:
         return "closed" if self.closed else "collecting"
 
     def reports(self) -> int:
-        """Return how many reports were accepted."""
-        return self.store.count("report")
+        """Return how many reports were accepted, also after they were deleted."""
+        return int(self.fact("reports") or self.store.count("report"))
 
+    @abstractmethod
     def status(self) -> Message:
         """Return what it tells anyone."""
-        raise NotImplementedError
 
     def _public(self) -> dict[str, Any]:
         """Return the part of the status that all parties have."""
@@ -90,28 +100,31 @@ class Endpoint:
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
         return first
 
-    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[Outcome]:
-        """Keep a client's part, once: answered when it is on disk.
+    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
+        """Keep a client's part, once: answered when it is on disk; whether it is new.
 
-        The same part of the same report and token again is ``AGAIN``, even when the task is closed;
-        anything else under the same id or token is a ``CONFLICT``. A StoreError as the future's
-        exception means that nothing of it was kept.
+        The same part of the same report and token again is not, even when the task is closed;
+        anything else under the same id or token is Refused. A StoreError as the future's exception
+        means that nothing of it was kept.
         """
 
-        def work(writing: Writing) -> Outcome:
+        def work(writing: Writing) -> bool:
             rows = writing.connection.execute(
                 "SELECT id, token, part FROM report WHERE id = ? OR token = ?", (number, token)
             ).fetchall()
             if rows:
-                same = rows == [(number, token, part)]
-                return Outcome.AGAIN if same else Outcome.CONFLICT
+                if rows != [(number, token, part)]:
+                    raise Refused(
+                        "reportRejected", "this report or token was used for something else"
+                    )
+                return False
             # checked here, in the order of writes: nothing is accepted after `close` returned
             if self.closed or _CLOSED in writing.facts:
-                return Outcome.CLOSED
+                raise Refused("taskClosed", "the task is closed")
             if now() < self.task.opens:
-                return Outcome.EARLY
+                raise Refused("reportTooEarly", "the task is not open yet")
             writing.insert("report", number, token, part)
-            return Outcome.ACCEPTED
+            return True
 
         return self.store.write(work)
 

@@ -1,4 +1,4 @@
-"""What both servers have in common: how reports are received, and how little is said about them.
+"""What both servers share: how reports are received, and how little is said about them.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
 problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
@@ -17,15 +17,13 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ikos.deployment import tokens
-from ikos.deployment.endpoint import Endpoint, Outcome
-from ikos.deployment.errors import Refused
+from ikos.deployment.endpoint import Endpoint, Refused
 from ikos.deployment.hpke import read_clear
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ID_BYTES
@@ -35,11 +33,6 @@ from ikos.deployment.wire import Problem, decoded
 
 BODY_SECONDS = 10.0
 PROBLEM = "urn:ikos:parties:"
-_OUTCOMES = {
-    Outcome.CONFLICT: ("reportRejected", "this report or token was used for something else"),
-    Outcome.EARLY: ("reportTooEarly", "the task is not open yet"),
-    Outcome.CLOSED: ("taskClosed", "the task is closed"),
-}
 _STATUS = {
     "invalidMessage": 400,
     "unauthorized": 401,
@@ -95,16 +88,13 @@ class _Rate:
         return True
 
 
-class _CloseUnread:
-    """Ends the connection where a request is answered before its content was read to the end.
+def _closing_unread(app: ASGIApp) -> ASGIApp:
+    """End the connection if a request is answered before its content was read to the end.
 
-    A server would go on to receive the rest, for as long as it comes.
+    Otherwise the server would go on to receive the rest, for as long as it comes.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope.get("headers", ())
         left = any(name == b"content-length" and value != b"0" for name, value in headers)
 
@@ -119,7 +109,9 @@ class _CloseUnread:
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             await send(message)
 
-        await self._app(scope, received, sent)
+        await app(scope, received, sent)
+
+    return closing
 
 
 Handler = Callable[[Any, Request], Awaitable[Response] | Response]
@@ -142,7 +134,7 @@ class Service:
         for name, endpoint in self.endpoints.items():
             reports.labels(name).set_function(endpoint.reports)
 
-    def application(self, *routes: Route) -> Starlette:
+    def application(self, *routes: Route) -> ASGIApp:
         """Return the ASGI application of some routes, and of those that both servers have."""
         common = (
             self.route("GET", "/health", self._health),
@@ -150,9 +142,9 @@ class Service:
             self.task_route("GET", "", lambda endpoint, _: answer(endpoint.status())),
             self.task_route("PUT", "/reports/{report}", self._report),
         )
-        made = Starlette(routes=[*common, *routes], middleware=[Middleware(_CloseUnread)])
+        made = Starlette(routes=[*common, *routes])
         made.router.redirect_slashes = False  # each has one address
-        return made
+        return _closing_unread(made)
 
     def route(
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
@@ -230,10 +222,8 @@ class Service:
                 read_clear(part, config.task)
         except ValueError as error:
             raise Refused("invalidMessage", str(error)) from None
-        outcome = await asyncio.wrap_future(endpoint.accept(number, token, part))
-        if outcome in _OUTCOMES:
-            raise Refused(*_OUTCOMES[outcome])
-        return Response(status_code=201 if outcome is Outcome.ACCEPTED else 200)
+        new = await asyncio.wrap_future(endpoint.accept(number, token, part))
+        return Response(status_code=201 if new else 200)
 
 
 def answer(message: Any, status: int = 200) -> Response:

@@ -9,27 +9,24 @@ asked each for other reports could learn more than one sum.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 import httpx
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp
 
-from ikos.deployment.endpoint import Endpoint
-from ikos.deployment.errors import Refused
+from ikos.deployment.endpoint import Endpoint, Refused, split_ids
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler
-from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.retry import in_parallel
 from ikos.deployment.service import Service, answer, log_task
 from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
 _AGREED = "agreed"
-_SENT = "sent"
+_REPORTS = "reports"
 _CHUNK = 512  # envelopes that are sent together
 _BYTES = "application/octet-stream"
 
@@ -39,40 +36,28 @@ def agreed_digest(task_id: bytes, ids: bytes) -> str:
     return hashlib.sha256(b"ikos-parties 1 batch" + task_id + ids).hexdigest()
 
 
-def split_ids(data: bytes) -> list[bytes]:
-    """Return ids that come one after the other; ValueError if not in strictly increasing order."""
-    if len(data) % ID_BYTES:
-        raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
-    ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
-    if any(later <= before for before, later in pairwise(ids)):
-        raise ValueError("ids must be in strictly increasing order")
-    return ids
-
-
 class Shuffler(Endpoint):
     """One shuffler of one task; ``ask`` gives the digest that another agreed to, or None."""
 
     def __init__(self, config: PartyConfig, ask: Callable[[int], str | None]) -> None:
-        if config.party < 1:
-            raise ValueError("config must be a shuffler's, got the analyzer's")
         super().__init__(config)
         self._ask = ask
-        # a process that ended in the middle of forgetting goes on with it, if there is room
-        if self.fact(_SENT) is not None:
+        # a process that ended in the middle of deleting goes on with it, if there is room
+        if self.deleted:
             with suppress(OSError):
                 self.store.shrink()
 
     @property
+    def deleted(self) -> bool:
+        """Whether all envelopes were deleted: their number was noted then."""
+        return self.fact(_REPORTS) is not None
+
+    @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
-        if self.fact(_SENT) is not None:
-            return "deleted" if self.agreement() is None else "sent"
-        return super().state if self.agreement() is None else "agreed"
-
-    def reports(self) -> int:
-        """Return how many reports were accepted."""
-        sent = self.fact(_SENT)
-        return super().reports() if sent is None else int(sent)
+        if self.agreement() is None:
+            return "deleted" if self.deleted else super().state
+        return "sent" if self.deleted else "agreed"
 
     def status(self) -> ShufflerStatus:
         """Return what the shuffler tells anyone."""
@@ -81,8 +66,7 @@ class Shuffler(Endpoint):
     def ids(self) -> bytes:
         """Return the ids of all reports, in the order of their bytes; Refused while it is open."""
         self._close_for_good()
-        if self.fact(_SENT) is not None:
-            raise Refused("batchGone", "the batch was sent and deleted")
+        self._check_kept()
         return b"".join(self.all_ids())
 
     def agree(self, data: bytes) -> str:
@@ -129,8 +113,7 @@ class Shuffler(Endpoint):
 
         Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
-        if self.fact(_SENT) is not None:
-            raise Refused("batchGone", "the batch was sent and deleted")
+        self._check_kept()
         mine = self.agreement()
         if mine is None:
             raise Refused("notAgreed", "no batch was agreed")
@@ -140,45 +123,34 @@ class Shuffler(Endpoint):
                 raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
-        for table in ("complete", "report"):
-            for _ in self.store.rows(table):
-                pass
-        return self._envelopes()
+        complete = {number for (number,) in self.store.rows("complete")}
+        found = sorted(part for number, _, part in self.store.rows("report") if number in complete)
+        if len(found) != len(complete):
+            raise damaged(f"{len(complete) - len(found)} envelopes are gone")
+        return self._envelopes(found)
 
-    def _envelopes(self) -> Iterator[bytes]:
-        """Yield envelopes, each checked again; fewer than agreed, and an error, if one is not."""
-        left = self.complete()
-
-        def intact(*row: bytes) -> bool:
-            return self.store.digest("report", row[:-1]) == row[-1]
-
-        with self.store.read() as connection:
-            connection.create_function("intact", 4, intact)
-            rows = connection.execute(
-                "SELECT part FROM report JOIN complete USING (id)"
-                " WHERE intact(id, token, part, report.digest) ORDER BY part"
-            )
-            while some := rows.fetchmany(_CHUNK):
-                left -= len(some)
-                yield b"".join(part for (part,) in some)
-            if left:
-                raise damaged(f"{left} envelopes are gone")
+    def _envelopes(self, envelopes: Sequence[bytes]) -> Iterator[bytes]:
+        for start in range(0, len(envelopes), _CHUNK):
+            yield b"".join(envelopes[start : start + _CHUNK])
 
     def forget(self) -> None:
         """Delete all envelopes, ids and digests of tokens, for good.
 
         The analyzer has stored the batch, or will never ask for one. Refused while the task is
-        open, and while a reader holds the batch: traces of it are on disk until it is done again.
+        open. StoreError while a reader holds the store: traces are on disk until it is done again.
         """
         self._close_for_good()
 
         def work(writing: Writing) -> None:
-            writing.note(_SENT, str(writing.count("report")))
+            writing.note(_REPORTS, str(writing.count("report")))
             writing.clear("report", "complete")
 
         self.store.write(work).result()
-        if not self.store.shrink():
-            raise Refused("storeBusy", "the batch is being read; ask again")
+        self.store.shrink()
+
+    def _check_kept(self) -> None:
+        if self.deleted:
+            raise Refused("batchGone", "the batch was sent and deleted")
 
     def _close_for_good(self) -> None:
         """Refuse if the task is open; if the clock closed it, let it stay closed."""
@@ -192,7 +164,7 @@ def shuffler(config: PartyConfig, client: httpx.Client) -> Shuffler:
     return Shuffler(config, lambda other: RemoteShuffler(client, config.task, other).agreement())
 
 
-def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> Starlette:
+def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> ASGIApp:
     """Return the ASGI application of shufflers, by their tasks' names."""
     service = Service(shufflers, rate)
     return service.application(
