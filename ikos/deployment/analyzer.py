@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ikos.deployment import hpke
@@ -28,7 +28,7 @@ from ikos.deployment.endpoint import Endpoint, split_ids
 from ikos.deployment.party_files import AnalyzerConfig
 from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
 from ikos.deployment.retry import Retrier, in_parallel
-from ikos.deployment.service import Service, answer, log_task
+from ikos.deployment.service import Service
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.store import StoreError, Writing
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
@@ -131,18 +131,17 @@ class Analyzer(Endpoint):
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
 
-    def order_close(self) -> str | None:
+    def order_close(self) -> AnalyzerStatus:
         """Close the task at all parties; return which do not answer: they are told again later."""
-        if self.close():
-            log_task(self.config, "closed by order")
+        missing = None
         try:
             self.close_all()
         except StoreError:
             raise
         except OSError as error:
             self._work.begin()
-            return str(error)
-        return None
+            missing = str(error)
+        return self.status().model_copy(update={"missing": missing})
 
     def order_release(self) -> None:
         """Begin a release, or go on with one; `status` tells how far it is."""
@@ -160,9 +159,9 @@ class Analyzer(Endpoint):
             return
         try:
             self.release(step)
-            log_task(self.config, "result released")
+            self.log("result released")
         except Stopped as stopped:
-            log_task(self.config, "release stopped: %s", stopped, level=logging.WARNING)
+            self.log(f"release stopped: {stopped}", logging.WARNING)
 
     # The release
 
@@ -347,7 +346,7 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> ASGIApp:
     return service.application(
         service.route("GET", "/", tasks),
         service.task_route("GET", "/page", _page),
-        service.command("POST", "/close", _close),
+        service.command("POST", "/close", Analyzer.order_close),
         service.command("POST", "/release", _release),
     )
 
@@ -357,11 +356,6 @@ async def _page(one: Analyzer, _: Request) -> Response:
     return HTMLResponse(task_page(one.task, one.status(), states))
 
 
-def _close(one: Analyzer) -> Response:
-    missing = one.order_close()
-    return answer(one.status().model_copy(update={"missing": missing}))
-
-
 def _release(one: Analyzer) -> Response:
     one.order_release()
-    return answer(one.status(), 202)
+    return JSONResponse(one.status().model_dump(), 202)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -15,6 +16,8 @@ from ikos.deployment.store import Store, Writing
 from ikos.deployment.wire import Message
 
 _CLOSED = "closed"
+
+log = logging.getLogger("ikos.deployment")
 
 
 class Refused(Exception):  # noqa: N818
@@ -61,6 +64,10 @@ class Endpoint(ABC):
     def status(self) -> Message:
         """Return what it tells anyone."""
 
+    def log(self, words: str, level: int = logging.INFO) -> None:
+        """Log what became of the task, by its name: one server can have several."""
+        log.log(level, "task %s: %s", self.task.name, words)
+
     def _public(self) -> dict[str, Any]:
         """Return the part of the status that all parties have."""
         return {
@@ -94,11 +101,12 @@ class Endpoint(ABC):
         """Whether it was told to close, whatever the clock says."""
         return self.fact(_CLOSED) is not None
 
-    def close(self) -> bool:
-        """Accept no more reports, on disk when this returns; whether it was not told to before."""
+    def close(self) -> None:
+        """Accept no more reports, on disk when this returns."""
         first = not self.closed_by_order
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
-        return first
+        if first:
+            self.log("closed by order")
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
         """Keep a client's part, once: answered when it is on disk; whether it is new.

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp
 
 from ikos.deployment import analyzer, shuffler
 from ikos.deployment.connections import Door, TimedProtocol
-from ikos.deployment.endpoint import Endpoint
+from ikos.deployment.endpoint import Endpoint, log
 from ikos.deployment.party_files import (
     AnalyzerConfig,
     PartyConfig,
@@ -36,7 +36,6 @@ from ikos.deployment.party_files import (
     reason,
 )
 from ikos.deployment.remote import connect
-from ikos.deployment.service import log
 from ikos.deployment.task import on_loopback
 from ikos.deployment.wire import in_one_line
 

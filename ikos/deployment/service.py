@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -25,7 +25,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ikos.deployment import tokens
 from ikos.deployment.endpoint import Endpoint, Refused
 from ikos.deployment.hpke import read_clear
-from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.store import StoreError
 from ikos.deployment.timeouts import SLOWEST
@@ -33,6 +32,7 @@ from ikos.deployment.wire import Problem, decoded
 
 BODY_SECONDS = 10.0
 PROBLEM = "urn:ikos:parties:"
+BYTES = "application/octet-stream"
 _STATUS = {
     "invalidMessage": 400,
     "unauthorized": 401,
@@ -59,15 +59,6 @@ _HEADERS = {
     "storeFull": {"Retry-After": "1"},
     "unauthorized": {"WWW-Authenticate": "Bearer"},
 }
-
-log = logging.getLogger("ikos.deployment")
-
-
-def log_task(
-    config: PartyConfig, words: str, *arguments: object, level: int = logging.INFO
-) -> None:
-    """Log what became of a task, by its name: one server can have several."""
-    log.log(level, f"task %s: {words}", config.task.name, *arguments)
 
 
 class _Rate:
@@ -114,9 +105,6 @@ def _closing_unread(app: ASGIApp) -> ASGIApp:
     return closing
 
 
-Handler = Callable[[Any, Request], Awaitable[Response] | Response]
-
-
 class Service:
     """The routes of a server for some tasks."""
 
@@ -136,13 +124,15 @@ class Service:
 
     def application(self, *routes: Route) -> ASGIApp:
         """Return the ASGI application of some routes, and of those that both servers have."""
-        common = (
-            self.route("GET", "/health", self._health),
-            self.route("GET", "/metrics", self._metrics),
-            self.task_route("GET", "", lambda endpoint, _: answer(endpoint.status())),
-            self.task_route("PUT", "/reports/{report}", self._report),
+        made = Starlette(
+            routes=[
+                self.route("GET", "/health", self._health),
+                self.route("GET", "/metrics", self._metrics),
+                self.task_route("GET", "", lambda endpoint, _: endpoint.status()),
+                self.task_route("PUT", "/reports/{report}", self._report),
+                *routes,
+            ]
         )
-        made = Starlette(routes=[*common, *routes])
         made.router.redirect_slashes = False  # each has one address
         return _closing_unread(made)
 
@@ -163,16 +153,17 @@ class Service:
 
         return Route(path, answered, methods=[method])
 
-    def task_route(self, method: str, path: str, handler: Handler) -> Route:
+    def task_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
         """Return the route of what anyone may ask a party of a task."""
 
         async def asked(request: Request) -> Response:
-            response = handler(self._endpoint(request), request)
-            return response if isinstance(response, Response) else await response
+            endpoint = self._endpoint(request)
+            found = handler(endpoint, request)
+            return _response(endpoint, await found if isawaitable(found) else found)
 
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
-    def command(self, method: str, path: str, handler: Callable[..., Response]) -> Route:
+    def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
         """Return the route of a command, done in a thread; it needs the control; a PUT has ids."""
 
         async def asked(request: Request) -> Response:
@@ -182,7 +173,7 @@ class Service:
             content = []
             if method == "PUT":
                 content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
-            return await run_in_threadpool(handler, endpoint, *content)
+            return _response(endpoint, await run_in_threadpool(handler, endpoint, *content))
 
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
@@ -226,9 +217,13 @@ class Service:
         return Response(status_code=201 if new else 200)
 
 
-def answer(message: Any, status: int = 200) -> Response:
-    """Return a message as the answer to a request."""
-    return JSONResponse(message.model_dump(), status_code=status)
+def _response(endpoint: Endpoint, found: Any) -> Response:
+    """Return what a handler found as a response: a message, bytes, or for None the status."""
+    if isinstance(found, Response):
+        return found
+    if isinstance(found, bytes):
+        return Response(found, media_type=BYTES)
+    return JSONResponse((endpoint.status() if found is None else found).model_dump())
 
 
 def _problem(name: str, detail: str) -> Response:

@@ -21,14 +21,13 @@ from ikos.deployment.endpoint import Endpoint, Refused, split_ids
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler
 from ikos.deployment.retry import in_parallel
-from ikos.deployment.service import Service, answer, log_task
+from ikos.deployment.service import BYTES, Service
 from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
 _AGREED = "agreed"
 _REPORTS = "reports"
 _CHUNK = 512  # envelopes that are sent together
-_BYTES = "application/octet-stream"
 
 
 def agreed_digest(task_id: bytes, ids: bytes) -> str:
@@ -98,6 +97,7 @@ class Shuffler(Endpoint):
 
         if self.store.write(work).result() != digest:
             raise Refused("batchRejected", "another batch was agreed before")
+        self.log("batch agreed")
         return digest
 
     def agreement(self) -> str | None:
@@ -127,6 +127,7 @@ class Shuffler(Endpoint):
         found = sorted(part for number, _, part in self.store.rows("report") if number in complete)
         if len(found) != len(complete):
             raise damaged(f"{len(complete) - len(found)} envelopes are gone")
+        self.log("batch released")
         return self._envelopes(found)
 
     def _envelopes(self, envelopes: Sequence[bytes]) -> Iterator[bytes]:
@@ -147,6 +148,7 @@ class Shuffler(Endpoint):
 
         self.store.write(work).result()
         self.store.shrink()
+        self.log("batch deleted")
 
     def _check_kept(self) -> None:
         if self.deleted:
@@ -168,42 +170,23 @@ def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> ASGIApp:
     """Return the ASGI application of shufflers, by their tasks' names."""
     service = Service(shufflers, rate)
     return service.application(
-        service.command("POST", "/close", _close),
-        service.command("GET", "/reports", lambda one: Response(one.ids(), media_type=_BYTES)),
+        service.command("POST", "/close", Shuffler.close),
+        service.command("GET", "/reports", Shuffler.ids),
         service.task_route("GET", "/agreement", _agreement),
-        service.command("PUT", "/batch", _agree),
+        service.command("PUT", "/batch", lambda one, ids: Agreement(digest=one.agree(ids))),
         service.command("GET", "/batch", _batch),
-        service.command("DELETE", "/batch", _forget),
+        service.command("DELETE", "/batch", Shuffler.forget),
     )
 
 
-def _close(one: Shuffler) -> Response:
-    if one.close():
-        log_task(one.config, "closed by order")
-    return answer(one.status())
-
-
-def _agreement(one: Shuffler, _: Request) -> Response:
+def _agreement(one: Shuffler, _: Request) -> Agreement:
     digest = one.agreement()
     if digest is None:
         raise Refused("notFound", "no batch was agreed")
-    return answer(Agreement(digest=digest))
-
-
-def _agree(one: Shuffler, ids: bytes) -> Response:
-    digest = one.agree(ids)
-    log_task(one.config, "batch agreed")
-    return answer(Agreement(digest=digest))
+    return Agreement(digest=digest)
 
 
 def _batch(one: Shuffler) -> Response:
     pieces = one.batch()
     length = one.complete() * one.config.part_bytes  # so that a batch that is cut is noticed
-    log_task(one.config, "batch released")
-    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=_BYTES)
-
-
-def _forget(one: Shuffler) -> Response:
-    one.forget()
-    log_task(one.config, "batch deleted")
-    return answer(one.status())
+    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)
