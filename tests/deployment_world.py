@@ -26,6 +26,14 @@ def flip(path, place, bits=1):
         file.write(bytes([byte ^ bits]))
 
 
+def told(waiting):
+    """Return whether a part is new, or the name of the problem."""
+    try:
+        return waiting.result()
+    except Refused as refused:
+        return refused.name
+
+
 class LostError(OSError):
     """A connection that broke."""
 
@@ -127,16 +135,19 @@ class World:
 
     def send(self, client, report, parties=None):
         """Send a report, or some of its parts; return whether each is new, or the problem."""
+        return {party: told(waiting) for party, waiting in self._send(client, report, parties)}
+
+    def send_all(self, reports):
+        """Send the reports of the first clients; the stores write all of them at once."""
+        waiting = [list(self._send(*one)) for one in enumerate(reports)]
+        assert {told(one) for parts in waiting for _, one in parts} == {True}
+
+    def _send(self, client, report, parties=None):
         parties = list(range(self.task.messages)) if parties is None else list(parties)
         random.Random(client).shuffle(parties)
-        return {party: self._send(client, report, party) for party in parties}
-
-    def _send(self, client, report, party):
-        token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
-        try:
-            return self.party(party).accept(report.id, token, report.parts[party]).result()
-        except Refused as refused:
-            return refused.name
+        for party in parties:
+            token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
+            yield party, self.party(party).accept(report.id, token, report.parts[party])
 
     def report(self, value):
         return ClientReport.make(self.task, value)

@@ -109,7 +109,7 @@ class ClientReport:
 
     @classmethod
     def from_json(cls, text: str, task: Task) -> ClientReport:
-        """Return the report in a text; ValueError, which quotes none of it, if it is none of task."""
+        """Return the report in a text; ValueError, which quotes none of it, if there is none."""
         lengths = [task.share_bytes, *[size(task)] * task.columns]
         try:
             found = _ReportFile.model_validate_json(text)
