@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ikos.deployment import hpke
-from ikos.deployment.endpoint import Endpoint, split_ids
+from ikos.deployment.endpoint import Endpoint, now, split_ids
 from ikos.deployment.party_files import AnalyzerConfig
 from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
 from ikos.deployment.retry import Retrier, in_parallel
@@ -89,16 +89,16 @@ class Analyzer(Endpoint):
 
     def status(self) -> AnalyzerStatus:
         """Return what the analyzer tells anyone."""
-        now, state = self._work.now, self.state
-        messages = filter(None, (self.fact(_STOPPED), now.message))
+        release = self._work.now
+        messages = filter(None, (self.fact(_STOPPED), release.message))
         changed = {
-            "step": None if state == "released" else now.step,  # the rest is quick
+            "step": None if self.state == "released" else release.step,  # the rest is quick
             "message": "; ".join(messages) or None,
         }
         return AnalyzerStatus(
             **self._public(),
             complete=self.complete(),
-            release=now.model_copy(update=changed),
+            release=release.model_copy(update=changed),
             result=self.result(),
         )
 
@@ -341,7 +341,7 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> ASGIApp:
 
     async def tasks(_: Request) -> Response:
         found = ((one.task, one.state, one.reports()) for one in analyzers.values())
-        return HTMLResponse(tasks_page(found))
+        return HTMLResponse(tasks_page(found, now()))
 
     return service.application(
         service.route("GET", "/", tasks),
@@ -353,7 +353,7 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> ASGIApp:
 
 async def _page(one: Analyzer, _: Request) -> Response:
     states = await run_in_threadpool(one.states)
-    return HTMLResponse(task_page(one.task, one.status(), states))
+    return HTMLResponse(task_page(one.task, one.status(), states, now()))
 
 
 def _release(one: Analyzer) -> Response:
