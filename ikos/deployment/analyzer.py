@@ -1,8 +1,8 @@
-"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum.
+"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
 
-Each step of a release is on disk before the next begins, and each can be done again: an analyzer
-that is killed goes on where it was. It uses complete reports alone; with fewer than the guarantee
-needs it stops, for good. It releases once.
+Each step of a release is on disk before the next begins, and each can be repeated: an analyzer that
+was killed continues where it was. It uses complete reports only; with fewer than the guarantee
+needs it stops for good.
 """
 
 from __future__ import annotations
@@ -72,11 +72,6 @@ class Analyzer(Endpoint):
                 return state
         return super().state
 
-    def complete(self) -> int | None:
-        """Return how many reports are complete, once it is known."""
-        noted = self.fact("complete")
-        return None if noted is None else int(noted)
-
     def result(self) -> Result | None:
         """Return the result, once it was released."""
         noted = self.fact(_RESULT)
@@ -95,9 +90,10 @@ class Analyzer(Endpoint):
             "step": None if self.state == "released" else release.step,  # the rest is quick
             "message": "; ".join(messages) or None,
         }
+        complete = self.fact("complete")
         return AnalyzerStatus(
             **self._public(),
-            complete=self.complete(),
+            complete=None if complete is None else int(complete),
             release=release.model_copy(update=changed),
             result=self.result(),
         )
@@ -165,16 +161,11 @@ class Analyzer(Endpoint):
 
     # The release
 
-    def _ask(
-        self,
-        ask: Callable[[RemoteShuffler], _T],
-        parties: Sequence[int] | None = None,
-        most: int = 32,
-    ) -> Iterator[tuple[int, _T]]:
-        """Ask shufflers, by default all; OSError at the end if one did not answer."""
-        numbers = range(1, self.task.columns + 1) if parties is None else parties
+    def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
+        """Ask all shufflers, so many at once; OSError at the end if one did not answer."""
         missing = {}
-        for party, found in in_parallel(lambda party: ask(self.columns[party - 1]), numbers, most):
+        parties = range(1, len(self.columns) + 1)
+        for party, found in in_parallel(lambda party: ask(self.columns[party - 1]), parties, most):
             if isinstance(found, OSError):
                 missing[party] = str(found)
             else:
@@ -255,7 +246,7 @@ class Analyzer(Endpoint):
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
-            list(self._ask(lambda column: column.agree(agreed), missing))
+            list(self._ask(lambda column: column.agree(agreed)))
         length = len(ids) * hpke.size(self.task)
         for party in missing:  # one by one: a batch may be a gigabyte
             progress(f"receiving the batch of shuffler {party}")
@@ -272,13 +263,10 @@ class Analyzer(Endpoint):
         group = Zq(self.task.modulus)
         with closing(self.store.rows("batch")) as rows:  # rows that are read are not erased
             columns = [self._opened(party, data, group) for party, data in rows]
-        complete, own = set(ids), np.empty(len(ids), dtype=group.dtype)
-        own[:] = [
-            hpke.read_clear(part, self.task)  # each was read when it came
-            for number, _, part in self.store.rows("report")
-            if number in complete
-        ]
-        return self.task.protocol.analyze(View((*columns, own), None))
+        complete, rows = set(ids), self.store.rows("report")
+        # each was read when it came
+        own = [hpke.read_clear(part, self.task) for number, _, part in rows if number in complete]
+        return self.task.protocol.analyze(View((*columns, np.array(own, group.dtype)), None))
 
     def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
         """Return the shares in a batch."""
@@ -295,9 +283,7 @@ class Analyzer(Endpoint):
                 f"of the envelopes of shuffler {party} {unopened:,} do not open, or are there "
                 "twice; nothing is released, and no one can tell whose they are"
             )
-        found = np.empty(len(shares), dtype=group.dtype)
-        found[:] = shares
-        return found
+        return np.array(shares, group.dtype)
 
     def _conclude(self, result: SumResult) -> None:
         """Note the result, and delete all shares, at once."""

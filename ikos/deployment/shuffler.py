@@ -1,9 +1,9 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: a
-function of the set of envelopes, not of who sent them or when. It releases one set, and only after
-every other shuffler of the task has told it that it was asked for the same one: an analyzer that
-asked each for other reports could learn more than one sum.
+It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: the
+order depends on the set of envelopes, and not on who sent them or when. It releases one set, and
+only after all other shufflers of the task have confirmed that they agreed to the same one: from
+different sets an analyzer could learn more than one sum.
 """
 
 from __future__ import annotations
@@ -71,17 +71,14 @@ class Shuffler(Endpoint):
     def agree(self, data: bytes) -> str:
         """Note once which reports are complete; return the digest. Refused if one is not here."""
         self._close_for_good()
+        least = self.task.min_reports
         try:
             ids = split_ids(data)
+            if len(ids) < least:
+                raise ValueError(f"a batch must be of at least {least} reports, got {len(ids)}")
         except ValueError as error:
             raise Refused("batchRejected", str(error)) from None
-        task = self.task
-        if not task.min_reports <= len(ids) <= task.users:
-            raise Refused(
-                "batchRejected",
-                f"a batch must be of {task.min_reports} to {task.users} reports, got {len(ids)}",
-            )
-        digest = agreed_digest(task.id, data)
+        digest = agreed_digest(self.task.id, data)
 
         def work(writing: Writing) -> str:
             if _AGREED in writing.facts:
@@ -103,10 +100,6 @@ class Shuffler(Endpoint):
     def agreement(self) -> str | None:
         """Return the digest that was agreed, if any."""
         return self.fact(_AGREED)
-
-    def complete(self) -> int:
-        """Return how many reports the agreed batch has."""
-        return self.store.count("complete")
 
     def batch(self) -> Iterator[bytes]:
         """Return the envelopes of the complete reports, in pieces, in the order of their bytes.
@@ -188,5 +181,5 @@ def _agreement(one: Shuffler, _: Request) -> Agreement:
 
 def _batch(one: Shuffler) -> Response:
     pieces = one.batch()
-    length = one.complete() * one.config.part_bytes  # so that a batch that is cut is noticed
+    length = one.store.count("complete") * one.config.part_bytes  # a batch that is cut is noticed
     return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)
