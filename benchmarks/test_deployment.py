@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("starlette")
 import httpx
-from starlette.types import ASGIApp
+from starlette.applications import Starlette
 
 from ikos.deployment import shuffler as shufflers
 from ikos.deployment import tokens
@@ -65,7 +65,7 @@ def request_of(task: Task, secret: bytes, party: int, part: bytes) -> Request:
     return f"/tasks/{task.name}/reports/{encoded(os.urandom(ID_BYTES))}", headers, part
 
 
-def put(application: ASGIApp, requests: list[Request]) -> None:
+def put(application: Starlette, requests: list[Request]) -> None:
     """Send requests, some at once, each of which must be accepted."""
 
     async def one(path: str, headers: list[tuple[bytes, bytes]], part: bytes) -> None:

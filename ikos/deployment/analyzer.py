@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.types import ASGIApp
 
 from ikos.deployment import hpke
 from ikos.deployment.endpoint import Endpoint, now, split_ids
@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818
-    """A task of which nothing will ever be released, and why. All its shares are deleted."""
+    """Nothing of this task will ever be released, and why; all its shares are deleted."""
 
 
 class Analyzer(Endpoint):
@@ -162,7 +162,7 @@ class Analyzer(Endpoint):
     # The release
 
     def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
-        """Ask all shufflers, so many at once; OSError at the end if one did not answer."""
+        """Ask all shufflers, some at once; OSError at the end if one did not answer."""
         missing = {}
         parties = range(1, len(self.columns) + 1)
         for party, found in in_parallel(lambda party: ask(self.columns[party - 1]), parties, most):
@@ -321,7 +321,7 @@ def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
     return made
 
 
-def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> ASGIApp:
+def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by their names."""
     service = Service(analyzers, rate)
 

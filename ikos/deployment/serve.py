@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from pydantic import ConfigDict, Field, Strict, ValidationError
 from pydantic.dataclasses import dataclass
-from starlette.types import ASGIApp
+from starlette.applications import Starlette
 
 from ikos.deployment import analyzer, shuffler
 from ikos.deployment.connections import Door, TimedProtocol
@@ -98,7 +98,7 @@ class Listening:
         try:
             # a server that starts by itself is not asked for a password
             context.load_cert_chain(self.certificate, self.private_key, password=lambda: b"")
-        except OSError as error:  # of ssl as well
+        except OSError as error:  # ssl.SSLError is one
             why = "they are not" if isinstance(error, ssl.SSLError) else reason(error)
             raise ValueError(
                 "certificate and private_key must be PEM files of a certificate and its key "
@@ -171,7 +171,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"config must be a file that can be read, got {str(path)!r}: {reason(error)}"
         ) from None
-    except ValueError as error:  # of decoding and of TOML as well
+    except ValueError as error:  # errors of decoding and of TOML are
         why = " ".join(str(error).split())
         raise ValueError(f"config must be TOML, got {str(path)!r}: {why}") from None
     for name in {"certificate", "private_key", "ca"} & found.keys():
@@ -239,7 +239,7 @@ def _serve(
     configs: Sequence[Any],
     listening: Listening,
     start: Callable[..., Endpoint],
-    application: Callable[..., ASGIApp],
+    application: Callable[..., Starlette],
 ) -> None:
     """Take the place to listen, then the folders; serve until SIGTERM or SIGINT."""
     names = {config.task.name for config in configs}
@@ -260,7 +260,7 @@ def _serve(
         log.info("stopped")
 
 
-def uvicorn_config(application: ASGIApp) -> uvicorn.Config:
+def uvicorn_config(application: Starlette) -> uvicorn.Config:
     """Return how uvicorn runs an application."""
     return uvicorn.Config(
         application,

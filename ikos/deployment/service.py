@@ -17,10 +17,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ikos.deployment import tokens
 from ikos.deployment.endpoint import Endpoint, Refused
@@ -79,32 +79,6 @@ class _Rate:
         return True
 
 
-def _closing_unread(app: ASGIApp) -> ASGIApp:
-    """End the connection if a request is answered before its content was read to the end.
-
-    Otherwise the server would go on to receive the rest, for as long as it comes.
-    """
-
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope.get("headers", ())
-        left = any(name == b"content-length" and value != b"0" for name, value in headers)
-
-        async def received() -> Message:
-            nonlocal left
-            message = await receive()
-            left = left and bool(message.get("more_body"))
-            return message
-
-        async def sent(message: Message) -> None:
-            if left and message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-            await send(message)
-
-        await app(scope, received, sent)
-
-    return closing
-
-
 class Service:
     """The routes of a server for some tasks."""
 
@@ -122,7 +96,7 @@ class Service:
         for name, endpoint in self.endpoints.items():
             reports.labels(name).set_function(endpoint.reports)
 
-    def application(self, *routes: Route) -> ASGIApp:
+    def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
         made = Starlette(
             routes=[
@@ -131,10 +105,11 @@ class Service:
                 self.task_route("GET", "", lambda endpoint, _: endpoint.status()),
                 self.task_route("PUT", "/reports/{report}", self._report),
                 *routes,
-            ]
+            ],
+            exception_handlers={HTTPException: _no_route},
         )
         made.router.redirect_slashes = False  # each has one address
-        return _closing_unread(made)
+        return made
 
     def route(
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
@@ -147,6 +122,10 @@ class Service:
                 response, name = await handler(request), "done"
             except (Refused, StoreError) as refused:  # the store has logged its errors
                 response, name = _problem(refused.name, str(refused)), refused.name
+            if request.headers.get("content-length", "0") != "0" and not hasattr(
+                request.state, "read"
+            ):  # otherwise the server would go on to receive the rest, for as long as it comes
+                response.headers["Connection"] = "close"
             self._answers.labels(name).inc()
             self._seconds.observe(time.monotonic() - start)
             return response
@@ -235,6 +214,12 @@ def _problem(name: str, detail: str) -> Response:
     )
 
 
+def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = {**(error.headers or {}), "Connection": "close"}  # whatever else is sent
+    return PlainTextResponse(error.detail, error.status_code, headers)
+
+
 def _bearer(request: Request) -> bytes:
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     try:
@@ -259,6 +244,7 @@ async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
         raise Refused("tooSlow", "the content did not come in time") from None
     except ClientDisconnect:
         raise Refused("invalidMessage", "the content ended early") from None
+    request.state.read = True
     if exactly and len(body) != size:
         raise Refused("invalidMessage", wanted)
     return bytes(body)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import httpx
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import ASGIApp
 
 from ikos.deployment.endpoint import Endpoint, Refused, split_ids
 from ikos.deployment.party_files import PartyConfig
@@ -159,7 +159,7 @@ def shuffler(config: PartyConfig, client: httpx.Client) -> Shuffler:
     return Shuffler(config, lambda other: RemoteShuffler(client, config.task, other).agreement())
 
 
-def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> ASGIApp:
+def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> Starlette:
     """Return the ASGI application of shufflers, by their tasks' names."""
     service = Service(shufflers, rate)
     return service.application(

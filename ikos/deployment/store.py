@@ -338,7 +338,7 @@ class Store:
 
     @contextmanager
     def read(self, what: str = "the store") -> Iterator[sqlite3.Connection]:
-        """Open a connection of one's own; StoreError where that, or what is done with it, fails."""
+        """Open a connection for reading; StoreError if that fails, or what is done with it."""
         reading = f"{what} cannot be read"
         try:
             with closing(self._connect()) as connection:
@@ -422,7 +422,7 @@ class Store:
         if changed:
             self._contents = contents
             self._note(_WRITING, None)
-            try:  # after the commit: a smaller count is true as well
+            try:  # after the commit: a count that is too small is right as well
                 self._count.seek(0)
                 self._count.write(self._line(contents.changes))
                 self._note(_COUNTING, None)
@@ -431,7 +431,7 @@ class Store:
         return answers
 
     def shrink(self) -> None:
-        """Leave nothing of what was deleted in the file or its log; StoreError if a reader does."""
+        """Leave nothing deleted in the file or its log; StoreError if a reader holds it there."""
         self.write(lambda _: None).result()
         with self.read() as connection:
             connection.execute(f"PRAGMA busy_timeout={1000 * SHRINK_SECONDS}")

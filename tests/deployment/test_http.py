@@ -493,6 +493,8 @@ def test_an_endless_body_is_read_to_its_size(net):
     read.clear()
     path, headers = headed(net, 1, net.secrets[0])
     assert called(net, 1, path, headers, endless) == (401, True)
+    assert called(net, 1, "/nowhere", headers, endless) == (404, True)
+    assert called(net, 1, "/health", headers, endless) == (405, True)
     assert not read  # of strangers nothing is read at all
 
 
@@ -509,7 +511,7 @@ def test_a_body_that_does_not_come(net, monkeypatch):
     async def gone():
         return {"type": "http.disconnect"}
 
-    assert called(net, 1, path, headers, gone) == (400, False)
+    assert called(net, 1, path, headers, gone)[0] == 400
     assert net.counts() == {0}
 
 
