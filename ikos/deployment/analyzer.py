@@ -58,6 +58,7 @@ class Analyzer(Endpoint):
     def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
         super().__init__(config)
         self.columns = tuple(columns)
+        self._parties = range(1, len(self.columns) + 1)
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         self._work = Retrier(f"task {self.task.name}: release", self._go_on)
@@ -100,21 +101,11 @@ class Analyzer(Endpoint):
 
     def states(self) -> list[ShufflerStatus | str]:
         """Return the status of each shuffler, or in words why there is none."""
-
-        def ask(party: int) -> ShufflerStatus | str:
-            try:
-                return self.columns[party - 1].status()
-            except UnexpectedAnswer:
-                return "answers something else"
-            except OSError:
-                return "does not answer"
-
-        # one thread asks for all requests
-        if self._asking.acquire(blocking=False):
+        if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
                 if time.monotonic() - self._asked > _FRESH:
-                    found = dict(in_parallel(ask, range(1, len(self.columns) + 1)))
-                    self._states = [found[party] for party in sorted(found)]  # type: ignore[misc]
+                    found = dict(in_parallel(lambda j: self.columns[j - 1].status(), self._parties))
+                    self._states = [_told(found[party]) for party in self._parties]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
@@ -164,8 +155,7 @@ class Analyzer(Endpoint):
     def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
         """Ask all shufflers, some at once; OSError at the end if one did not answer."""
         missing = {}
-        parties = range(1, len(self.columns) + 1)
-        for party, found in in_parallel(lambda party: ask(self.columns[party - 1]), parties, most):
+        for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), self._parties, most):
             if isinstance(found, OSError):
                 missing[party] = str(found)
             else:
@@ -242,7 +232,7 @@ class Analyzer(Endpoint):
     def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Store the batches of all shufflers, and let them delete theirs."""
         stored = {party for party, _ in self.store.rows("batch")}
-        missing = [party for party in range(1, self.task.columns + 1) if party not in stored]
+        missing = [party for party in self._parties if party not in stored]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
@@ -307,6 +297,13 @@ class Analyzer(Endpoint):
         """End: try nothing more, and finish what is written."""
         self._work.end()
         super().end()
+
+
+def _told(answer: ShufflerStatus | OSError) -> ShufflerStatus | str:
+    if isinstance(answer, OSError):
+        unexpected = isinstance(answer, UnexpectedAnswer)
+        return "answers something else" if unexpected else "does not answer"
+    return answer
 
 
 def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
