@@ -28,6 +28,9 @@ WAIT_SECONDS = 30.0
 REQUESTS = 1000
 """In one connection at most."""
 
+HEADER_BYTES = 1 << 14
+"""Of a request's head at most."""
+
 SPARE = 100
 """Connections beyond the limit that are answered 503; more are closed at once."""
 
@@ -39,10 +42,7 @@ Waiting = dict[object, Callable[[], object]]
 
 
 class _Strict(h11.Connection):
-    """Refuses heads that a proxy might read differently, and all Transfer-Encoding.
-
-    Where a proxy finds the end of a request elsewhere, the rest counts as another client's.
-    """
+    """Refuses heads that a proxy might end elsewhere: the rest would seem another's request."""
 
     def next_event(self) -> Any:
         """Return what comes next; an error where it is ambiguous."""
@@ -61,21 +61,19 @@ class _Strict(h11.Connection):
 class TimedProtocol(H11Protocol):
     """A connection of uvicorn's with deadlines, and a limit of requests.
 
-    uvicorn itself ends a connection that stays idle after an answer was read. It would wait forever
-    for the first request, for the rest of one, and for a reader. ``waiting`` has this connection
-    while it waits.
+    uvicorn ends a connection that stays idle after an answer was read, but waits forever for the
+    first request, the rest of one, or a reader. ``waiting`` has this connection while it waits.
     """
 
     def __init__(self, waiting: Waiting, *arguments: Any) -> None:
         super().__init__(*arguments)
-        limit = self.config.h11_max_incomplete_event_size
-        self.conn = _Strict(h11.SERVER, *(() if limit is None else (limit,)))
+        self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
         self._waiting = waiting
         self._deadline: asyncio.TimerHandle | None = None
         self._requests = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Begin to wait for the first request."""
         super().connection_made(transport)
         self._wait()
 

@@ -109,11 +109,10 @@ class Endpoint(ABC):
             self.log("closed by order")
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
-        """Keep a client's part, once: answered when it is on disk; whether it is new.
+        """Keep a client's part, once; the result, when it is on disk, is whether it is new.
 
-        The same part of the same report and token again is not, even when the task is closed;
-        anything else under the same id or token is Refused. A StoreError as the future's exception
-        means that nothing of it was kept.
+        It is not if the same part, id and token came before, even when the task is closed by now.
+        Anything else under that id or token is Refused. After a StoreError nothing of it is kept.
         """
 
         def work(writing: Writing) -> bool:
@@ -137,11 +136,8 @@ class Endpoint(ABC):
         return self.store.write(work)
 
     def all_ids(self) -> Iterator[bytes]:
-        """Yield all ids, in the order of their bytes; StoreError where one was damaged or lost.
-
-        The index in which tokens are looked up is compared with the reports, too.
-        """
-        self.store.compare_indexes()
+        """Yield all ids, in the order of their bytes; StoreError if one was damaged or lost."""
+        self.store.compare_indexes()  # tokens are looked up in one
         for number, *_ in self.store.rows("report"):
             yield number
 

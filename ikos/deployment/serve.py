@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 from starlette.applications import Starlette
 
 from ikos.deployment import analyzer, shuffler
-from ikos.deployment.connections import Door, TimedProtocol
+from ikos.deployment.connections import HEADER_BYTES, Door, TimedProtocol
 from ikos.deployment.endpoint import Endpoint, log
 from ikos.deployment.party_files import (
     AnalyzerConfig,
@@ -45,7 +45,6 @@ RATE = 5000.0
 """Reports a second at most, by default."""
 
 CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many systems allow
-HEADER_BYTES = 1 << 14
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
 BACKLOG = 1024
@@ -201,10 +200,7 @@ class _Lines(logging.Formatter):
 
 
 def log_lines() -> None:
-    """Log to standard error, one line each.
-
-    Of other libraries, errors alone: any stranger can cause their warnings.
-    """
+    """Log lines to standard error; of other libraries only errors: strangers cause warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
     for name in ("ikos.deployment", "uvicorn", "asyncio"):

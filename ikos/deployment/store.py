@@ -114,11 +114,7 @@ class _Contents:
 
 
 class Writing:
-    """One piece of work in a transaction.
-
-    ``connection`` is for queries, and ``facts`` has what was noted. The methods write rows, and
-    keep the tally.
-    """
+    """One piece of work in a transaction: queries by ``connection``, rows by its methods."""
 
     def __init__(self, store: Store, connection: sqlite3.Connection, contents: _Contents) -> None:
         self._store = store
@@ -272,8 +268,7 @@ class Store:
     def _counted(self, line: bytes) -> int:
         """Return the count of changes next to the database, never more than are on disk.
 
-        SQLite drops, without an error, all that its log has after the first damage to it: nothing
-        in the database shows this.
+        SQLite drops without an error what its log has after damage: the database does not show it.
         """
         known = line[:20].decode("ascii", "replace")
         if not known.isdecimal() or self._line(int(known)) != line:
@@ -350,10 +345,10 @@ class Store:
         self._note(reading, None)
 
     def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
-        """Let the writer do something; the result is there when it is on disk.
+        """Let the writer do something; the future has the result when it is on disk.
 
-        What ``work`` raises undoes what it alone did. What SQLite cannot do is a `StoreError`; a
-        store that was closed is an OSError.
+        An exception of ``work`` undoes its own changes alone. What SQLite cannot do is a
+        `StoreError`; a closed store is an OSError.
         """
         result: Future[_T] = Future()
         with self._closing:
