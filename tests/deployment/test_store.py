@@ -343,7 +343,7 @@ def test_a_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
 @pytest.mark.slow
 def test_any_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
     found = damaged(tmp_path, 200)
-    assert found[False] > 60
+    assert found[False] > 30  # of about 56, with a standard deviation of 6
 
 
 @pytest.mark.parametrize("table", ["report", "complete"])
