@@ -35,8 +35,7 @@ from ikos.deployment.remote import (
     exchange,
     problem_of,
 )
-from ikos.deployment.report_store import ReportStore
-from ikos.deployment.reports import ClientReport
+from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded
 from ikos.results import at_least

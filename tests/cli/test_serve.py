@@ -164,10 +164,9 @@ class TestPlace:
         assert (here.host, here.port) == ("127.0.0.1", 8000)
 
     def test_of_different_addresses(self, refused, small):
-        said = refused("shuffler", small / "shuffler-1", small / "shuffler-1")
-        assert said == "folders must be different"
-        said = refused("shuffler", small / "shuffler-1", small / "shuffler-2")
-        assert said == "folders must be of different tasks: one party sees one column"
+        for other in ("shuffler-1", "shuffler-2"):
+            said = refused("shuffler", small / "shuffler-1", small / other)
+            assert said == "folders must be of different tasks: one party sees one column"
 
     def test_in_use(self, refused, small):
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
