@@ -10,10 +10,19 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from ikos.cli.output import print_text
+from ikos.cli.output import print_report, print_text
 
 if TYPE_CHECKING:
     from ikos.report import Field
+
+KEYS = {
+    "command": "which command printed it",
+    "version": "of these keys, 1",
+    "warnings": "what was said on standard error",
+    "rows": "the table, as below",
+    "notes": "what else is printed, in sentences",
+}
+"""Keys of the JSON object of every command that has one."""
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
@@ -72,7 +81,7 @@ def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 class Command(_Mistakes):
-    """A command whose mistakes become usage errors.
+    """A command whose mistakes become usage errors, and which prints the report that it returns.
 
     ``sections`` are headings of the help, each by the name of the first option under it; ``keys``
     and ``columns`` say what the JSON object and its rows hold, for the documentation.
@@ -82,19 +91,20 @@ class Command(_Mistakes):
         self,
         *arguments: Any,
         sections: Mapping[str, str] | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Sequence[Field] = (),
         columns: Sequence[Field] = (),
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self.sections = dict(sections or {})
-        self.keys = dict(keys or {})
+        self.keys = {**(KEYS if columns else {}), **{key.key: key.meaning for key in keys}}
         self.columns = {column.key: column.meaning for column in columns}
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what the library refuses as a usage error."""
         try:
-            return super().invoke(ctx)
+            if (report := super().invoke(ctx)) is not None:
+                print_report(report)
         except KeyboardInterrupt as stop:
             raise click.Abort(f"{ctx.command_path}: {stop}" if str(stop) else "") from None
         except MISTAKES as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.names import DOMAINS, MAX_WORKERS
+from ikos.cli.output import FORMAT
 from ikos.cli.types import (
     BOUND,
     CORRUPT,
@@ -178,19 +179,23 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
 
 
 def format_options(command: Any) -> Any:
-    """Add ``--format`` and ``--json``, its short form, as the argument ``how``."""
+    """Add ``--format`` and ``--json``, its short form: `print_report` knows what they say."""
+
+    def choose(ctx: click.Context, _param: click.Parameter, wanted: str) -> None:
+        ctx.meta[FORMAT] = wanted
 
     def json(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-        if wanted and ctx.params.get("how", "json") not in ("text", "json"):
-            raise click.UsageError(f"--json contradicts --format {ctx.params['how']}", ctx)
+        if wanted and ctx.meta[FORMAT] not in ("text", "json"):
+            raise click.UsageError(f"--json contradicts --format {ctx.meta[FORMAT]}", ctx)
         if wanted:
-            ctx.params["how"] = "json"
+            ctx.meta[FORMAT] = "json"
 
     add_json = click.option(
         "--json", is_flag=True, expose_value=False, callback=json, help="The same as --format json."
     )
     add_format = click.option(
         "--format", "how", type=click.Choice(FORMATS), default="text", is_eager=True,
+        expose_value=False, callback=choose,
         help="How to print the result; csv has the table alone.",
     )  # fmt: skip
     return add_format(add_json(command))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -17,6 +18,9 @@ import click
 
 if TYPE_CHECKING:
     from ikos.report import Report
+
+FORMAT = "ikos.format"
+"""Where a context keeps what ``--format`` says."""
 
 SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
 
@@ -31,13 +35,19 @@ def print_json(result: dict[str, Any]) -> None:
     _write(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
-def print_report(report: Report, how: str) -> None:
-    """Print what a command found, after its warnings, in one of `ikos.report.FORMATS`."""
-    for warning in report.data.get("warnings", ()):
-        warn(warning)
+def print_report(report: Report) -> None:
+    """Print what the command that runs has found, after its warnings, as ``--format`` says."""
+    context = click.get_current_context()
+    for warning in report.warnings:
+        complain(context.command_path, "warning", warning)
+    notes = [*report.notes]
     if (plot := report.data.get("plot")) is not None:
-        report = replace(report, notes=[*report.notes, f"Plotted in {click.format_filename(plot)}"])
-    _write(report.render(how, styled=styled(sys.stdout)))
+        notes.append(f"Plotted in {click.format_filename(plot)}")
+    data = {"command": context.info_name, **report.data}
+    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
+    how = context.meta.get(FORMAT, "text")
+    shown = replace(report, notes=notes, data=data)
+    _write(shown.render(how, styled=styled(sys.stdout), width=width))
 
 
 def _write(text: str) -> None:

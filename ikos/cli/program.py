@@ -31,7 +31,7 @@ SUMMARIES = {
 COMMANDS = tuple(SUMMARIES)
 """Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
 
-MODULES = {"mean": "sum"}
+MODULES = {"mean": "sum", "secure-sum": "sum"}
 """The modules of commands that share one with another."""
 
 SETTINGS: dict[str, Any] = {
@@ -66,8 +66,9 @@ class Commands(Group):
         """Import a command."""
         if name not in COMMANDS:
             return super().get_command(ctx, name)
-        module = importlib.import_module(f"ikos.cli.{MODULES.get(name, name).replace('-', '_')}")
-        command: click.Command = getattr(module, f"command_{name}", None) or module.command
+        module = importlib.import_module(f"ikos.cli.{MODULES.get(name, name)}")
+        own = f"command_{name.replace('-', '_')}"
+        command: click.Command = getattr(module, own, None) or module.command
         return command
 
     def summary(self, ctx: click.Context, name: str) -> str:
