@@ -197,7 +197,7 @@ class Report:
             Whether headings are bold, for a terminal.
         width : int, optional
             Characters in a line of the terminal. A wider table is shown in parts, one below the
-            other, each of which begins with the columns that tell its rows apart.
+            other, each of which begins with the same columns, to tell the rows apart.
         """
         from rich.cells import cell_len
 
@@ -274,9 +274,11 @@ def _parts(widths: Sequence[int], body: Sequence[Sequence[str]], most: int | Non
     every = list(range(len(widths)))
     if most is None or sum(widths) <= most:
         return [every]
-    first = next(
-        (i for i in every if len({tuple(cells[:i]) for cells in body}) == len(body)), len(every)
-    )
+    first = 0  # columns that begin each part
+    while len({tuple(cells[:first]) for cells in body}) < len(body) and (
+        sum(widths[: first + 1]) <= most / 2
+    ):
+        first += 1
     parts = [every[:first]]
     for i in every[first:]:
         if len(parts[-1]) > first and sum(widths[j] for j in parts[-1]) + widths[i] > most:

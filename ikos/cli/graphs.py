@@ -181,19 +181,7 @@ FAILED, INTERRUPTED = 1, 130
 @options("--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
 @format_options
-def command(
-    users: int,
-    messages: int,
-    trials: int,
-    modulus: int | None,
-    confidence: float,
-    backend: str,
-    seed: int | None,
-    workers: int | None,
-    scheduler: str | None,
-    plot: Path | None,
-    **given: Any,
-) -> None:
+def command(plot: Path | None, **given: Any) -> None:
     """Sample share graphs and check the bounds of their components.
 
     The share graph joins users who hide among each other; what it hides
@@ -209,11 +197,12 @@ def command(
     from ikos.testing import DeterministicRandom
 
     check_plot(plot)
-    stopped = None
+    trials, seed, stopped = given.pop("trials"), given.pop("seed"), None
+    running = _executor(given.pop("workers"), given.pop("scheduler"))
     try:
-        with _executor(workers, scheduler) as executor, progress("checking bounds") as shown:
+        with running as executor, progress("checking bounds") as shown:
             check = graphs.check_components(
-                users, messages, trials, q=modulus, confidence=confidence, backend=backend,
+                given.pop("users"), given.pop("messages"), trials, q=given.pop("modulus"),
                 rng=None if seed is None else DeterministicRandom(seed),
                 executor=executor, progress=shown, **given,
             )  # fmt: skip
@@ -227,13 +216,15 @@ def command(
         ) from None
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
-    if plot is not None and stopped is None:
+    if stopped is not None:
+        plot = None
+    elif plot is not None:
         from ikos.plots.components import components_figure
 
         save_plot(components_figure(check), plot)
     found = SimpleNamespace(
-        check=check, backend=backend, seed=seed, trials=trials, interrupted=stopped is not None,
-        plot=None if stopped else plot,
+        check=check, backend=given["backend"], seed=seed, trials=trials, plot=plot,
+        interrupted=stopped is not None,
     )  # fmt: skip
     print_report(_report(found))
     if stopped is not None:

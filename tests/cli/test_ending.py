@@ -230,7 +230,7 @@ class TestTerminal:
 
     @pytest.mark.slow
     def test_progress(self, on_terminal):
-        """From the exact law on, and to the end; where parts are unequal, the one under way."""
+        """From beginning to end; where parts are unequal, the one under way."""
         shown = on_terminal("graphs", "--users", "1500", "--messages", "4", "--trials", "10")
         shares = re.findall(r"(\d+)%", re.sub(r"\x1b\[[\d;]*m", "", shown))
         assert len(set(shares)) > 5
