@@ -179,17 +179,10 @@ class Row:
 @format_options
 def command(
     users: int | None,
-    min_honest: int | Fraction | None,
     epsilon: Fraction,
     delta: Fraction | None,
-    lower: float | None,
-    upper: float | None,
-    protocols: tuple[str, ...],
     domain: str | None,
-    runs: int | None,
-    seed: int | None,
     plot: Path | None,
-    on_out_of_range: str,
     **given: Any,
 ) -> Report:
     """Compare all protocols for a private sum.
@@ -204,8 +197,9 @@ def command(
     from ikos.results import budget_warnings
 
     check_plot(plot)
-    space = domain_of(domain, {**given, "lower": lower, "upper": upper})
+    space = domain_of(domain, given)
     column, data, warnings = None, None, []
+    lower, upper, runs, seed = (given[name] for name in ("lower", "upper", "runs", "seed"))
     if given["file"] is None:
         if option := first_given(*OF_DATA):
             raise click.UsageError(f"{option} needs --data")
@@ -214,24 +208,24 @@ def command(
     else:
         if domain is not None or given["column"] is None or lower is None or upper is None:
             raise click.UsageError("--data needs --column, --lower and --upper, and no --domain")
-        source = release.Source.taken(given)
-        rule = release.Rule(lower, upper, on_out_of_range == "clamp")
+        source, out_of_range = release.Source.taken(given), given["on_out_of_range"]
+        rule = release.Rule(lower, upper, out_of_range == "clamp")
         column, moved = _values(source, rule)
         if users is not None and users != column.size:
             raise click.UsageError(f"--users must be the {column.size:,} rows, got {users:,}")
         users = int(column.size)
         data = {
             "file": source.file, "column": source.column,
-            "out_of_range": on_out_of_range, "runs": runs or RUNS, "seed": seed,
+            "out_of_range": out_of_range, "runs": runs or RUNS, "seed": seed,
             "confidence": CONFIDENCE,
         }  # fmt: skip
         warnings = [NOT_PRIVATE] + [f"{moved:,} values were moved to the bounds"] * bool(moved)
     asked = SimpleNamespace(
-        users=users, min_honest=Honest.of(min_honest, users), epsilon=epsilon,
+        users=users, min_honest=Honest.of(given["min_honest"], users), epsilon=epsilon,
         delta=usual_delta(delta, users), domain=space, dimension=space.dimension, data=data,
         plot=plot,
     )  # fmt: skip
-    keys = tuple(dict.fromkeys(protocols)) or None
+    keys = tuple(dict.fromkeys(given["protocols"])) or None
     with progress("choosing parameters", keys or (VECTOR_PROTOCOLS if domain else PROTOCOLS)) as on:
         made = comparison(
             users, epsilon, asked.delta, domain=space, min_honest=asked.min_honest,
