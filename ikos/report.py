@@ -205,16 +205,16 @@ class Report:
         lines = textwrap.wrap(self.title, wrapped)
         if styled:
             lines = [f"\x1b[1m{line}\x1b[0m" for line in lines]
-        columns, body = self._shown()
-        widths = [max(map(cell_len, cells)) + 2 for cells in zip(*body, strict=True)]
-        for part in _parts(widths, body[1:], width) if body[1:] else ():
+        columns, table = self._shown()
+        widths = [max(map(cell_len, cells)) + 2 for cells in zip(*table, strict=True)]
+        left = [all(isinstance(c.of(row), str | None) for row in self.rows) for c in columns]
+        for part in _parts(widths, table[1:], width) if table[1:] else ():
             lines.append("")
-            for i, cells in enumerate(body):
+            for i, cells in enumerate(table):
                 line = ""
                 for j in part:
                     blank = " " * (widths[j] - 2 - cell_len(cells[j]))
-                    left = columns[j][1]
-                    line += f"  {cells[j]}{blank}" if left else f"  {blank}{cells[j]}"
+                    line += f"  {cells[j]}{blank}" if left[j] or not j else f"  {blank}{cells[j]}"
                 line = line.rstrip()
                 lines.append(f"\x1b[1m{line}\x1b[0m" if styled and not i else line)
         for i, note in enumerate(self.notes):
@@ -223,16 +223,13 @@ class Report:
             )
         return "\n".join(lines)
 
-    def _shown(self) -> tuple[list[tuple[Field, bool]], list[list[str]]]:
-        """Return what people see: columns that are not empty, whether of words; lines of cells."""
-        rows = [
-            row for row in self.rows if all(c.of(row) is not None for c in self.columns if c.needed)
-        ]
+    def _shown(self) -> tuple[list[Field], list[list[str]]]:
+        """Return the columns that people see, empty ones left out, and the lines of the table."""
+        needed = [column for column in self.columns if column.needed]
+        rows = [row for row in self.rows if all(one.of(row) is not None for one in needed)]
         columns = [c for c in self.columns if c.title is not None and any(map(c.read, rows))]
-        of_words = [all(isinstance(c.of(row), str | None) for row in rows) for c in columns]
-        lefts = [word or not i for i, word in enumerate(of_words)]
-        body = [[column.read(row) for column in columns] for row in rows]
-        return list(zip(columns, lefts, strict=True)), [[str(c.title) for c in columns], *body]
+        head = [str(column.title) for column in columns]
+        return columns, [head, *([column.read(row) for column in columns] for row in rows)]
 
     def _csv(self) -> str:
         out = io.StringIO()

@@ -13,7 +13,7 @@ import click
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped, first_given
 from ikos.cli.options import format_options, option, options
-from ikos.cli.types import parsed
+from ikos.cli.types import Honest, parsed
 from ikos.report import Field, Report, values
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def command(
         else:
             labels, cells = _labelled(source, str(categories), other)
         users = len(cells)
-        release.honest_users(given, users)
+        given["min_honest"] = Honest.of(given["min_honest"], users)
         released = histogram(cells, labels, epsilon=epsilon, delta=delta, **given)
 
     result = released.columns.private

@@ -73,7 +73,7 @@ def discard_output() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error; if nobody can read it, the result matters more."""
+    """Print a line on standard error; where that fails, the result matters more."""
     with suppress(OSError):
         click.echo(text, err=True)
 
@@ -114,14 +114,14 @@ def printable(text: str) -> str:
 
 
 def at_least(value: float, digits: int) -> str:
-    """Return a number to so many significant digits, rounded up."""
+    """Return a number with this many significant digits, rounded up."""
     from ikos import results  # which takes longer to import than a help
 
     return results.at_least(value, digits)
 
 
 def at_most(value: float, digits: int) -> str:
-    """Return a number to so many significant digits, rounded down."""
+    """Return a number with this many significant digits, rounded down."""
     from ikos import results
 
     return results.at_most(value, digits)

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,7 @@ import click
 from ikos.cli.errors import clipped
 from ikos.cli.options import options
 from ikos.cli.output import figures, grouped, power_text, progress
-from ikos.cli.types import TABLE, Honest
+from ikos.cli.types import TABLE
 from ikos.report import Field
 
 if TYPE_CHECKING:
@@ -215,12 +214,6 @@ def all_of(table: Column, look: Look) -> NDArray[Any]:
 def _drained(held: deque[NDArray[Any]]) -> Iterator[NDArray[Any]]:
     while held:
         yield held.popleft()
-
-
-def honest_users(given: dict[str, Any], users: int) -> None:
-    """Turn a share of honest users into their number."""
-    if isinstance(given.get("min_honest"), Fraction):
-        given["min_honest"] = Honest.of(given["min_honest"], users)
 
 
 def run(protocol: PrivateSum | SecureSum, values: Any, *, unproved: bool, **how: Any) -> Any:

@@ -12,7 +12,7 @@ from ikos.cli import release
 from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
-from ikos.cli.types import INTEGER, SIGMA
+from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def release_sum(
     rule = release.Rule(lower, upper, clamp, integers)
     truth = release.Truth() if show_true else None
     users, column = release.read(source.open(), rule, truth)
-    release.honest_users(parameters, users)
+    parameters["min_honest"] = Honest.of(parameters.get("min_honest"), users)
     protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **parameters)
     result = release.run(protocol, column, unproved=unproved, threads=threads, cluster=cluster)
 
@@ -256,7 +256,7 @@ def command_secure_sum(
         q = 1 << (least - 1).bit_length() if modulus is None else modulus
         if modulus is None and given["analysis"] == "ghazi2020":  # which is proved for primes alone
             q = covered("ghazi2020", least)
-        release.honest_users(given, users)
+        given["min_honest"] = Honest.of(given["min_honest"], users)
         protocol = SecureSum(users, q, upper=upper - lower, sigma=sigma, **given)
         total = release.run(protocol, column, unproved=unproved, threads=threads) + users * lower
 

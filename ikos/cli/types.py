@@ -134,7 +134,7 @@ class Honest(Base):
             return users
         found = honest if isinstance(honest, int) else math.ceil(honest * users)
         if found > users:
-            raise click.UsageError(f"--min-honest must be at most --users = {users}, got {found}")
+            raise click.UsageError(f"--min-honest must be at most {users}, got {found}")
         return found
 
 
