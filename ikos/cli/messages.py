@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,7 @@ from ikos.cli.types import SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
-    from ikos.bounds import Bounds
     from ikos.counts import Layout
-    from ikos.vectors import Domain
 
 KEYS = [
     Field("users", "how many there are"),
@@ -36,12 +35,9 @@ KEYS = [
     Field("epsilon", "privacy asked for; null for a secure sum"),
     Field("delta", "the same"),
     Field("reserve", "the part of epsilon that hiding may take at most, or null"),
-    Field("releases", "for how many sums about the same users the budget is, or null",
-          value=lambda asked: None if asked.sigma else asked.options.get("releases", 1)),
-    Field("precision", "steps between the bounds of a private sum, or null",
-          value=lambda asked: asked.options.get("precision")),
-    Field("integers", "whether values are integers, so that nothing is rounded",
-          value=lambda asked: bool(asked.options.get("integers"))),
+    Field("releases", "for how many sums about the same users the budget is, or null"),
+    Field("precision", "steps between the bounds of a private sum, or null"),
+    Field("integers", "whether values are integers, so that nothing is rounded"),
     *DOMAIN_KEYS,
 ]  # fmt: skip
 
@@ -123,9 +119,6 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 @option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
 @format_options
 def command(
-    users: int,
-    min_honest: int | Fraction | None,
-    corrupt_shufflers: int,
     analysis: str | None,
     shuffler: str | None,
     clear_share: bool | None,
@@ -152,7 +145,7 @@ def command(
     check_plot(plot)
     given["integers"] = given["integers"] or None
     check_together(given, plot)
-    asked = Request.of(users, Honest.of(min_honest, users), corrupt_shufflers, given)
+    asked = Request(given)
     analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
     settings = [
         (kind, clear)
@@ -162,9 +155,7 @@ def command(
     rows: list[Row] = []
     with progress("counting messages", parts=analyses) as shown:
         for done, one in enumerate(analyses, 1):
-            found = [
-                asked.row(one, *setting, layout) for setting in settings for layout in asked.layouts
-            ]
+            found = [row for setting in settings for row in asked.rows(one, *setting)]
             rows += sorted(found, key=lambda row: row.cost("messages_per_user"))
             if shown is not None:
                 shown(done, len(analyses))
@@ -181,17 +172,17 @@ def command(
         for row in rows:
             setattr(row, mark, row.proved and row.cost(key) == least)
     if plot is not None:
-        _plot(plot, asked, analyses, settings, given)
+        _plot(plot, asked, analyses, settings)
 
     notes = [f"{row.analysis}: {row.counts.count.theorem}" for row in rows if row.counts]
-    warnings = trust_warnings(corrupt_shufflers, max(one.count.shuffled for one in covered))
-    if asked.epsilon is not None and asked.delta is not None:
-        warnings = budget_warnings(asked.epsilon, asked.delta, users) + warnings
+    warnings = trust_warnings(asked.corrupt_shufflers, max(one.count.shuffled for one in covered))
+    if asked.sigma is None:
+        warnings = budget_warnings(asked.epsilon, asked.delta, asked.users) + warnings
         notes.append(
             "delta and noise eps: what is proved, and what is left of epsilon for the noise after "
             "what imperfect hiding takes. error: of the sum, root mean square, at most."
         )
-    elif users > 1:
+    elif asked.users > 1:
         notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
     notes += [f"Not covered, or not proved: {one}." for one in said]
     notes.append(
@@ -254,110 +245,99 @@ class Row:
         return math.inf if self.counts is None else float(getattr(self.counts, key))
 
 
-@dataclass(frozen=True)
 class Request:
-    """What is asked, with the parameters of a private sum filled in; secure ones have no domain."""
+    """What is asked, with what a private sum chooses; ``make`` returns such a sum."""
 
-    users: int
-    min_honest: int
-    corrupt_shufflers: int
-    q: int
-    dimension: int
-    vectors: bool
-    sigma: Fraction | None = None
-    domain: Domain | Bounds | None = None
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
-    reserve: Fraction | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, users: int, honest: int, corrupt: int, given: Mapping[str, Any]) -> Request:
-        """Return what the options ask for."""
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        from ikos import PrivateSum
         from ikos.counts.vectors import checked_dimension
+        from ikos.vectors import PrivateVectorSum
 
-        if given["sigma"] is not None:
-            q, d = given["modulus"], given["dimension"]
-            checked_dimension(d or 1, q)
-            return cls(users, honest, corrupt, q, d or 1, d is not None, given["sigma"])
-        domain = domain_of(given["domain"], given)
-        chosen = {key: given[key] for key in ("precision", "integers", "releases")}
-        request = cls(
-            users, honest, corrupt, given["modulus"] or 0, domain.dimension,
-            given["domain"] is not None, None, domain, given["epsilon"], given["delta"],
-            Fraction(1, 100) if given["reserve"] is None else given["reserve"],
-            {key: value for key, value in chosen.items() if value is not None},
-        )  # fmt: skip
+        self.given, self.users = given, given["users"]
+        self.min_honest = Honest.of(given["min_honest"], self.users)
+        self.corrupt_shufflers = given["corrupt_shufflers"]
+        self.sigma, self.epsilon, self.delta = (given[key] for key in ("sigma", "epsilon", "delta"))
+        self.vectors = given["domain"] is not None or given["dimension"] is not None
+        self.domain = self.releases = self.precision = None
+        self.reserve: Any = None
+        self.integers = bool(given["integers"])
+        if self.sigma is not None:
+            self.q, self.dimension = given["modulus"], given["dimension"] or 1
+            checked_dimension(self.dimension, self.q)
+            return
+        domain: Any = domain_of(given["domain"], given)
+        self.domain, self.dimension, self.releases = (
+            domain,
+            domain.dimension,
+            given["releases"] or 1,
+        )
+        self.reserve = Fraction(1, 100) if given["reserve"] is None else given["reserve"]
+        how: dict[str, Any] = {"reserve": self.reserve, "integers": self.integers}
+        budget = self.epsilon, self.delta
+        if self.vectors:
+            how["releases"] = self.releases
+            make: Any = partial(PrivateVectorSum, self.users, domain, *budget, **how)
+        else:
+            how |= {"lower": domain.lower, "upper": domain.upper}
+            make = partial(PrivateSum, self.users, *budget, **how)
         # what a private sum chooses does not depend on the number of messages
-        made = request.private(messages=5, min_honest=honest)
-        options = {**request.options, "precision": made.precision}
-        return replace(request, q=made.modulus, options=options)
+        asked = {"precision": given["precision"], "modulus": given["modulus"]}
+        made = make(messages=5, min_honest=self.min_honest, **asked)
+        self.precision, self.q = made.precision, made.modulus
+        self.make = partial(make, precision=self.precision, modulus=self.q)
 
     @property
     def title(self) -> str:
         """What is counted."""
         what = f"vectors of {self.dimension:,} coordinates" if self.vectors else "numbers"
-        kind, level = "secure", f" with {float(self.sigma or 0):g} bits of security"
-        if self.epsilon is not None and self.delta is not None:
-            kind, level = f"({float(self.epsilon):g}, {float(self.delta):g})-private", ""
+        if self.sigma is None:
+            kind = f"({float(self.epsilon):g}, {float(self.delta):g})-private sum"
+        else:
+            kind = f"secure sum with {float(self.sigma):g} bits of security"
         who = f"{power_text(self.users)} user{'s' * (self.users != 1)}"
         who += f", {self.min_honest:,} of them honest" * (self.min_honest < self.users)
         who += f", {self.corrupt_shufflers} shufflers corrupt" * bool(self.corrupt_shufflers)
         of = f"{what} of {who}, modulo {power_text(self.q)}"
-        return f"Messages of each user for a {kind} sum{level}: {of}"
+        return f"Messages of each user for a {kind}: {of}"
 
-    @property
-    def layouts(self) -> tuple[str, ...]:
-        """The ways to share a vector; of one coordinate they are the same."""
-        return ("separate sums", "one group") if self.dimension > 1 else ("one group",)
+    def rows(self, analysis: str, shuffler: str, clear_share: bool) -> Iterator[Row]:
+        """Yield for each layout what an analysis proves, or why it covers nothing."""
+        for layout in ("separate sums", "one group"):
+            sums = self.dimension if layout == "separate sums" else 1
+            row = Row(analysis, shuffler, clear_share, layout if self.vectors else None, sums)
+            if layout == "separate sums" and self.dimension == 1:
+                continue  # the same as one group
+            try:
+                self._count(row, layout)
+            except ValueError as problem:
+                said = in_options(str(problem))
+                if said.startswith("analysis ") and ": " in said:  # the setting is in the row
+                    said = said.partition(": ")[2].partition("; ")[0]
+                row.reason = said.removeprefix(f"{analysis} ")
+            yield row
 
-    def private(self, **how: Any) -> Any:
-        """Return the private sum that is asked for."""
-        from ikos import PrivateSum
-        from ikos.bounds import Bounds
-        from ikos.vectors import PrivateVectorSum
-
-        how = {**self.options, "reserve": self.reserve, "modulus": self.q or None, **how}
-        domain: Any = self.domain
-        budget: Any = self.epsilon, self.delta
-        if isinstance(domain, Bounds):
-            how |= {"lower": domain.lower, "upper": domain.upper}
-            return PrivateSum(self.users, *budget, **how)
-        return PrivateVectorSum(self.users, domain, *budget, **how)
-
-    def row(self, analysis: str, shuffler: str, clear_share: bool, layout: str) -> Row:
-        """Return what an analysis proves, or why it covers nothing."""
+    def _count(self, row: Row, layout: str) -> None:
         from ikos.counts import vector_layouts
 
-        sums = self.dimension if layout == "separate sums" else 1
-        named = layout if self.vectors else None
-        row = Row(analysis, shuffler, clear_share, named, sums)
-        trust = {"min_honest": self.min_honest, "corrupt_shufflers": self.corrupt_shufflers}
-        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear_share, **trust}
-        if self.corrupt_shufflers and shuffler == "single":
-            row.reason = "a single shuffler must be honest: it sees everything"
-            return row
-        try:
-            if self.sigma is None:
-                if self.dimension > 1:
-                    how["layout"] = layout
-                protocol = self.private(analysis=analysis, **how)
-                row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
-            else:
-                asked = self.users, self.q, self.sigma, self.dimension
-                made = vector_layouts(*asked, analysis=analysis, **how)
-                (row.counts,) = (one for one in made if one.name == layout)
-                row.floor = self._floor(row)
-        except ValueError as problem:
-            said = in_options(str(problem))
-            if said.startswith("analysis ") and ": " in said:  # the setting is in the row
-                said = said.partition(": ")[2].partition("; ")[0]
-            row.reason = said.removeprefix(f"{analysis} ")
+        if self.corrupt_shufflers and row.shuffler == "single":
+            raise ValueError("a single shuffler must be honest: it sees everything")
+        how: dict[str, Any] = {
+            "analysis": row.analysis,
+            "shuffler": row.shuffler,
+            "clear_share": row.clear_share,
+            "min_honest": self.min_honest,
+            "corrupt_shufflers": self.corrupt_shufflers,
+        }
+        if self.sigma is None:
+            protocol = self.make(**how, **({"layout": layout} if self.dimension > 1 else {}))
+            row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
         else:
-            row.reason = unproved_for(analysis, self.q, self.dimension // sums)
-        return row
+            made = vector_layouts(self.users, self.q, self.sigma, self.dimension, **how)
+            (row.counts,) = (one for one in made if one.name == layout)
+            row.floor = self._floor(row)
+        row.reason = unproved_for(row.analysis, self.q, self.dimension // row.sums)
 
-    def _floor(self, row: Row) -> int | None:
+    def _floor(self, row: Row) -> Any:
         """Return the highest floor of some numbers of honest users: the level is for all of them.
 
         What corrupt shufflers pass on is as good as clear, and clear messages do not count. Where
@@ -365,7 +345,7 @@ class Request:
         """
         from ikos.counts.floor import counting_floor
 
-        if self.users == 1 or self.sigma is None:
+        if self.users == 1:
             return None
         q = self.q ** (self.dimension // row.sums)
         how: dict[str, Any] = {"shuffler": row.shuffler, "clear_share": row.clear_share}
@@ -373,53 +353,40 @@ class Request:
         return self.corrupt_shufflers + max(counting_floor(n, q, self.sigma, **how) for n in sizes)
 
 
-def _plot(
-    path: Path,
-    request: Request,
-    analyses: list[str],
-    settings: list[tuple[str, bool]],
-    given: Mapping[str, Any],
-) -> None:
+def _plot(path: Path, asked: Request, analyses: list[str], settings: Any) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
     from ikos.plots import BOTH_WAYS, grid, private_curves, secure_curves
     from ikos.plots.figures import messages_figure
 
-    low, high = max(2, request.users // 1000), min(1 << 53, 1000 * max(2, request.users))
+    low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
     chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
-    honest = Fraction(request.min_honest, request.users)
+    corrupt, honest = asked.corrupt_shufflers, Fraction(asked.min_honest, asked.users)
     how: dict[str, Any] = {
         "analyses": analyses,
-        "settings": [
-            way for way in chosen if way[0] == "parallel" or not request.corrupt_shufflers
-        ],
+        "settings": [way for way in chosen if way[0] == "parallel" or not corrupt],
         "honest": honest,
-        "corrupt": request.corrupt_shufflers,
+        "corrupt": corrupt,
     }
-    with progress("plotting", parts=()) as shown:
-        if request.sigma is not None:
-            users = grid(low, high, 30, also=[request.users])
-            curves = secure_curves(users, request.q, request.sigma, progress=shown, **how)
-        else:
-            how["reserve"], how["modulus"] = request.reserve, given["modulus"]
-            how["precision"] = given["precision"]
-            if given["integers"]:
-                how["precision"] = request.options["precision"]
-            users = grid(low, high, 12, also=[request.users])
-            spent: Any = request.epsilon, request.delta
-            curves = private_curves(users, *spent, progress=shown, **how)
     notes = ["Totals count the clear share where there is one."]
+    title = asked.title.partition(": ")[0]
+    with progress("plotting", parts=()) as shown:
+        if asked.sigma is not None:
+            title += f", modulo {power_text(asked.q)}"
+            users = grid(low, high, 30, also=[asked.users])
+            curves = secure_curves(users, asked.q, asked.sigma, progress=shown, **how)
+        else:
+            precision = asked.precision if asked.integers else asked.given["precision"]
+            how |= {"precision": precision, "modulus": asked.given["modulus"]}
+            users = grid(low, high, 12, also=[asked.users])
+            curves = private_curves(
+                users, asked.epsilon, asked.delta, reserve=asked.reserve, progress=shown, **how
+            )
     if any(curve.name == "attack" for curve in curves):
         notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
-    reasons = {curve.name: unproved_for(curve.name, request.q) for curve in curves}
+    reasons = {curve.name: unproved_for(curve.name, asked.q) for curve in curves}
     notes += [f"{name}: {why}." for name, why in reasons.items() if why]
-    if request.corrupt_shufflers:
-        notes.append(
-            f"Shufflers that may collude with the analyzer: {request.corrupt_shufflers:,}."
-        )
-    title = request.title.partition(": ")[0]
-    if request.sigma is not None:
-        title += f", modulo {power_text(request.q)}"
-    figure = messages_figure(
-        curves, title, mark=request.users, honest=honest, footnote="\n".join(notes)
-    )
+    if corrupt:
+        notes.append(f"Shufflers that may collude with the analyzer: {corrupt:,}.")
+    footnote = "\n".join(notes)
+    figure = messages_figure(curves, title, mark=asked.users, honest=honest, footnote=footnote)
     save_plot(figure, path)
