@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +23,8 @@ from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
+
+    from ikos.graphs import ComponentCheck
 
 
 def _above(value: float) -> str:
@@ -52,50 +53,50 @@ def _log10(value: mpfr | None) -> float | None:
     return float(gmpy2.log10(value)) if value else None
 
 
-def _importance(found: Any) -> list[dict[str, Any]]:
+def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
     """Return what the importance samples say, for JSON."""
     listed = []
-    for tally in found.check.planted:
-        low, high = tally.interval(found.check.confidence)
+    for tally in check.planted:
+        low, high = tally.interval(check.confidence)
         listed.append({"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
                        "low": low, "high": high})  # fmt: skip
     return listed
 
 
-KEYS = [
-    Field("users", "how many there are", value="check.n"),
-    Field("messages", "shuffled ones of each user", value="check.graph.m"),
-    Field("shuffler", "parallel or single", value="check.graph.shuffler"),
-    Field("clear_share", "whether a further message bypasses the shufflers",
-          value="check.graph.clear_share"),
-    Field("modulus", "q, a string of digits, or null",
-          value=lambda found: found.check.q and digits(found.check.q)),
-    Field("confidence", "of the intervals", value="check.confidence"),
+ASKED_KEYS = [
     Field("backend", "what counted the components"),
     Field("seed", "null for secure randomness"),
     Field("trials", "how many graphs were asked for"),
-    Field("sampled", "how many were drawn", value="check.tally.trials"),
     Field("interrupted", "whether Ctrl-C ended it: the rest is about what was drawn until then"),
-    Field("holds", "whether nothing contradicts anything", value="check.holds"),
+    Field("plot", "the file that was written, or null"),
+]
+
+CHECK_KEYS = [
+    Field("users", "how many there are", value="n"),
+    Field("messages", "shuffled ones of each user", value="graph.m"),
+    Field("shuffler", "parallel or single", value="graph.shuffler"),
+    Field("clear_share", "whether a further message bypasses the shufflers",
+          value="graph.clear_share"),
+    Field("modulus", "q, a string of digits, or null",
+          value=lambda check: check.q and digits(check.q)),
+    Field("confidence", "of the intervals"),
+    Field("sampled", "how many graphs were drawn", value="tally.trials"),
+    Field("holds", "whether nothing contradicts anything"),
     Field("bounded", "whether the exact distribution is proved to be below all bounds; null if "
-          "unknown", value="check.bounded"),
-    Field("agrees", "whether the samples agree with the exact distribution; null if unknown",
-          value="check.agrees"),
-    Field("contradicted", "each c that sampled graphs had more often than a bound allows",
-          value="check.contradicted"),
-    Field("fit", "upper bound of the p-value of the sampled graphs, or null", value="check.fit"),
-    Field("importance_fit", "the same of the importance samples", value="check.planted_fit"),
+          "unknown"),
+    Field("agrees", "whether the samples agree with the exact distribution; null if unknown"),
+    Field("contradicted", "each c that sampled graphs had more often than a bound allows"),
+    Field("fit", "upper bound of the p-value of the sampled graphs, or null"),
+    Field("importance_fit", "the same of the importance samples", value="planted_fit"),
     Field("tally", "pairs: a number of components, and how many sampled graphs had it",
-          value=lambda found: list(found.check.tally.counts.items())),
-    Field("alone", "in how many some user was a component alone", value="check.tally.alone"),
+          value=lambda check: list(check.tally.counts.items())),
+    Field("alone", "in how many some user was a component alone", value="tally.alone"),
     Field("unseen", "the smallest c that no sampled graph reached, or null",
-          value=lambda found: found.check.unseen if found.check.unseen <= found.check.n else None),
+          value=lambda check: check.unseen if check.unseen <= check.n else None),
     Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
           "P[C >= at_least]", value=_importance),
-    Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
-          value="check.excess"),
-    Field("excess_bound", "the same by Lemma C.5 of BBGN20", value="check.excess_bound"),
-    Field("plot", "the file that was written, or null"),
+    Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known"),
+    Field("excess_bound", "the same by Lemma C.5 of BBGN20"),
 ]  # fmt: skip
 
 COLUMNS = [
@@ -149,7 +150,12 @@ FAILED, INTERRUPTED = 1, 130
 
 
 @click.command(
-    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
+    "graphs",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    keys=[*ASKED_KEYS, *CHECK_KEYS],
+    columns=COLUMNS,
 )
 @option("--users", required=True, type=Whole(1))
 @option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
@@ -216,17 +222,15 @@ def command(plot: Path | None, **given: Any) -> None:
         ) from None
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
-    if stopped is not None:
-        plot = None
-    elif plot is not None:
+    if plot is not None and stopped is None:
         from ikos.plots.components import components_figure
 
         save_plot(components_figure(check), plot)
-    found = SimpleNamespace(
-        check=check, backend=given["backend"], seed=seed, trials=trials, plot=plot,
-        interrupted=stopped is not None,
-    )  # fmt: skip
-    print_report(_report(found))
+    asked = {
+        "backend": given["backend"], "seed": seed, "trials": trials,
+        "plot": None if stopped else plot, "interrupted": stopped is not None,
+    }  # fmt: skip
+    print_report(_report(check, asked))
     if stopped is not None:
         _end(stopped, INTERRUPTED)
     if not check.holds:
@@ -240,11 +244,10 @@ def _end(message: str, status: int) -> None:
     context.exit(status)
 
 
-def _report(found: Any) -> Report:
+def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     """Return what a check found."""
     from ikos.results import percent
 
-    check = found.check
     graph, sampled = check.graph, check.tally.trials
     title = (
         f"The number of components C of {sampled:,} random share graph{'s' * (sampled != 1)}: "
@@ -263,7 +266,7 @@ def _report(found: Any) -> Report:
         if check.excess_bound is not None:
             known += f" (by Lemma C.5: {_above(check.excess_bound)})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
-    return Report(title, COLUMNS, check.rows, notes, values(KEYS, found))
+    return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))
 
 
 # Processes
