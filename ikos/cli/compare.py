@@ -193,6 +193,8 @@ def command(
     protocol also runs on a column of values, and what is measured stands next
     to what is predicted.
     """
+    import numpy as np
+
     from ikos.baselines import comparison
     from ikos.results import budget_warnings
 
@@ -209,17 +211,19 @@ def command(
         if domain is not None or given["column"] is None or lower is None or upper is None:
             raise click.UsageError("--data needs --column, --lower and --upper, and no --domain")
         source, out_of_range = release.Source.taken(given), given["on_out_of_range"]
-        rule = release.Rule(lower, upper, out_of_range == "clamp")
-        column, moved = _values(source, rule)
-        if users is not None and users != column.size:
-            raise click.UsageError(f"--users must be the {column.size:,} rows, got {users:,}")
-        users = int(column.size)
+        rule, truth = release.Rule(lower, upper, out_of_range == "clamp"), release.Truth()
+        rows_found, blocks = release.read(source.open(), rule, truth)
+        if users not in (None, rows_found):
+            raise click.UsageError(f"--users must be the {rows_found:,} rows, got {users:,}")
+        users, column = rows_found, np.concatenate(list(blocks))
         data = {
             "file": source.file, "column": source.column,
             "out_of_range": out_of_range, "runs": runs or RUNS, "seed": seed,
             "confidence": CONFIDENCE,
         }  # fmt: skip
-        warnings = [NOT_PRIVATE] + [f"{moved:,} values were moved to the bounds"] * bool(moved)
+        warnings = [NOT_PRIVATE]
+        if truth.clamped:
+            warnings.append(f"{truth.clamped:,} values were moved to the bounds")
     asked = SimpleNamespace(
         users=users, min_honest=Honest.of(given["min_honest"], users), epsilon=epsilon,
         delta=usual_delta(delta, users), domain=space, dimension=space.dimension, data=data,
@@ -264,18 +268,6 @@ def command(
     columns = COLUMNS if column is None else MEASURED_COLUMNS
     warnings = budget_warnings(epsilon, asked.delta, users) + warnings
     return Report(title, columns, rows, notes, values(KEYS, asked), warnings)
-
-
-def _values(source: release.Source, rule: release.Rule) -> tuple[NDArray[np.float64], int]:
-    """Return the column, within the bounds, and how many values were moved to them."""
-    import numpy as np
-
-    truth = release.Truth()
-    _, blocks = release.read(source.open(), rule, truth)
-    found = np.concatenate(list(blocks))
-    if found.size > MOST_USERS:
-        raise click.UsageError(f"{source.file!r} has more than {MOST_USERS:,} rows")
-    return found, truth.clamped
 
 
 def _measure(rows: Sequence[Row], column: NDArray[np.float64], runs: int, seed: int | None) -> None:
