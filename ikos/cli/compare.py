@@ -17,14 +17,7 @@ from ikos.cli.domains import KEYS as DOMAIN_KEYS
 from ikos.cli.domains import OPTIONS, domain_of, in_words
 from ikos.cli.errors import Command, first_given, problem
 from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
-from ikos.cli.options import (
-    check_plot,
-    format_options,
-    option,
-    options,
-    save_plot,
-    usual_delta,
-)
+from ikos.cli.options import check_plot, format_options, option, options, save_plot
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import Field, Report, values
@@ -224,10 +217,12 @@ def command(
         warnings = [NOT_PRIVATE]
         if truth.clamped:
             warnings.append(f"{truth.clamped:,} values were moved to the bounds")
+    if delta is None and users == 1:
+        raise click.UsageError("give --delta: for a single user there is no default")
     asked = SimpleNamespace(
         users=users, min_honest=Honest.of(given["min_honest"], users), epsilon=epsilon,
-        delta=usual_delta(delta, users), domain=space, dimension=space.dimension, data=data,
-        plot=plot,
+        delta=Fraction(1, users**2) if delta is None else delta, domain=space,
+        dimension=space.dimension, data=data, plot=plot,
     )  # fmt: skip
     keys = tuple(dict.fromkeys(given["protocols"])) or None
     with progress("choosing parameters", keys or (VECTOR_PROTOCOLS if domain else PROTOCOLS)) as on:

@@ -188,13 +188,6 @@ def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
         raise click.UsageError(f"--upper must be greater than --lower, got {upper} and {lower}")
 
 
-def usual_delta(delta: Fraction | None, users: int) -> Fraction:
-    """Return delta, by default 1/users^2, as Table 3 of BBGN20."""
-    if delta is None and users == 1:
-        raise click.UsageError("give --delta: for a single user there is no default")
-    return Fraction(1, users**2) if delta is None else delta
-
-
 def check_plot(path: Path | None) -> None:
     """Refuse a figure that cannot be drawn or named so, before anything is computed for it."""
     if path is None:
