@@ -10,12 +10,9 @@ module's ``KEYS`` or ``COLUMNS``: name, meaning, and where its value is.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from ikos.cli.program import COMMANDS, commands, execute
-
-__all__ = ["COMMANDS", "commands", "execute", "main"]
+__all__ = ["main"]
 
 
 def main() -> NoReturn:
@@ -27,12 +24,3 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # while modules are imported, or another one at the end
         os.write(2, b"ikos: error: interrupted\n")
         os._exit(130)
-
-
-def __getattr__(name: str) -> Any:
-    """Import `ikos.cli.program` for what it defines."""
-    if name in ("COMMANDS", "commands", "execute"):
-        from ikos.cli import program
-
-        return getattr(program, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import click
 import numpy as np
 
-from ikos.cli import execute
 from ikos.cli.errors import Command, leave_interrupts
 from ikos.cli.output import aligned, bold, figures, print_text, wrapped
+from ikos.cli.program import execute
 from ikos.cli.task import result_lines
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from command_lines import BOUNDS, EVERY, PATHS
 import ikos
 from ikos import counts
 from ikos.baselines import PROTOCOLS
-from ikos.cli import COMMANDS, commands, main, names, output
-from ikos.cli.program import SETTINGS
+from ikos.cli import main, names, output
+from ikos.cli.program import COMMANDS, SETTINGS, commands
 from ikos.cluster.processes import MAX_WORKERS
 
 
