@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ikos.cli import execute
 from ikos.cli.errors import Command
 from ikos.cli.output import print_text, progress
+from ikos.cli.program import execute
 from ikos.plots import save, written_whole
 
 if TYPE_CHECKING:

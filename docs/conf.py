@@ -75,7 +75,7 @@ logging.getLogger("traitlets").setLevel(logging.WARNING)
 man_pages = [("cli", "ikos", "sum private numbers in the shuffle model", author, 1)]
 
 try:
-    cli = importlib.import_module("ikos.cli")
+    cli = importlib.import_module("ikos.cli.program")
 except ImportError:
     exclude_patterns.append("cli.md")
     suppress_warnings.append("toc.excluded")

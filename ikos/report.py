@@ -18,22 +18,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FORMATS", "KEYS", "VERSION", "Field", "Report"]
+__all__ = ["FORMATS", "VERSION", "Field", "Report"]
 
 VERSION = 1
-"""Of the JSON object. It grows when a key changes its meaning or goes."""
-
-KEYS = {
-    "command": "which command printed it",
-    "version": "of these keys, 1",
-    "warnings": "what was said on standard error",
-    "rows": "the table, as below",
-    "notes": "what else is printed, in sentences",
-}
-"""Keys of the JSON object of every command."""
-
-READ = ("text", "markdown")
-"""The forms that people read."""
+"""Of the keys of the JSON object. It grows when a key changes its meaning or goes."""
 
 FORMATS = ("text", "json", "csv", "markdown")
 
@@ -54,7 +42,7 @@ def cell(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a report.
+    """A column of a report, or a key of its JSON object, stated once: name, meaning and value.
 
     Attributes
     ----------
@@ -65,13 +53,52 @@ class Field:
     title : str or None
         Its heading where people read it; None for what only programs get.
     show : callable
-        Returns a value of it as people read it.
+        Returns a value as people read it.
+    value : callable, str or None
+        Where its value is in a row, or in whatever was found: a function of that, or the path of
+        an attribute, such as ``"cost.users"``, None where a part of the path is; by default the
+        attribute named ``key``. A mapping has its values by their keys.
+    text : callable or None
+        Returns what people read from the whole row, where a value is not enough.
+    needed : bool
+        Whether people are not shown the rows in which it is None.
+
+    Examples
+    --------
+    >>> Field("half", "half of it", value=lambda number: number / 2).of(3)
+    1.5
+    >>> Field("real", "its real part").of(3), Field("a", "the first").of({"a": 1})
+    (3, 1)
     """
 
     key: str
     meaning: str
     title: str | None = None
     show: Callable[[Any], str] = cell
+    value: Callable[[Any], Any] | str | None = None
+    text: Callable[[Any], str] | None = None
+    needed: bool = False
+
+    def of(self, found: Any) -> Any:
+        """Return the value in a row, or in whatever was found."""
+        if callable(self.value):
+            return self.value(found)
+        if isinstance(found, Mapping):
+            return found.get(self.key)
+        for name in (self.value or self.key).split("."):
+            found = None if found is None else getattr(found, name)
+        return found
+
+    def read(self, row: Any) -> str:
+        """Return what people read of a row."""
+        if (value := self.of(row)) is None:
+            return ""
+        return self.show(value) if self.text is None else self.text(row)
+
+
+def values(fields: Sequence[Field], found: Any) -> dict[str, Any]:
+    """Return the values of fields in what was found, by their keys."""
+    return {one.key: one.of(found) for one in fields}
 
 
 @dataclass(frozen=True)
@@ -84,13 +111,15 @@ class Report:
         What it is about, in one line.
     columns : sequence of Field
         Of the table.
-    rows : sequence of mapping
-        The table: of each row a value, or None, by the key of its column.
+    rows : sequence
+        The table: mappings, or objects from which the columns take their values.
     notes : sequence of str
         What people must know to read the table, a paragraph each.
     data : mapping
         What is found beyond the table, for programs: numbers, texts, sequences, mappings and
         dataclasses.
+    warnings : sequence of str
+        What must be said even where no one reads the notes.
 
     Examples
     --------
@@ -119,9 +148,10 @@ class Report:
 
     title: str
     columns: Sequence[Field]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Any]
     notes: Sequence[str] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
     def __str__(self) -> str:
         return self.text()
@@ -135,67 +165,71 @@ class Report:
             Integers of 2^53 or more in size are strings of digits, fractions the nearest double,
             and numbers that are not finite None.
         """
-        keys = [column.key for column in self.columns]
-        rows = [{key: row.get(key) for key in keys} for row in self.rows]
-        found = {"version": VERSION, "warnings": (), **self.data, "rows": rows, "notes": self.notes}
+        rows = [values(self.columns, row) for row in self.rows]
+        found = {"version": VERSION, **self.data, "warnings": self.warnings}
+        found |= {"rows": rows, "notes": self.notes}
         return {key: _plain(value) for key, value in found.items()}
 
-    def render(self, how: str = "text", *, styled: bool = False) -> str:
+    def render(self, how: str = "text", *, styled: bool = False, width: int | None = None) -> str:
         """Return the report in one of the ``FORMATS``.
 
         Parameters
         ----------
         how : {"text", "json", "csv", "markdown"}
-            Of CSV, the table alone, with all columns.
-        styled : bool
-            Whether text has bold headings, for a terminal.
+            CSV holds the table alone, with all columns.
+        styled, width
+            For text, as for `text`.
         """
         if how == "json":
             return json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
         if how == "csv":
             return self._csv()
-        return self._markdown() if how == "markdown" else self.text(styled=styled) + "\n"
+        if how == "markdown":
+            return self._markdown()
+        return self.text(styled=styled, width=width) + "\n"
 
-    def text(self, *, styled: bool = False) -> str:
-        """Return text for a terminal, paragraphs in lines of 80 columns."""
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+    def text(self, *, styled: bool = False, width: int | None = None) -> str:
+        """Return text, its paragraphs in lines of at most 80 characters.
 
-        table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        shown, body = self._shown()
-        for i, column in enumerate(shown):
-            words = all(isinstance(row.get(column.key), str | None) for row in self.rows)
-            left = not i or words
-            table.add_column(
-                Text(str(column.title)), no_wrap=True, justify="left" if left else "right"
-            )
-        for cells in body:
-            table.add_row(*map(Text, cells))
-        out = io.StringIO()
-        console = Console(
-            file=out,
-            width=10_000,
-            force_terminal=styled,
-            color_system="standard" if styled else None,
-        )
-        console.print(table)
-        lines = textwrap.wrap(self.title, 80)
+        Parameters
+        ----------
+        styled : bool
+            Whether headings are bold, for a terminal.
+        width : int, optional
+            Characters in a line of the terminal. A wider table is shown in parts, one below the
+            other, each of which begins with the same columns, to tell the rows apart.
+        """
+        from rich.cells import cell_len
+
+        wrapped = min(80, width or 80)
+        lines = textwrap.wrap(self.title, wrapped)
         if styled:
             lines = [f"\x1b[1m{line}\x1b[0m" for line in lines]
-        if body:
-            lines += ["", *(f"  {line}".rstrip() for line in out.getvalue().splitlines())]
+        columns, table = self._shown()
+        widths = [max(map(cell_len, cells)) + 2 for cells in zip(*table, strict=True)]
+        left = [all(isinstance(c.of(row), str | None) for row in self.rows) for c in columns]
+        for part in _parts(widths, table[1:], width) if table[1:] else ():
+            lines.append("")
+            for i, cells in enumerate(table):
+                line = ""
+                for j in part:
+                    blank = " " * (widths[j] - 2 - cell_len(cells[j]))
+                    line += f"  {cells[j]}{blank}" if left[j] or not j else f"  {blank}{cells[j]}"
+                line = line.rstrip()
+                lines.append(f"\x1b[1m{line}\x1b[0m" if styled and not i else line)
         for i, note in enumerate(self.notes):
             lines += [""] * (not i) + textwrap.wrap(
-                note, 80, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+                note, wrapped, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
             )
         return "\n".join(lines)
 
     def _shown(self) -> tuple[list[Field], list[list[str]]]:
-        """Return the columns that people see, those that are empty left out, and their cells."""
-        shown = [column for column in self.columns if column.title is not None]
-        shown = [column for column in shown if any(_text(column, row) for row in self.rows)]
-        return shown, [[_text(column, row) for column in shown] for row in self.rows]
+        """Return the columns that people see, empty ones left out, and the lines of the table."""
+        needed = [column for column in self.columns if column.needed]
+        rows = [row for row in self.rows if all(one.of(row) is not None for one in needed)]
+        columns = [c for c in self.columns if c.title is not None and any(map(c.read, rows))]
+        head = [str(column.title) for column in columns]
+        return columns, [head, *([column.read(row) for column in columns] for row in rows)]
 
     def _csv(self) -> str:
         out = io.StringIO()
@@ -209,32 +243,45 @@ class Report:
         return out.getvalue()
 
     def _markdown(self) -> str:
-        shown, body = self._shown()
-        table = [[str(column.title) for column in shown], ["---"] * len(shown), *body]
+        _, (head, *body) = self._shown()
         lines = [f"**{self.title}**", ""]
         if body:
+            table = [head, ["---"] * len(head), *body]
             cells = ([text.replace("|", "\\|") for text in row] for row in table)
             lines += [*(f"| {' | '.join(row)} |" for row in cells), ""]
         return "\n".join([*lines, *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
     def _repr_html_(self) -> str:
-        shown, body = self._shown()
+        _, (head, *body) = self._shown()
 
         def row(cells: Sequence[str], kind: str) -> str:
             return "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in cells)
 
-        head = f"<tr>{row([str(column.title) for column in shown], 'th')}</tr>"
         rows = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in body)
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         return (
             f"<p><b>{html.escape(self.title)}</b></p>"
-            f"<table><thead>{head}</thead><tbody>{rows}</tbody></table><ul>{notes}</ul>"
+            f"<table><thead><tr>{row(head, 'th')}</tr></thead>"
+            f"<tbody>{rows}</tbody></table><ul>{notes}</ul>"
         )
 
 
-def _text(column: Field, row: Mapping[str, Any]) -> str:
-    value = row.get(column.key)
-    return "" if value is None else column.show(value)
+def _parts(widths: Sequence[int], body: Sequence[Sequence[str]], most: int | None) -> list[Any]:
+    """Return the columns of each part of a table that is too wide, as indices."""
+    every = list(range(len(widths)))
+    if most is None or sum(widths) <= most:
+        return [every]
+    first = 0  # columns that begin each part
+    while len({tuple(cells[:first]) for cells in body}) < len(body) and (
+        sum(widths[: first + 1]) <= most / 2
+    ):
+        first += 1
+    parts = [every[:first]]
+    for i in every[first:]:
+        if len(parts[-1]) > first and sum(widths[j] for j in parts[-1]) + widths[i] > most:
+            parts.append(every[:first])
+        parts[-1] = [*parts[-1], i]
+    return parts
 
 
 def digits(value: int) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ikos.cli import commands
-from ikos.cli.program import SETTINGS
+from ikos.cli.program import SETTINGS, commands
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, signals and terminals of POSIX")
 

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import ikos
-from ikos import cli
+from ikos.cli import program as cli
 from ikos.results import at_least
 
 ROOT = Path(__file__).resolve().parents[1]

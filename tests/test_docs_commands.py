@@ -96,7 +96,7 @@ def fixture_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", commands())
 def test_it_runs(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cli = pytest.importorskip("ikos.cli")
+    cli = pytest.importorskip("ikos.cli.program")
     if "--plot" in command:
         pytest.importorskip("matplotlib")
     if "--workers" in command:
@@ -135,7 +135,7 @@ def typed() -> list[str]:
 
 
 def test_scripts_name_commands_and_options_that_exist() -> None:
-    cli = pytest.importorskip("ikos.cli")
+    cli = pytest.importorskip("ikos.cli.program")
     assert len(typed()) > 5
     for line in typed():
         _, name, *words = shlex.split(re.split(r" (?:2?>|&|\|)", line)[0], comments=True)
@@ -153,7 +153,7 @@ def test_scripts_name_commands_and_options_that_exist() -> None:
 
 def tasks() -> list[tuple[str, str]]:
     """Return the commands that make tasks, of pages and of help, and what is printed of each."""
-    cli = pytest.importorskip("ikos.cli")
+    cli = pytest.importorskip("ikos.cli.program")
     found = []
     for page in PAGES:
         blocks = [
@@ -174,7 +174,7 @@ def tasks() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "printed"), tasks())
 def test_tasks_can_be_made_as_shown(command: str, printed: str, tmp_path: Path) -> None:
-    cli = pytest.importorskip("ikos.cli")
+    cli = pytest.importorskip("ikos.cli.program")
     _, *words = shlex.split(command)
     if "--dry-run" not in words:
         words[words.index("--output") + 1] = str(tmp_path / "made")

@@ -66,7 +66,7 @@ def anchors(page: Path) -> frozenset[str]:
 
 def commands() -> Iterator[str]:
     """Yield the names of the commands, and in groups those of both."""
-    from ikos import cli
+    from ikos.cli import program as cli
 
     for name in cli.COMMANDS:
         yield name

@@ -80,6 +80,28 @@ def test_tables_are_never_cut() -> None:
     assert f"{'x' * 300}  {'y' * 300}" in wide.text()
 
 
+def test_a_table_is_shown_in_parts_on_a_narrow_terminal() -> None:
+    rows = [{"a": "x", "b": 1, "c": 2}, {"a": "y", "b": 3, "c": 4}, {"a": "z"}]
+    columns = [Field("a", "", "first"), Field("b", "", "second", needed=True), Field("c", "", "c")]
+    wide = Report("t", columns, rows)
+    assert wide.text().splitlines()[2:] == ["  first  second  c", "  x           1  2",
+                                            "  y           3  4"]  # fmt: skip
+    assert wide.text(width=16).splitlines()[2:] == [
+        "  first  second", "  x           1", "  y           3", "",
+        "  first  c", "  x      2", "  y      4",
+    ]  # fmt: skip
+    assert wide.text(width=18) == wide.text()
+    assert len(wide.as_dict()["rows"]) == 3
+
+
+def test_values_are_where_fields_say() -> None:
+    cost = Cost(3, 2, 1.5)
+    assert Field("users", "").of(cost) == 3
+    assert Field("a", "", value="users.real").of(cost) == 3
+    assert Field("a", "", value="b.c").of(type("Found", (), {"b": None})) is None
+    assert Field("a", "", "a", text=str).read({"a": 1}) == "{'a': 1}"
+
+
 def test_markdown_and_html_are_escaped() -> None:
     markdown = REPORT.render("markdown")
     assert "| a\\|<b> | 12,345 |" in markdown

@@ -1,21 +1,18 @@
-"""The command line, ``ikos``: one module per command, or for several that share a computation.
+"""The command line, ``ikos``: one module per command, or for several that do the same.
 
-A command computes an `ikos.report.Report`, which goes to standard output at the end, as a whole;
+A command returns an `ikos.report.Report`, which goes to standard output at the end, as a whole;
 warnings, errors and progress go to standard error. A mistake is answered by one line,
 ``ikos COMMAND: error: ...``, and exit status 2, Ctrl-C by a line and status 130, a check that
-fails by status 1. The keys of the JSON object of ``--json`` are documented beside what fills them,
-in each module's ``KEYS`` and columns.
+fails by status 1. Each key of the JSON object of ``--json`` is stated once, by a `Field` in its
+module's ``KEYS`` or ``COLUMNS``: name, meaning, and where its value is.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from ikos.cli.program import COMMANDS, commands, execute
-
-__all__ = ["COMMANDS", "commands", "execute", "main"]
+__all__ = ["main"]
 
 
 def main() -> NoReturn:
@@ -27,12 +24,3 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # while modules are imported, or another one at the end
         os.write(2, b"ikos: error: interrupted\n")
         os._exit(130)
-
-
-def __getattr__(name: str) -> Any:
-    """Import `ikos.cli.program` for what it defines."""
-    if name in ("COMMANDS", "commands", "execute"):
-        from ikos.cli import program
-
-        return getattr(program, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

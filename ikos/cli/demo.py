@@ -10,9 +10,9 @@ import click
 
 from ikos.cli.errors import Command
 from ikos.cli.options import format_options
-from ikos.cli.output import print_report
 from ikos.cli.release import COLUMNS, Source
 from ikos.cli.sum import KEYS, release_sum
+from ikos.report import Field, Report
 
 VOTE, EPSILON, DELTA = "vote", "1", "1e-6"  # delta below 1 / 944^2
 
@@ -25,15 +25,16 @@ Examples
 
 @click.command(
     "demo", cls=Command, epilog=EXAMPLES, columns=COLUMNS,
-    keys=KEYS | {"equivalent": "the same as a command line"},
+    keys=[*KEYS, Field("equivalent", "the same as a command line")],
 )  # fmt: skip
 @format_options
-def command(how: str) -> None:
+def command() -> Report:
     """Run a private sum on real data that comes with the package.
 
     944 respondents of the American National Election Study of 1996 said for
     whom they would vote. How many for Bob Dole (1) rather than Bill Clinton
-    (0)? The answers are public, so the truth is shown beside the estimate.
+    (0)? The answers are public, so the truth is shown next to the
+    estimate.
     """
     from ikos.datasets import ANES96_BOUNDS, anes96_path
 
@@ -44,7 +45,7 @@ def command(how: str) -> None:
         "--integers", "--epsilon", EPSILON, "--delta", DELTA, "--show-true",
     ])  # fmt: skip
     report = release_sum(
-        Source(path, VOTE), command="demo", lower=lower, upper=upper,
+        Source(path, VOTE), "sum and mean", lower=lower, upper=upper,
         epsilon=Fraction(EPSILON), delta=Fraction(DELTA), show_true=True, integers=True,
     )  # fmt: skip
     told = [
@@ -53,4 +54,4 @@ def command(how: str) -> None:
         f"The same as: {equivalent}",
     ]
     data = {**report.data, "equivalent": equivalent}
-    print_report(replace(report, notes=[*told, *report.notes], data=data), how)
+    return replace(report, notes=[*told, *report.notes], data=data)

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 import numpy as np
 
-from ikos.cli import execute
 from ikos.cli.errors import Command, leave_interrupts
 from ikos.cli.options import format_options
-from ikos.cli.output import at_least, print_report, say
+from ikos.cli.output import at_least, say
+from ikos.cli.program import execute
 from ikos.cli.release import guarantee_notes
 from ikos.report import Field, Report
 
@@ -53,7 +53,7 @@ _STOP_SECONDS = 10.0
 
 @click.command("ikos.cli.demo_deployment", cls=Command, columns=COLUMNS)
 @format_options
-def command(how: str) -> None:
+def command() -> Report:
     """Run a private sum between an analyzer and five shufflers on this machine.
 
     How many of 2,000 answers are for Bob Dole (1) rather than Bill Clinton
@@ -65,8 +65,7 @@ def command(how: str) -> None:
     with tempfile.TemporaryDirectory(prefix="ikos-parties-") as folder, ExitStack() as stack:
         # the end is not interrupted: another Ctrl-C meanwhile would leave things behind
         stack.callback(leave_interrupts)
-        report = _run(Path(folder) / "task", stack)
-    print_report(report, how)
+        return _run(Path(folder) / "task", stack)
 
 
 def _ended(*_: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Where vectors lie, as the options say it."""
+"""Where numbers and vectors lie, as the options say it."""
 
 from __future__ import annotations
 
@@ -10,66 +10,64 @@ import click
 
 from ikos.cli.errors import in_options
 from ikos.cli.options import check_bounds
+from ikos.report import Field
 
 if TYPE_CHECKING:
+    from ikos.bounds import Bounds
     from ikos.vectors import Domain
 
-NEEDED = {
-    "box": ("dimension",),
-    "ball": ("dimension",),
-    "ternary": ("dimension", "sparsity"),
-    "categories": ("sizes",),
+KINDS = {
+    "box": ("Box", ("dimension",), ("lower", "upper")),
+    "ball": ("Ball", ("dimension",), ("radius",)),
+    "ternary": ("SparseTernary", ("dimension", "sparsity"), ()),
+    "categories": ("Categories", ("sizes",), ()),
 }
-"""The options that each domain needs."""
+"""Of each domain its class, the options that it needs, and those that it takes besides."""
 
-ALLOWED = {"box": ("lower", "upper"), "ball": ("radius",), "ternary": (), "categories": ()}
-"""Those that it takes besides."""
-
-OPTIONS = ("--dimension", "--radius", "--sparsity", "--sizes")
-"""Those that say nothing of numbers."""
-
-CLASSES = {
-    "Box": "box", "Ball": "ball", "SparseTernary": "ternary", "Categories": "categories",
-    "Bounds": "",
-}  # fmt: skip
+NAMES = {kind: name for name, (kind, _, _) in KINDS.items()} | {"Bounds": ""}
 """What options call the domains of the library: numbers have none."""
 
-KEYS = {
-    "domain": "where vectors lie: box, ball, ternary or categories; null for numbers",
-    "dimension": "coordinates of a vector; 1 for numbers",
-    "lower": "public lower bound of the values or coordinates, or null",
-    "upper": "public upper bound, or null",
-    "radius": "of a ball, or null",
-    "sparsity": "of ternary vectors, or null",
-    "sizes": "of categories: how many answers each question has, or null",
-}
+OPTIONS = ("--dimension", "--radius", "--sparsity", "--sizes")
+"""Those of vectors alone."""
 
 
-def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | None:
-    """Return where vectors lie, None for numbers; refuse options that are for another domain.
+def _its(key: str, meaning: str) -> Field:
+    return Field(key, meaning, value=lambda found: getattr(found.domain, key, None))
+
+
+KEYS = [
+    Field("domain", "where vectors lie: box, ball, ternary or categories; null for numbers",
+          value=lambda found: NAMES.get(type(found.domain).__name__) or None),
+    Field("dimension", "coordinates of a vector; 1 for numbers"),
+    _its("lower", "public lower bound of the values or coordinates, or null"),
+    _its("upper", "public upper bound, or null"),
+    _its("radius", "of a ball, or null"),
+    _its("sparsity", "of ternary vectors, or null"),
+    _its("sizes", "of categories: how many answers each question has, or null"),
+]  # fmt: skip
+
+
+def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
+    """Return where values lie, numbers without a name; refuse options that are for another domain.
 
     ``given`` holds the values of all options of domains, None where one was not given.
     """
     from ikos import vectors
+    from ikos.bounds import Bounds
 
-    given = {key: given[key] for key in KEYS if key != "domain"}
-    if name is None:
-        for key, value in given.items():
-            if value is not None and key not in ALLOWED["box"]:
-                raise click.UsageError(f"--{key} needs --domain: box, ball, ternary or categories")
-        return None
-    for key, value in given.items():
-        if value is None and key in NEEDED[name]:
+    chosen = {key.key: given[key.key] for key in KEYS if given.get(key.key) is not None}
+    chosen.pop("domain", None)
+    kind, needed, taken = KINDS[name] if name is not None else ("", (), ("lower", "upper"))
+    for key in needed:
+        if key not in chosen:
             raise click.UsageError(f"--domain {name} needs --{key}")
-        if value is not None and key not in NEEDED[name] + ALLOWED[name]:
-            raise click.UsageError(f"--{key} is not for --domain {name}")
-    if name == "box":
-        check_bounds(given["lower"] or 0.0, 1.0 if given["upper"] is None else given["upper"])
-    (kind,) = (kind for kind, word in CLASSES.items() if word == name)
-    domain: Domain = getattr(vectors, kind)(
-        **{key: value for key, value in given.items() if value is not None}
-    )
-    return domain
+    for key in chosen:
+        if key not in needed + taken:
+            said = f"is not for --domain {name}" if name else f"needs --domain: {', '.join(KINDS)}"
+            raise click.UsageError(f"--{key} {said}")
+    lower, upper = chosen.get("lower", 0.0), chosen.get("upper", 1.0)
+    check_bounds(lower, upper)
+    return getattr(vectors, kind)(**chosen) if name is not None else Bounds(lower, upper)
 
 
 def in_words(reason: str) -> str:
@@ -77,12 +75,6 @@ def in_words(reason: str) -> str:
     must, got, given = in_options(reason).partition(", got ")
     if not must.startswith("--domain must be "):
         return must + got + given
-    for kind, word in CLASSES.items():
+    for kind, word in NAMES.items():
         must = re.sub(rf"\b(an? )?{kind}\b", word or "left out", must)
-    return f"{must}, got {CLASSES.get(given, given) or 'none'}"
-
-
-def described(name: str | None, domain: Domain | None) -> dict[str, Any]:
-    """Return what JSON says of a domain, of `KEYS`: null for what is another domain's."""
-    found = {key: getattr(domain, key, None) for key in KEYS}
-    return found | {"domain": name, "dimension": 1 if domain is None else domain.dimension}
+    return f"{must}, got {NAMES.get(given, given) or 'none'}"

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
-from ikos.cli.output import print_text
+from ikos.cli.output import print_report, print_text
 
 if TYPE_CHECKING:
     from ikos.report import Field
+
+KEYS = {
+    "command": "which command printed it",
+    "version": "of these keys, 1",
+    "warnings": "what was said on standard error",
+    "rows": "the table, as below",
+    "notes": "what else is printed, in sentences",
+}
+"""Keys of the JSON object of every command that has one."""
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and shows itself."""
@@ -46,6 +55,10 @@ class _Mistakes(click.Command):
         given = list(args)
         try:
             rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            close = [one for one in error.possibilities or () if _alike(name, one)]
+            raise click.NoSuchOption(name, possibilities=close, ctx=ctx) from None
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # the parser does not say whose mistake it is
             raise
@@ -57,12 +70,21 @@ class _Mistakes(click.Command):
                     raise click.UsageError(f"{option.opts[0]} can be given only once", ctx)
         return rest
 
+    def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002
+        """Return what the command does, whole."""
+        return super().get_short_help_str(1000)
+
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return the option, which prints as results are printed: whole, or with one line."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.callback = _print_help
         return option
+
+
+def _alike(given: str, option: str) -> bool:
+    """Whether one word may be the other, mistyped: click compares their dashes, too."""
+    return SequenceMatcher(None, given.lstrip("-"), option.lstrip("-")).ratio() >= 0.75
 
 
 def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -72,7 +94,7 @@ def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 class Command(_Mistakes):
-    """A command whose mistakes become usage errors.
+    """A command whose mistakes become usage errors, and which prints the report that it returns.
 
     ``sections`` are headings of the help, each by the name of the first option under it; ``keys``
     and ``columns`` say what the JSON object and its rows hold, for the documentation.
@@ -82,19 +104,20 @@ class Command(_Mistakes):
         self,
         *arguments: Any,
         sections: Mapping[str, str] | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Sequence[Field] = (),
         columns: Sequence[Field] = (),
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self.sections = dict(sections or {})
-        self.keys = dict(keys or {})
+        self.keys = {**(KEYS if columns else {}), **{key.key: key.meaning for key in keys}}
         self.columns = {column.key: column.meaning for column in columns}
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what the library refuses as a usage error."""
         try:
-            return super().invoke(ctx)
+            if (report := super().invoke(ctx)) is not None:
+                print_report(report)
         except KeyboardInterrupt as stop:
             raise click.Abort(f"{ctx.command_path}: {stop}" if str(stop) else "") from None
         except MISTAKES as error:
@@ -144,24 +167,6 @@ class Group(_Mistakes, click.Group):
                 f"there is no command {clipped(args[0])}; the commands are {names}", ctx
             )
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what the commands do, each summary whole."""
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
-            )
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return what a shell may put there, with summaries that are whole."""
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [CompletionItem(name, help=self.summary(ctx, name)) for name in names] + options
-
-    def summary(self, ctx: click.Context, name: str) -> str:
-        """Return what a command does."""
-        command = self.get_command(ctx, name)
-        return "" if command is None else command.get_short_help_str(limit=1000)
 
 
 def clipped(text: str, most: int = 60) -> str:

@@ -19,42 +19,12 @@ from ikos.cli.errors import Command
 from ikos.cli.options import check_plot, format_options, option, options, save_plot
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
-from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import Field, Report, digits
+from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
 
-    from ikos.graphs import ComponentCheck, Enclosure
-
-KEYS = {
-    **REPORT_KEYS,
-    "users": "how many there are",
-    "messages": "shuffled ones of each user",
-    "shuffler": "parallel or single",
-    "clear_share": "whether a further message bypasses the shufflers",
-    "modulus": "q, a string of digits, or null",
-    "confidence": "of the intervals",
-    "backend": "what counted the components",
-    "seed": "null for secure randomness",
-    "trials": "how many graphs were asked for",
-    "sampled": "how many were drawn",
-    "interrupted": "whether Ctrl-C ended it: the rest is about what was drawn until then",
-    "holds": "whether nothing contradicts anything",
-    "bounded": "whether the exact distribution is proved to be below all bounds; null if unknown",
-    "agrees": "whether the samples agree with the exact distribution; null if unknown",
-    "contradicted": "each c that sampled graphs had more often than a bound allows",
-    "fit": "upper bound of the p-value of the sampled graphs, or null",
-    "importance_fit": "the same of the importance samples",
-    "tally": "pairs: a number of components, and how many sampled graphs had it",
-    "alone": "in how many some user was a component alone",
-    "unseen": "the smallest c that no sampled graph reached, or null",
-    "importance": "a list of at_least, trials, estimate, low and high: importance samples of "
-    "P[C >= at_least]",
-    "excess": "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
-    "excess_bound": "the same by Lemma C.5 of BBGN20",
-    "plot": "the file that was written, or null",
-}
+    from ikos.graphs import ComponentCheck
 
 
 def _above(value: float) -> str:
@@ -65,22 +35,92 @@ def _below(value: float) -> str:
     return at_most(value, 3)
 
 
+def _down(value: mpfr | None) -> float | None:
+    from ikos.counts.rounding import float_down
+
+    return None if value is None else float_down(value)
+
+
+def _up(value: mpfr | None) -> float | None:
+    from ikos.counts.rounding import float_up
+
+    return None if value is None else float_up(value)
+
+
+def _log10(value: mpfr | None) -> float | None:
+    import gmpy2
+
+    return float(gmpy2.log10(value)) if value else None
+
+
+def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
+    """Return what the importance samples say, for JSON."""
+    listed = []
+    for tally in check.planted:
+        low, high = tally.interval(check.confidence)
+        listed.append({"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
+                       "low": low, "high": high})  # fmt: skip
+    return listed
+
+
+ASKED_KEYS = [
+    Field("backend", "what counted the components"),
+    Field("seed", "null for secure randomness"),
+    Field("trials", "how many graphs were asked for"),
+    Field("interrupted", "whether Ctrl-C ended it: the rest is about what was drawn until then"),
+    Field("plot", "the file that was written, or null"),
+]
+
+CHECK_KEYS = [
+    Field("users", "how many there are", value="n"),
+    Field("messages", "shuffled ones of each user", value="graph.m"),
+    Field("shuffler", "parallel or single", value="graph.shuffler"),
+    Field("clear_share", "whether a further message bypasses the shufflers",
+          value="graph.clear_share"),
+    Field("modulus", "q, a string of digits, or null",
+          value=lambda check: check.q and digits(check.q)),
+    Field("confidence", "of the intervals"),
+    Field("sampled", "how many graphs were drawn", value="tally.trials"),
+    Field("holds", "whether nothing contradicts anything"),
+    Field("bounded", "whether the exact distribution is proved to be below all bounds; null if "
+          "unknown"),
+    Field("agrees", "whether the samples agree with the exact distribution; null if unknown"),
+    Field("contradicted", "each c that sampled graphs had more often than a bound allows"),
+    Field("fit", "upper bound of the p-value of the sampled graphs, or null"),
+    Field("importance_fit", "the same of the importance samples", value="planted_fit"),
+    Field("tally", "pairs: a number of components, and how many sampled graphs had it",
+          value=lambda check: list(check.tally.counts.items())),
+    Field("alone", "in how many some user was a component alone", value="tally.alone"),
+    Field("unseen", "the smallest c that no sampled graph reached, or null",
+          value=lambda check: check.unseen if check.unseen <= check.n else None),
+    Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
+          "P[C >= at_least]", value=_importance),
+    Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known"),
+    Field("excess_bound", "the same by Lemma C.5 of BBGN20"),
+]  # fmt: skip
+
 COLUMNS = [
     Field("c", "components", "c"),
-    Field("exact_low", "lower end of P[C = c]; null where it is not computed"),
-    Field("exact_high", "upper end of it", "exact", _above),
-    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold"),
-    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above),
-    Field("bound", "upper bound of this library, or null", "our bound", _above),
-    Field("bound_log10", "decimal logarithm of it"),
+    Field("exact_low", "lower end of P[C = c]; null where it is not computed",
+          value=lambda row: _down(row.exact and row.exact.low)),
+    Field("exact_high", "upper end of it", "exact", _above,
+          lambda row: _up(row.exact and row.exact.high)),
+    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
+          value=lambda row: _log10(row.exact and row.exact.high)),
+    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above,
+          lambda row: _up(row.lemma)),
+    Field("bound", "upper bound of this library, or null", "our bound", _above,
+          lambda row: _up(row.bound)),
+    Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
-           "slack", _below),
+          "slack", _below),
     Field("seen", "how many sampled graphs had c components", "graphs"),
-    Field("low", "what that says of P[C = c]: lower end", "at least", _below),
-    Field("high", "upper end", "at most", _above),
+    Field("low", "what that says of P[C = c]: lower end", "at least", _below, "sampled.low"),
+    Field("high", "upper end", "at most", _above, "sampled.high"),
     Field("importance_low", "the same by importance sampling, or null", "rare: at least",
-           _below),
-    Field("importance_high", "upper end", "at most", _above),
+          _below, lambda row: _down(row.planted and row.planted.low)),
+    Field("importance_high", "upper end", "at most", _above,
+          lambda row: _up(row.planted and row.planted.high)),
 ]  # fmt: skip
 
 EXAMPLES = """\b
@@ -105,15 +145,17 @@ SECTIONS = {
     "plot": "Output",
 }
 
-SAME = ("confidence", "holds", "bounded", "agrees", "contradicted", "fit", "excess", "excess_bound")
-"""Keys that a `ComponentCheck` has by the same names."""
-
 MOST = 1 << 50
 FAILED, INTERRUPTED = 1, 130
 
 
 @click.command(
-    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
+    "graphs",
+    cls=Command,
+    epilog=EXAMPLES,
+    sections=SECTIONS,
+    keys=[*ASKED_KEYS, *CHECK_KEYS],
+    columns=COLUMNS,
 )
 @option("--users", required=True, type=Whole(1))
 @option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
@@ -145,20 +187,7 @@ FAILED, INTERRUPTED = 1, 130
 @options("--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
 @format_options
-def command(
-    how: str,
-    users: int,
-    messages: int,
-    trials: int,
-    modulus: int | None,
-    confidence: float,
-    backend: str,
-    seed: int | None,
-    workers: int | None,
-    scheduler: str | None,
-    plot: Path | None,
-    **given: Any,
-) -> None:
+def command(plot: Path | None, **given: Any) -> None:
     """Sample share graphs and check the bounds of their components.
 
     The share graph joins users who hide among each other; what it hides
@@ -174,11 +203,12 @@ def command(
     from ikos.testing import DeterministicRandom
 
     check_plot(plot)
-    stopped = None
+    trials, seed, stopped = given.pop("trials"), given.pop("seed"), None
+    running = _executor(given.pop("workers"), given.pop("scheduler"))
     try:
-        with _executor(workers, scheduler) as executor, progress("checking bounds") as shown:
+        with running as executor, progress("checking bounds") as shown:
             check = graphs.check_components(
-                users, messages, trials, q=modulus, confidence=confidence, backend=backend,
+                given.pop("users"), given.pop("messages"), trials, q=given.pop("modulus"),
                 rng=None if seed is None else DeterministicRandom(seed),
                 executor=executor, progress=shown, **given,
             )  # fmt: skip
@@ -197,10 +227,10 @@ def command(
 
         save_plot(components_figure(check), plot)
     asked = {
-        "backend": backend, "seed": seed, "trials": trials, "interrupted": stopped is not None,
-        "plot": None if stopped else plot,
+        "backend": given["backend"], "seed": seed, "trials": trials,
+        "plot": None if stopped else plot, "interrupted": stopped is not None,
     }  # fmt: skip
-    print_report(report(check, asked), how)
+    print_report(_report(check, asked))
     if stopped is not None:
         _end(stopped, INTERRUPTED)
     if not check.holds:
@@ -214,8 +244,8 @@ def _end(message: str, status: int) -> None:
     context.exit(status)
 
 
-def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
-    """Return what a check found, with what the options say beyond it."""
+def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
+    """Return what a check found."""
     from ikos.results import percent
 
     graph, sampled = check.graph, check.tally.trials
@@ -233,65 +263,10 @@ def report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
         )
     if check.q is not None:
         known = "is not computed" if check.excess is None else f"is at most {_above(check.excess)}"
-        lemma = (
-            f"; Lemma C.5: {_above(check.excess_bound)}" if check.excess_bound is not None else ""
-        )
-        notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}{lemma}.")
-    rows = []
-    for row in check.rows:
-        exact_low, exact_high = _ends(row.exact)
-        rare_low, rare_high = _ends(row.planted)
-        rows.append({
-            "c": row.c,
-            "exact_low": exact_low, "exact_high": exact_high,
-            "exact_log10": _log10(None if row.exact is None else row.exact.high),
-            "lemma_c5": _up(row.lemma), "bound": _up(row.bound), "bound_log10": _log10(row.bound),
-            "slack": row.slack,
-            "seen": row.seen, "low": row.sampled.low, "high": row.sampled.high,
-            "importance_low": rare_low, "importance_high": rare_high,
-        })  # fmt: skip
-    importance = []
-    for tally in check.planted:
-        low, high = tally.interval(check.confidence)
-        importance.append({
-            "at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
-            "low": low, "high": high,
-        })  # fmt: skip
-    data = {
-        "command": "graphs",
-        "users": check.n,
-        "messages": graph.m,
-        "shuffler": graph.shuffler,
-        "clear_share": graph.clear_share,
-        "modulus": None if check.q is None else digits(check.q),
-        **asked,
-        **{key: getattr(check, key) for key in SAME},
-        "sampled": sampled,
-        "importance_fit": check.planted_fit,
-        "tally": list(check.tally.counts.items()),
-        "alone": check.tally.alone,
-        "unseen": check.unseen if check.unseen <= check.n else None,
-        "importance": importance,
-    }
-    return Report(title, COLUMNS, rows, notes, data)
-
-
-def _ends(ends: Enclosure | None) -> tuple[float | None, float | None]:
-    from ikos.counts.rounding import float_down, float_up
-
-    return (None, None) if ends is None else (float_down(ends.low), float_up(ends.high))
-
-
-def _up(value: mpfr | None) -> float | None:
-    from ikos.counts.rounding import float_up
-
-    return None if value is None else float_up(value)
-
-
-def _log10(value: mpfr | None) -> float | None:
-    import gmpy2
-
-    return float(gmpy2.log10(value)) if value else None
+        if check.excess_bound is not None:
+            known += f" (by Lemma C.5: {_above(check.excess_bound)})"
+        notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
+    return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))
 
 
 # Processes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,25 +13,20 @@ import click
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped, first_given
 from ikos.cli.options import format_options, option, options
-from ikos.cli.output import print_report
-from ikos.cli.types import parsed
-from ikos.report import Report
+from ikos.cli.types import Honest, parsed
+from ikos.report import Field, Report, values
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-KEYS = {
-    key: meaning
-    for key, meaning in release.KEYS.items()
-    if key in ("command", "version", "file", "column", "users", "guarantee", "proved", "cost",
-               "warnings", "rows", "notes")
-} | {
-    "categories": "what is counted; public",
-    "out_of_range": "with --bins, reject or clamp; else null",
-    "confidence": "of the intervals",
-    "standard_error": "of each count: bound on the root of its mean squared error",
-}  # fmt: skip
+KEYS = [
+    *release.TABLE_KEYS,
+    Field("categories", "what is counted; public"),
+    Field("out_of_range", "with --bins, reject or clamp; else null"),
+    Field("confidence", "of the intervals"),
+    Field("standard_error", "of each count: bound on the root of its mean squared error"),
+]
 
 EXAMPLES = """\b
 Examples
@@ -67,7 +63,6 @@ SECTIONS = {
 )  # fmt: skip
 @format_options
 def command(
-    how: str,
     categories: str | None,
     other: str | None,
     bins: str | None,
@@ -76,7 +71,7 @@ def command(
     delta: Fraction,
     confidence: float,
     **given: Any,
-) -> None:
+) -> Report:
     """Release private counts of the values of a column of TABLE.
 
     The categories or the edges of the bins must not be taken from the data:
@@ -100,14 +95,18 @@ def command(
         else:
             labels, cells = _labelled(source, str(categories), other)
         users = len(cells)
-        release.honest_users(given, users)
+        given["min_honest"] = Honest.of(given["min_honest"], users)
         released = histogram(cells, labels, epsilon=epsilon, delta=delta, **given)
 
     result = released.private
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
-    counts = zip(result.estimate.tolist(), map(Interval._make, ends), strict=True)
-    columns, rows = release.estimates(dict(zip(labels, counts, strict=True)))
-    title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
+    counts = zip(labels, result.estimate.tolist(), map(Interval._make, ends), strict=True)
+    found = {
+        "source": source, "users": users, "guarantee": result.guarantee, "cost": result.cost,
+        "categories": labels, "confidence": confidence, "proved": result.guarantee.proved,
+        "out_of_range": None if bins is None else on_out_of_range,
+        "standard_error": math.sqrt(result.error.coordinate.mean_square),
+    }  # fmt: skip
     notes = [
         f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
         "clipped: small counts can come out negative.",
@@ -115,21 +114,14 @@ def command(
         f"The number of users, {users:,}, and the categories are public and not protected.",
         f"Sent, in a simulation of all parties: {result.cost}.",
     ]
-    data = {
-        "command": "histogram",
-        "file": source.file,
-        "column": source.column,
-        "users": users,
-        "categories": labels,
-        "out_of_range": None if bins is None else on_out_of_range,
-        "guarantee": result.guarantee,
-        "proved": result.guarantee.proved,
-        "cost": result.cost,
-        "confidence": confidence,
-        "standard_error": math.sqrt(result.error.coordinate.mean_square),
-        "warnings": budget_warnings(epsilon, delta, users),
-    }
-    print_report(Report(title, columns, rows, notes, data), how)
+    return Report(
+        f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}",
+        release.COLUMNS,
+        [release.Estimate(*one) for one in counts],
+        notes,
+        values(KEYS, SimpleNamespace(**found)),
+        budget_warnings(epsilon, delta, users),
+    )
 
 
 def _binned(

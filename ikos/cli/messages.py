@@ -1,53 +1,45 @@
-"""``ikos messages``: how many messages each user must send, by every analysis that says."""
+"""``ikos messages``: how many messages each user must send, by every analysis that covers it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.domains import KEYS as DOMAIN_KEYS
-from ikos.cli.domains import OPTIONS, described, domain_of
+from ikos.cli.domains import OPTIONS, domain_of
 from ikos.cli.errors import Command, in_options
-from ikos.cli.options import (
-    check_bounds,
-    check_plot,
-    format_options,
-    option,
-    options,
-    save_plot,
-)
-from ikos.cli.output import at_least, at_most, power_text, print_report, progress
+from ikos.cli.options import check_plot, format_options, option, options, save_plot
+from ikos.cli.output import at_least, at_most, power_text, progress
 from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
-from ikos.report import KEYS as REPORT_KEYS
-from ikos.report import READ, Field, Report, digits
+from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
-    from ikos.vectors import Domain
+    from ikos.counts import Layout
 
-KEYS = {
-    **REPORT_KEYS,
-    "users": "how many there are",
-    "min_honest": "how many of them are honest, at least",
-    "corrupt_shufflers": "how many shufflers, of each sum, may collude with the analyzer",
-    "modulus": "order of the group of the shares, of each coordinate; a string of digits",
-    "bits_per_message": "of one coordinate",
-    "sigma": "security asked for in bits, of the whole vector; null for a private sum",
-    "epsilon": "privacy asked for; null for a secure sum",
-    "delta": "the same",
-    "reserve": "the part of epsilon that hiding may take at most, or null",
-    "releases": "for how many sums about the same users the budget is, or null",
-    "precision": "steps between the bounds of a private sum, or null",
-    "integers": "whether values are integers, so that nothing is rounded",
-    **DOMAIN_KEYS,
-    "plot": "the file that was written, or null",
-}
+KEYS = [
+    Field("users", "how many there are"),
+    Field("min_honest", "how many of them are honest, at least"),
+    Field("corrupt_shufflers", "how many shufflers, of each sum, may collude with the analyzer"),
+    Field("modulus", "order of the group of the shares, of each coordinate; a string of digits",
+          value=lambda asked: digits(asked.q)),
+    Field("bits_per_message", "of one coordinate", value=lambda asked: (asked.q - 1).bit_length()),
+    Field("sigma", "security asked for in bits, of the whole vector; null for a private sum"),
+    Field("epsilon", "privacy asked for; null for a secure sum"),
+    Field("delta", "the same"),
+    Field("reserve", "the part of epsilon that hiding may take at most, or null"),
+    Field("releases", "for how many sums about the same users the budget is, or null"),
+    Field("precision", "steps between the bounds of a private sum, or null"),
+    Field("integers", "whether values are integers, so that nothing is rounded"),
+    *DOMAIN_KEYS,
+]  # fmt: skip
 
 
 def _level(sigma: float) -> str:
@@ -64,25 +56,24 @@ COLUMNS = [
     Field("clear_share", "whether a message bypasses the shufflers"),
     Field("layout", "of vectors: separate sums or one group; null for numbers", "layout"),
     Field("sums", "how many sums: 1, or one for each coordinate"),
-    Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled"),
-    Field("clear", "clear messages of each sum", "clear"),
-    Field("total", "messages of each sum"),
-    Field("messages_per_user", "of all sums", "in all"),
-    Field("bits_per_user", "of all sums", "bits/user"),
-    Field(
-        "sigma", "security proved in bits; null where unlimited", "sigma",
-        _level,
-    ),
-    Field("unlimited", "whether there is nothing to hide, as of a single user"),
-    Field("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2)),
+    Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled",
+          value="counts.count.shuffled", needed=True),
+    Field("clear", "clear messages of each sum", "clear", value="counts.count.clear"),
+    Field("total", "messages of each sum", value="counts.count.total"),
+    Field("messages_per_user", "of all sums", "in all", value="counts.messages_per_user"),
+    Field("bits_per_user", "of all sums", "bits/user", value="counts.bits_per_user"),
+    Field("sigma", "security proved in bits; null where unlimited", "sigma", _level),
+    Field("unlimited", "whether there is nothing to hide, as of a single user",
+          value=lambda row: row.sigma and math.isinf(row.sigma)),
+    Field("delta", "of a private sum", "delta", lambda delta: at_least(delta, 2), "counts.delta"),
     Field("noise_epsilon", "what is left of epsilon for the noise", "noise eps",
-           lambda left: at_most(left, 4)),
+          lambda left: at_most(left, 4), "counts.count.noise_epsilon"),
     Field("standard_error", "of a private sum: bound on the root of its mean squared error",
-           "error", lambda error: at_least(error, 4)),
+          "error", lambda error: at_least(error, 4)),
     Field("floor", "of a secure sum: shuffled messages below which nothing can be proved",
-           "floor"),
+          "floor"),
     Field("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
-    Field("theorem", "what proves it"),
+    Field("theorem", "what proves it", value="counts.count.theorem"),
     Field("reason", "why nothing is covered or proved, or null"),
 ]  # fmt: skip
 
@@ -107,12 +98,11 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
            "domain", "radius", "sparsity", "sizes")  # fmt: skip
 """Options of private sums alone."""
 
-LAYOUTS = ("separate sums", "one group")
-
 
 @click.command(
-    "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
-)
+    "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS,
+    keys=[*KEYS, Field("plot", "the file that was written, or null")],
+)  # fmt: skip
 @options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
 @option("--modulus", shown="chosen for a private sum")
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
@@ -129,16 +119,12 @@ LAYOUTS = ("separate sums", "one group")
 @option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
 @format_options
 def command(
-    how: str,
-    users: int,
-    min_honest: int | Fraction | None,
-    corrupt_shufflers: int,
     analysis: str | None,
     shuffler: str | None,
     clear_share: bool | None,
     plot: Path | None,
     **given: Any,
-) -> None:
+) -> Report:
     """Print how many messages each user must send.
 
     For a secure sum give --modulus and --sigma; for a differentially private
@@ -159,48 +145,51 @@ def command(
     check_plot(plot)
     given["integers"] = given["integers"] or None
     check_together(given, plot)
-    request = Request.of(users, Honest.of(min_honest, users), corrupt_shufflers, given)
+    asked = Request(given)
     analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
     settings = [
         (kind, clear)
         for kind in ([shuffler] if shuffler else SHUFFLERS)
         for clear in ((True, False) if clear_share is None else (clear_share,))
     ]
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     with progress("counting messages", parts=analyses) as shown:
         for done, one in enumerate(analyses, 1):
-            found = [row for setting in settings for row in request.rows(one, *setting)]
-            rows += sorted(found, key=lambda row: row.get("messages_per_user", math.inf))
+            found = [row for setting in settings for row in asked.rows(one, *setting)]
+            rows += sorted(found, key=lambda row: row.cost("messages_per_user"))
             if shown is not None:
                 shown(done, len(analyses))
-    covered = [row for row in rows if "total" in row]
-    reasons = dict.fromkeys(f"{row['analysis']}: {row['reason']}" for row in rows if row["reason"])
+    covered = [row.counts for row in rows if row.counts is not None]
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.reason is not None:
+            reasons.setdefault(row.reason, {})[row.analysis] = None
+    said = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
     if not covered:
-        raise click.UsageError(f"no theorem covers this: {'; '.join(reasons)}")
+        raise click.UsageError(f"no theorem covers this: {'; '.join(said)}")
     for mark, key in (("best", "messages_per_user"), ("smallest", "bits_per_user")):
-        least = min((row[key] for row in covered if row["proved"]), default=None)
-        for row in covered:
-            row[mark] = row["proved"] and row[key] == least
+        least = min((row.cost(key) for row in rows if row.proved), default=None)
+        for row in rows:
+            setattr(row, mark, row.proved and row.cost(key) == least)
     if plot is not None:
-        _plot(plot, request, analyses, settings, given)
+        _plot(plot, asked, analyses, settings)
 
-    notes = [f"{row['analysis']}: {row['theorem']}" for row in covered]
-    warnings = trust_warnings(corrupt_shufflers, max(row["shuffled"] for row in covered))
-    if request.sigma is None:
-        warnings = budget_warnings(request.epsilon, request.delta, users) + warnings
+    notes = [f"{row.analysis}: {row.counts.count.theorem}" for row in rows if row.counts]
+    warnings = trust_warnings(asked.corrupt_shufflers, max(one.count.shuffled for one in covered))
+    if asked.sigma is None:
+        warnings = budget_warnings(asked.epsilon, asked.delta, asked.users) + warnings
         notes.append(
             "delta and noise eps: what is proved, and what is left of epsilon for the noise after "
             "what imperfect hiding takes. error: of the sum, root mean square, at most."
         )
-    elif any(row["floor"] is not None for row in covered):
+    elif asked.users > 1:
         notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
-    notes += [f"Not covered, or not proved: {reason}." for reason in reasons]
+    notes += [f"Not covered, or not proved: {one}." for one in said]
     notes.append(
         "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
     )
-    data = {**request.described(), "plot": plot, "warnings": warnings}
-    shown_rows = covered if how in READ else rows
-    print_report(Report(request.title, COLUMNS, shown_rows, list(dict.fromkeys(notes)), data), how)
+    data = values(KEYS, asked) | {"plot": plot}
+    return Report(asked.title, COLUMNS, rows, list(dict.fromkeys(notes)), data, warnings)
 
 
 def check_together(given: Mapping[str, Any], plot: Path | None) -> None:
@@ -225,153 +214,130 @@ def check_together(given: Mapping[str, Any], plot: Path | None) -> None:
         raise click.UsageError("--plot is for sums of numbers, without --domain and --dimension")
 
 
-@dataclass(frozen=True)
+@dataclass
+class Row:
+    """What an analysis proves in a setting; without ``counts`` nothing, for the ``reason``."""
+
+    analysis: str
+    shuffler: str
+    clear_share: bool
+    layout: str | None
+    sums: int
+    counts: Layout | None = None
+    standard_error: float | None = None
+    floor: int | None = None
+    reason: str | None = None
+    best: bool = False
+    smallest: bool = False
+
+    @property
+    def proved(self) -> bool:
+        """Whether it is more than a comparison."""
+        return self.counts is not None and self.reason is None
+
+    @property
+    def sigma(self) -> float | None:
+        """Of a secure sum, what is proved of the whole vector."""
+        return None if self.counts is None or self.counts.epsilon is not None else self.counts.sigma
+
+    def cost(self, key: str) -> float:
+        """Return the messages or bits of each user, infinitely many where nothing is covered."""
+        return math.inf if self.counts is None else float(getattr(self.counts, key))
+
+
 class Request:
-    """What is asked, with the parameters of a private sum filled in; numbers have no domain."""
+    """What is asked, with what a private sum chooses; ``make`` returns such a sum."""
 
-    users: int
-    honest: int
-    corrupt: int
-    q: int
-    sigma: Fraction | None
-    dimension: int
-    vectors: bool
-    named: str | None = None
-    domain: Domain | None = None
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        from ikos import PrivateSum
+        from ikos.counts.vectors import checked_dimension
+        from ikos.vectors import PrivateVectorSum
 
-    @classmethod
-    def of(cls, users: int, honest: int, corrupt: int, given: Mapping[str, Any]) -> Request:
-        """Return what the options ask for."""
-        if given["sigma"] is not None:
-            from ikos.counts.vectors import checked_dimension
-
-            d = given["dimension"]
-            checked_dimension(d or 1, given["modulus"])
-            return cls(
-                users, honest, corrupt, given["modulus"], given["sigma"], d or 1, d is not None
-            )
-        name = given["domain"]
-        domain = domain_of(name, given)
-        chosen = {key: given[key] for key in ("precision", "integers", "reserve", "releases")}
-        chosen = {key: value for key, value in chosen.items() if value is not None}
-        if domain is None:
-            chosen["lower"] = 0.0 if given["lower"] is None else given["lower"]
-            chosen["upper"] = 1.0 if given["upper"] is None else given["upper"]
-            check_bounds(chosen["lower"], chosen["upper"])
-        request = cls(
-            users, honest, corrupt, 0, None, 1 if domain is None else domain.dimension,
-            domain is not None, name, domain, given["epsilon"], given["delta"], chosen,
-        )  # fmt: skip
+        self.given, self.users = given, given["users"]
+        self.min_honest = Honest.of(given["min_honest"], self.users)
+        self.corrupt_shufflers = given["corrupt_shufflers"]
+        self.sigma, self.epsilon, self.delta = (given[key] for key in ("sigma", "epsilon", "delta"))
+        self.vectors = given["domain"] is not None or given["dimension"] is not None
+        self.domain = self.releases = self.precision = None
+        self.reserve: Any = None
+        self.integers = bool(given["integers"])
+        if self.sigma is not None:
+            self.q, self.dimension = given["modulus"], given["dimension"] or 1
+            checked_dimension(self.dimension, self.q)
+            return
+        domain: Any = domain_of(given["domain"], given)
+        self.domain, self.dimension, self.releases = (
+            domain,
+            domain.dimension,
+            given["releases"] or 1,
+        )
+        self.reserve = Fraction(1, 100) if given["reserve"] is None else given["reserve"]
+        how: dict[str, Any] = {"reserve": self.reserve, "integers": self.integers}
+        budget = self.epsilon, self.delta
+        if self.vectors:
+            how["releases"] = self.releases
+            make: Any = partial(PrivateVectorSum, self.users, domain, *budget, **how)
+        else:
+            how |= {"lower": domain.lower, "upper": domain.upper}
+            make = partial(PrivateSum, self.users, *budget, **how)
         # what a private sum chooses does not depend on the number of messages
-        made = request.private(modulus=given["modulus"], messages=5, min_honest=honest)
-        return replace(request, q=made.modulus, options={**chosen, "precision": made.precision})
+        asked = {"precision": given["precision"], "modulus": given["modulus"]}
+        made = make(messages=5, min_honest=self.min_honest, **asked)
+        self.precision, self.q = made.precision, made.modulus
+        self.make = partial(make, precision=self.precision, modulus=self.q)
 
     @property
     def title(self) -> str:
         """What is counted."""
         what = f"vectors of {self.dimension:,} coordinates" if self.vectors else "numbers"
-        kind, level = "secure", f" with {float(self.sigma or 0):g} bits of security"
         if self.sigma is None:
-            kind, level = f"({float(self.epsilon):g}, {float(self.delta):g})-private", ""
+            kind = f"({float(self.epsilon):g}, {float(self.delta):g})-private sum"
+        else:
+            kind = f"secure sum with {float(self.sigma):g} bits of security"
         who = f"{power_text(self.users)} user{'s' * (self.users != 1)}"
-        who += f", {self.honest:,} of them honest" * (self.honest < self.users)
-        trust = f", {self.corrupt} shufflers corrupt" * bool(self.corrupt)
-        of = f"{what} of {who}{trust}, modulo {power_text(self.q)}"
-        return f"Messages of each user for a {kind} sum{level}: {of}"
+        who += f", {self.min_honest:,} of them honest" * (self.min_honest < self.users)
+        who += f", {self.corrupt_shufflers} shufflers corrupt" * bool(self.corrupt_shufflers)
+        of = f"{what} of {who}, modulo {power_text(self.q)}"
+        return f"Messages of each user for a {kind}: {of}"
 
-    def described(self) -> dict[str, Any]:
-        """Return what JSON says of it, of `KEYS`."""
-        private, chosen = self.sigma is None, self.options
-        found = {
-            "command": "messages",
-            "users": self.users,
-            "min_honest": self.honest,
-            "corrupt_shufflers": self.corrupt,
-            "modulus": digits(self.q),
-            "bits_per_message": (self.q - 1).bit_length(),
-            "sigma": self.sigma,
-            "epsilon": self.epsilon if private else None,
-            "delta": self.delta if private else None,
-            "reserve": chosen.get("reserve", Fraction(1, 100)) if private else None,
-            "releases": chosen.get("releases", 1) if private else None,
-            "precision": chosen.get("precision"),
-            "integers": bool(chosen.get("integers")),
-            **described(self.named, self.domain),
-            "dimension": self.dimension,
-        }
-        return found | {key: chosen[key] for key in ("lower", "upper") if key in chosen}
-
-    def private(self, **how: Any) -> Any:
-        """Return the private sum that is asked for."""
-        from ikos import PrivateSum
-        from ikos.vectors import PrivateVectorSum
-
-        parameters = {**self.options, **({"modulus": self.q} if self.q else {}), **how}
-        if self.domain is None:
-            return PrivateSum(self.users, self.epsilon, self.delta, **parameters)
-        return PrivateVectorSum(self.users, self.domain, self.epsilon, self.delta, **parameters)
-
-    def rows(self, analysis: str, shuffler: str, clear: bool) -> Iterator[dict[str, Any]]:
-        """Yield a row for each layout."""
-        layouts = LAYOUTS if self.dimension > 1 else LAYOUTS[1:]
-        for layout in layouts:
-            row = {
-                "analysis": analysis, "shuffler": shuffler, "clear_share": clear,
-                "layout": layout if self.vectors else None,
-                "sums": self.dimension if layout == LAYOUTS[0] else 1,
-                "best": False, "smallest": False, "proved": False, "reason": None,
-            }  # fmt: skip
+    def rows(self, analysis: str, shuffler: str, clear_share: bool) -> Iterator[Row]:
+        """Yield for each layout what an analysis proves, or why it covers nothing."""
+        for layout in ("separate sums", "one group"):
+            sums = self.dimension if layout == "separate sums" else 1
+            row = Row(analysis, shuffler, clear_share, layout if self.vectors else None, sums)
+            if layout == "separate sums" and self.dimension == 1:
+                continue  # the same as one group
             try:
-                yield row | self._counted(layout, row)
+                self._count(row, layout)
             except ValueError as problem:
                 said = in_options(str(problem))
                 if said.startswith("analysis ") and ": " in said:  # the setting is in the row
                     said = said.partition(": ")[2].partition("; ")[0]
-                yield row | {"reason": said.removeprefix(f"{analysis} ")}
+                row.reason = said.removeprefix(f"{analysis} ")
+            yield row
 
-    def _counted(self, layout: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _count(self, row: Row, layout: str) -> None:
         from ikos.counts import vector_layouts
 
-        how = {
-            "analysis": row["analysis"],
-            "shuffler": row["shuffler"],
-            "clear_share": row["clear_share"],
-            "min_honest": self.honest,
-            "corrupt_shufflers": self.corrupt,
+        if self.corrupt_shufflers and row.shuffler == "single":
+            raise ValueError("a single shuffler must be honest: it sees everything")
+        how: dict[str, Any] = {
+            "analysis": row.analysis,
+            "shuffler": row.shuffler,
+            "clear_share": row.clear_share,
+            "min_honest": self.min_honest,
+            "corrupt_shufflers": self.corrupt_shufflers,
         }
-        found: dict[str, Any] = {}
-        bits = (self.q - 1).bit_length() * (self.dimension // row["sums"])
         if self.sigma is None:
-            if self.vectors and self.dimension > 1:
-                how["layout"] = layout
-            protocol = self.private(**how)
-            whole = protocol.layout if self.vectors else protocol.messages
-            count = whole.count if self.vectors else whole
-            found["delta"], found["noise_epsilon"] = whole.delta, count.noise_epsilon
-            found["standard_error"] = math.sqrt(protocol.mse)
+            protocol = self.make(**how, **({"layout": layout} if self.dimension > 1 else {}))
+            row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
         else:
             made = vector_layouts(self.users, self.q, self.sigma, self.dimension, **how)
-            (whole,) = (one for one in made if one.name == layout)
-            count = whole.count
-            found["floor"] = self._floor(row)
-            found["sigma"] = whole.sigma
-            found["unlimited"] = math.isinf(whole.sigma)
-        why = unproved_for(row["analysis"], self.q, self.dimension // row["sums"])
-        return found | {
-            "shuffled": count.shuffled,
-            "clear": count.clear,
-            "total": count.total,
-            "messages_per_user": row["sums"] * count.total,
-            "bits_per_user": row["sums"] * count.total * bits,
-            "proved": why is None,
-            "theorem": count.theorem,
-            "reason": why,
-        }
+            (row.counts,) = (one for one in made if one.name == layout)
+            row.floor = self._floor(row)
+        row.reason = unproved_for(row.analysis, self.q, self.dimension // row.sums)
 
-    def _floor(self, row: Mapping[str, Any]) -> int | None:
+    def _floor(self, row: Row) -> Any:
         """Return the highest floor of some numbers of honest users: the level is for all of them.
 
         What corrupt shufflers pass on is as good as clear, and clear messages do not count. Where
@@ -379,57 +345,48 @@ class Request:
         """
         from ikos.counts.floor import counting_floor
 
-        if self.users == 1 or self.sigma is None:
+        if self.users == 1:
             return None
-        q = self.q ** (self.dimension // row["sums"])
-        how = {"shuffler": row["shuffler"], "clear_share": row["clear_share"]}
-        sizes = {max(2, self.honest), self.users}
-        return self.corrupt + max(counting_floor(n, q, self.sigma, **how) for n in sizes)
+        q = self.q ** (self.dimension // row.sums)
+        how: dict[str, Any] = {"shuffler": row.shuffler, "clear_share": row.clear_share}
+        sizes = {max(2, self.min_honest), self.users}
+        return self.corrupt_shufflers + max(counting_floor(n, q, self.sigma, **how) for n in sizes)
 
 
-def _plot(
-    path: Path,
-    request: Request,
-    analyses: list[str],
-    settings: list[tuple[str, bool]],
-    given: Mapping[str, Any],
-) -> None:
+def _plot(path: Path, asked: Request, analyses: list[str], settings: Any) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
     from ikos.plots import BOTH_WAYS, grid, private_curves, secure_curves
     from ikos.plots.figures import messages_figure
 
-    low, high = max(2, request.users // 1000), min(1 << 53, 1000 * max(2, request.users))
+    low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
     chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
-    honest = Fraction(request.honest, request.users)
+    corrupt, honest = asked.corrupt_shufflers, Fraction(asked.min_honest, asked.users)
     how: dict[str, Any] = {
         "analyses": analyses,
-        "settings": [way for way in chosen if way[0] == "parallel" or not request.corrupt],
+        "settings": [way for way in chosen if way[0] == "parallel" or not corrupt],
         "honest": honest,
-        "corrupt": request.corrupt,
+        "corrupt": corrupt,
     }
-    with progress("plotting", parts=()) as shown:
-        if request.sigma is not None:
-            users = grid(low, high, 30, also=[request.users])
-            curves = secure_curves(users, request.q, request.sigma, progress=shown, **how)
-        else:
-            steps = request.options["precision"] if given["integers"] else given["precision"]
-            users = grid(low, high, 12, also=[request.users])
-            curves = private_curves(
-                users, request.epsilon, request.delta, precision=steps, modulus=given["modulus"],
-                reserve=request.options.get("reserve", Fraction(1, 100)),
-                progress=shown, **how,
-            )  # fmt: skip
     notes = ["Totals count the clear share where there is one."]
+    title = asked.title.partition(": ")[0]
+    with progress("plotting", parts=()) as shown:
+        if asked.sigma is not None:
+            title += f", modulo {power_text(asked.q)}"
+            users = grid(low, high, 30, also=[asked.users])
+            curves = secure_curves(users, asked.q, asked.sigma, progress=shown, **how)
+        else:
+            precision = asked.precision if asked.integers else asked.given["precision"]
+            how |= {"precision": precision, "modulus": asked.given["modulus"]}
+            users = grid(low, high, 12, also=[asked.users])
+            curves = private_curves(
+                users, asked.epsilon, asked.delta, reserve=asked.reserve, progress=shown, **how
+            )
     if any(curve.name == "attack" for curve in curves):
         notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
-    reasons = {curve.name: unproved_for(curve.name, request.q) for curve in curves}
+    reasons = {curve.name: unproved_for(curve.name, asked.q) for curve in curves}
     notes += [f"{name}: {why}." for name, why in reasons.items() if why]
-    if request.corrupt:
-        notes.append(f"Shufflers that may collude with the analyzer: {request.corrupt:,}.")
-    title = request.title.partition(": ")[0]
-    if request.sigma is not None:
-        title += f", modulo {power_text(request.q)}"
-    figure = messages_figure(
-        curves, title, mark=request.users, honest=honest, footnote="\n".join(notes)
-    )
+    if corrupt:
+        notes.append(f"Shufflers that may collude with the analyzer: {corrupt:,}.")
+    footnote = "\n".join(notes)
+    figure = messages_figure(curves, title, mark=asked.users, honest=honest, footnote=footnote)
     save_plot(figure, path)

@@ -1,7 +1,6 @@
-"""Names that the help and a shell that completes words need at once.
+"""Names that the help and the completion of words need at once.
 
-The library defines them in modules that take longer to be imported than anybody waits for a help.
-They are written here once more, and a test compares them.
+The library defines them in modules that are slow to import; a test compares the two.
 """
 
 from __future__ import annotations
@@ -33,6 +32,3 @@ VECTOR_PROTOCOLS = (
 
 MAX_WORKERS = 1024
 """That of `ikos.cluster.processes`."""
-
-DOMAINS = ("box", "ball", "ternary", "categories")
-"""Where vectors lie: those of `ikos.vectors`."""

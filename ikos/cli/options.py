@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.names import DOMAINS, MAX_WORKERS
+from ikos.cli.names import MAX_WORKERS
+from ikos.cli.output import FORMAT
 from ikos.cli.types import (
     BOUND,
     CORRUPT,
@@ -30,127 +31,99 @@ if TYPE_CHECKING:
 
 JSON = ("--json", "as_json")
 
+
+def _known(kind: Any, said: str, **more: Any) -> dict[str, Any]:
+    """Return what is the same of an option wherever it is taken."""
+    return {"type": kind, "help": said, **more}
+
+
+def _flag(said: str) -> dict[str, Any]:
+    return {"is_flag": True, "help": said}
+
+
 _SHARED: dict[str, dict[str, Any]] = {
-    "--users": {"type": WHOLE, "help": "How many users there are, e.g. 1000 or 10^6."},
-    "--protocol": {
-        "multiple": True,
-        "metavar": "NAME",
-        "shown": "all",
-        "help": "Only this protocol, as the table calls it; can be given many times.",
-    },
-    "--column": {
-        "metavar": "NAME",
-        "help": "Column of the values: its name, or its number with --no-header.",
-    },
-    "--no-header": {"is_flag": True, "help": "The table has no header line."},
-    "--delimiter": {
-        "callback": lambda _ctx, _param, given: {"\\t": "\t", "tab": "\t"}.get(given, given),
-        "metavar": "CHARACTER",
-        "shown": ",",
-        "help": r"What is between the cells of CSV; \t for tabs.",
-    },
-    "--show-values": {
-        "is_flag": True,
-        "help": "Let messages quote what the table holds: for your own data.",
-    },
-    "--on-out-of-range": {
-        "type": click.Choice(["reject", "clamp"]),
-        "default": "reject",
-        "help": "Refuse values outside the bounds, or move them to the nearest bound.",
-    },
-    "--lower": {"type": BOUND, "help": "Public lower bound of the values."},
-    "--upper": {"type": BOUND, "help": "Public upper bound of the values."},
-    "--integers": {"is_flag": True, "help": "The values are integers: nothing is rounded."},
-    "--epsilon": {"type": EPSILON, "help": "Privacy budget, e.g. 1; smaller is more private."},
-    "--delta": {
-        "type": DELTA,
-        "help": "Delta of the guarantee, e.g. 1e-9; far below 1/users.",
-    },
-    "--min-honest": {
-        "type": HONEST,
-        "shown": "all",
-        "help": "How many users are honest at least: a number, or a share such as 80%.",
-    },
-    "--corrupt-shufflers": {
-        "type": CORRUPT,
-        "default": 0,
-        "help": "How many parallel shufflers may collude with the analyzer.",
-    },
-    "--precision": {"type": WHOLE, "shown": "chosen", "help": "Steps between the bounds."},
-    "--modulus": {
-        "type": MODULUS,
-        "shown": "chosen",
-        "help": "Order of the group of the shares, e.g. 2^32.",
-    },
-    "--messages": {"type": WHOLE, "shown": "chosen", "help": "Messages of each user."},
-    "--reserve": {
-        "type": Number(),
-        "shown": "0.01",
-        "help": "Part of epsilon, up to 0.5, to spend on hiding by shuffling instead of on noise.",
-    },
-    "--analysis": {
-        "type": NAME["analysis"],
-        "default": "best",
-        "metavar": "NAME",
-        "help": "Which bound of what shuffling hides: best, second_moment, balle2020, ghazi2020 "
-        "or ishai2006; see 'ikos messages'.",
-    },
-    "--unproved": {
-        "is_flag": True,
-        "help": "Run it even where nothing is proved of what it hides.",
-    },
-    "--shuffler": {
-        "type": NAME["shuffler"],
-        "default": "parallel",
-        "help": "A shuffler for each message, or a single one for all.",
-    },
-    "--clear-share/--no-clear-share": {
-        "default": True,
-        "help": "With or without a message of each user that bypasses the shufflers.",
-    },
-    "--confidence": {
-        "type": click.FloatRange(0, 1, min_open=True, max_open=True),
-        "default": 0.95,
-        "help": "Confidence of each interval.",
-    },
-    "--seed": {
-        "type": Whole(),
-        "shown": "secure randomness",
-        "help": "Draw the same each time; any number.",
-    },
-    "--threads": {
-        "type": click.IntRange(1, 1024),
-        "shown": "all cores",
-        "help": "Threads to run on; the result does not depend on it.",
-    },
+    "--users": _known(WHOLE, "How many users there are, e.g. 1000 or 10^6."),
+    "--protocol": _known(None, "Only this protocol, as the table calls it; can be given many "
+                         "times.", multiple=True, metavar="NAME", shown="all"),
+    "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
+                       metavar="NAME"),
+    "--no-header": _flag("The table has no header line."),
+    "--delimiter": _known(
+        None, r"What is between the cells of CSV; \t for tabs.", metavar="CHARACTER", shown=",",
+        callback=lambda _ctx, _param, given: {"\\t": "\t", "tab": "\t"}.get(given, given),
+    ),
+    "--show-values": _flag("Let messages quote what the table holds: for your own data."),
+    "--on-out-of-range": _known(
+        click.Choice(["reject", "clamp"]), default="reject",
+        said="Refuse values outside the bounds, or move them to the nearest bound.",
+    ),
+    "--lower": _known(BOUND, "Public lower bound of the values."),
+    "--upper": _known(BOUND, "Public upper bound of the values."),
+    "--integers": _flag("The values are integers: nothing is rounded."),
+    "--epsilon": _known(EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
+    "--delta": _known(DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
+    "--min-honest": _known(
+        HONEST, "How many users are honest at least: a number, or a share such as 80%.",
+        shown="all",
+    ),
+    "--corrupt-shufflers": _known(
+        CORRUPT, "How many parallel shufflers may collude with the analyzer.", default=0
+    ),
+    "--precision": _known(WHOLE, "Steps between the bounds.", shown="chosen"),
+    "--modulus": _known(MODULUS, "Order of the group of the shares, e.g. 2^32.", shown="chosen"),
+    "--messages": _known(WHOLE, "Messages of each user.", shown="chosen"),
+    "--reserve": _known(
+        Number(), shown="0.01",
+        said="Part of epsilon, up to 0.5, to spend on hiding by shuffling instead of on noise.",
+    ),
+    "--analysis": _known(
+        NAME["analysis"], default="best", metavar="NAME",
+        said="Which bound of what shuffling hides: best, second_moment, balle2020, ghazi2020 or "
+        "ishai2006; see 'ikos messages'.",
+    ),
+    "--unproved": _flag("Run it even where nothing is proved of what it hides."),
+    "--shuffler": _known(
+        NAME["shuffler"], "A shuffler for each message, or a single one for all.",
+        default="parallel",
+    ),
+    "--clear-share/--no-clear-share": _known(
+        None, "With or without a message of each user that bypasses the shufflers.", default=True
+    ),
+    "--confidence": _known(
+        click.FloatRange(0, 1, min_open=True, max_open=True), "Confidence of each interval.",
+        default=0.95,
+    ),
+    "--seed": _known(Whole(), "Draw the same each time; any number.", shown="secure randomness"),
+    "--threads": _known(
+        click.IntRange(1, 1024), "Threads to run on; the result does not depend on it.",
+        shown="all cores",
+    ),
     "--workers": {"type": click.IntRange(1, MAX_WORKERS)},
-    "--scheduler": {
-        "metavar": "ADDRESS",
-        "help": "Run on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the "
-        "extra 'cluster'.",
-    },
-    "--domain": {
-        "type": click.Choice(DOMAINS),
-        "help": "Where vectors lie. box: each coordinate between bounds; ball: within a Euclidean "
-        "ball; ternary: a few entries of -1 or 1, else 0; categories: an answer to each of "
-        "several questions.",
-    },
-    "--dimension": {"type": Whole(1), "help": "Coordinates of each vector."},
-    "--radius": {"type": Number(above=0, high=10**100, kind=float), "shown": "1",
-                 "help": "Of a ball: the largest norm."},
-    "--sparsity": {"type": Whole(1), "help": "Of ternary vectors: most entries that are not 0."},
-    "--sizes": {
-        "metavar": "LIST",
-        "callback": lambda _ctx, _param, text: _sizes(text),
-        "help": "Of categories: how many answers each question has, e.g. 2,5,12.",
-    },
+    "--scheduler": _known(
+        None, "Run on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the extra "
+        "'cluster'.", metavar="ADDRESS",
+    ),
+    "--domain": _known(
+        click.Choice(["box", "ball", "ternary", "categories"]),
+        "Where vectors lie. box: each coordinate between bounds; ball: within a Euclidean ball; "
+        "ternary: a few entries of -1 or 1, else 0; categories: an answer to each of several "
+        "questions.",
+    ),
+    "--dimension": _known(Whole(1), "Coordinates of each vector."),
+    "--radius": _known(
+        Number(above=0, high=10**100, kind=float), "Of a ball: the largest norm.", shown="1"
+    ),
+    "--sparsity": _known(Whole(1), "Of ternary vectors: most entries that are not 0."),
+    "--sizes": _known(
+        None, "Of categories: how many answers each question has, e.g. 2,5,12.", metavar="LIST",
+        callback=lambda _ctx, _param, text: _sizes(text),
+    ),
     "--plot": {"type": FILE},
-    "--ca": {
-        "type": FILE,
-        "metavar": "FILE",
-        "help": "PEM file of authorities to trust in certificates, instead of the system's.",
-    },
-    "--json": {"is_flag": True, "help": "Print one JSON object."},
+    "--ca": _known(
+        FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
+        metavar="FILE",
+    ),
+    "--json": _flag("Print one JSON object."),
 }  # fmt: skip
 
 
@@ -178,19 +151,23 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
 
 
 def format_options(command: Any) -> Any:
-    """Add ``--format`` and ``--json``, its short form, as the argument ``how``."""
+    """Add ``--format`` and ``--json``, its short form: `print_report` knows what they say."""
+
+    def choose(ctx: click.Context, _param: click.Parameter, wanted: str) -> None:
+        ctx.meta[FORMAT] = wanted
 
     def json(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-        if wanted and ctx.params.get("how", "json") not in ("text", "json"):
-            raise click.UsageError(f"--json contradicts --format {ctx.params['how']}", ctx)
+        if wanted and ctx.meta[FORMAT] not in ("text", "json"):
+            raise click.UsageError(f"--json contradicts --format {ctx.meta[FORMAT]}", ctx)
         if wanted:
-            ctx.params["how"] = "json"
+            ctx.meta[FORMAT] = "json"
 
     add_json = click.option(
         "--json", is_flag=True, expose_value=False, callback=json, help="The same as --format json."
     )
     add_format = click.option(
         "--format", "how", type=click.Choice(FORMATS), default="text", is_eager=True,
+        expose_value=False, callback=choose,
         help="How to print the result; csv has the table alone.",
     )  # fmt: skip
     return add_format(add_json(command))
@@ -209,13 +186,6 @@ def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
     """Refuse bounds that hold no more than one value."""
     if not lower < upper:
         raise click.UsageError(f"--upper must be greater than --lower, got {upper} and {lower}")
-
-
-def usual_delta(delta: Fraction | None, users: int) -> Fraction:
-    """Return delta, by default 1/users^2, as Table 3 of BBGN20."""
-    if delta is None and users == 1:
-        raise click.UsageError("give --delta: for a single user there is no default")
-    return Fraction(1, users**2) if delta is None else delta
 
 
 def check_plot(path: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -17,6 +18,9 @@ import click
 
 if TYPE_CHECKING:
     from ikos.report import Report
+
+FORMAT = "ikos.format"
+"""Where a context keeps what ``--format`` says."""
 
 SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
 
@@ -31,13 +35,19 @@ def print_json(result: dict[str, Any]) -> None:
     _write(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
-def print_report(report: Report, how: str) -> None:
-    """Print what a command found, after its warnings, in one of `ikos.report.FORMATS`."""
-    for warning in report.data.get("warnings", ()):
-        warn(warning)
+def print_report(report: Report) -> None:
+    """Print what the command that runs has found, after its warnings, as ``--format`` says."""
+    context = click.get_current_context()
+    for warning in report.warnings:
+        complain(context.command_path, "warning", warning)
+    notes = [*report.notes]
     if (plot := report.data.get("plot")) is not None:
-        report = replace(report, notes=[*report.notes, f"Plotted in {click.format_filename(plot)}"])
-    _write(report.render(how, styled=styled(sys.stdout)))
+        notes.append(f"Plotted in {click.format_filename(plot)}")
+    data = {"command": context.info_name, **report.data}
+    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
+    how = context.meta.get(FORMAT, "text")
+    shown = replace(report, notes=notes, data=data)
+    _write(shown.render(how, styled=styled(sys.stdout), width=width))
 
 
 def _write(text: str) -> None:
@@ -63,7 +73,7 @@ def discard_output() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error; if nobody can read it, the result matters more."""
+    """Print a line on standard error; where that fails, the result matters more."""
     with suppress(OSError):
         click.echo(text, err=True)
 
@@ -104,14 +114,14 @@ def printable(text: str) -> str:
 
 
 def at_least(value: float, digits: int) -> str:
-    """Return a number to so many significant digits, rounded up."""
+    """Return a number with this many significant digits, rounded up."""
     from ikos import results  # which takes longer to import than a help
 
     return results.at_least(value, digits)
 
 
 def at_most(value: float, digits: int) -> str:
-    """Return a number to so many significant digits, rounded down."""
+    """Return a number with this many significant digits, rounded down."""
     from ikos import results
 
     return results.at_most(value, digits)

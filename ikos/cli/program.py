@@ -13,25 +13,13 @@ from ikos import __version__
 from ikos.cli.errors import Command, Group, one_line, problem
 from ikos.cli.output import complain, discard_output, print_text, say
 
-SUMMARIES = {
-    "sum": "Release the private sum and mean of a column of TABLE.",
-    "mean": "Release the private mean of a column of TABLE.",
-    "histogram": "Release private counts of the values of a column of TABLE.",
-    "secure-sum": "Sum a column of TABLE, exactly and securely.",
-    "messages": "Print how many messages each user must send.",
-    "compare": "Compare all protocols for a private sum.",
-    "graphs": "Sample share graphs and check the bounds of their components.",
-    "demo": "Run a private sum on real data that comes with the package.",
-    "task": "Make, watch and end sums of parties that do not trust each other.",
-    "serve": "Run a party of one task or several, until Ctrl-C or SIGTERM.",
-    "submit": "Send a client's report of its value to all parties of a task.",
-}
-"""What each command does: once more, so that none is imported to be listed. A test compares."""
-
-COMMANDS = tuple(SUMMARIES)
+COMMANDS = (
+    "sum", "mean", "histogram", "secure-sum", "messages", "compare", "graphs", "demo", "task",
+    "serve", "submit",
+)  # fmt: skip
 """Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
 
-MODULES = {"mean": "sum"}
+MODULES = {"mean": "sum", "secure-sum": "sum"}
 """The modules of commands that share one with another."""
 
 SETTINGS: dict[str, Any] = {
@@ -66,13 +54,10 @@ class Commands(Group):
         """Import a command."""
         if name not in COMMANDS:
             return super().get_command(ctx, name)
-        module = importlib.import_module(f"ikos.cli.{MODULES.get(name, name).replace('-', '_')}")
-        command: click.Command = getattr(module, f"command_{name}", None) or module.command
+        module = importlib.import_module(f"ikos.cli.{MODULES.get(name, name)}")
+        own = f"command_{name.replace('-', '_')}"
+        command: click.Command = getattr(module, own, None) or module.command
         return command
-
-    def summary(self, ctx: click.Context, name: str) -> str:
-        """Return what a command does."""
-        return SUMMARIES.get(name) or super().summary(ctx, name)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import clipped
 from ikos.cli.options import options
-from ikos.cli.output import figures, grouped, progress
-from ikos.cli.types import TABLE, Honest
-from ikos.report import KEYS as REPORT_KEYS
+from ikos.cli.output import figures, grouped, power_text, progress
+from ikos.cli.types import TABLE
 from ikos.report import Field
 
 if TYPE_CHECKING:
@@ -23,39 +21,70 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ikos import PrivateSum, SecureSum
-    from ikos.results import Guarantee, Interval
+    from ikos.results import Interval
     from ikos.tables import Column, Look
 
 MAX_MESSAGES = 10**11
 """About a quarter of an hour on one core."""
 
-KEYS = {
-    **REPORT_KEYS,
-    "file": "the table",
-    "column": "the column",
-    "users": "rows of the table; public",
-    "lower": "public lower bound of the values",
-    "upper": "public upper bound of the values",
-    "out_of_range": "reject or clamp",
-    "guarantee": "epsilon, delta, theorem, conditions, adjacency of what is proved",
-    "proved": "whether anything is proved",
-    "messages": "of each user: shuffled, clear, and what is proved for so many",
-    "cost": "users, messages_per_user, bits_per_message",
-    "shuffler": "parallel or single",
-    "clear_share": "whether a message of each user bypasses the shufflers",
-    "modulus": "order of the group of the shares, a string of digits",
-    "min_honest": "how many users the guarantee counts on",
-    "corrupt_shufflers": "how many shufflers may collude with the analyzer",
-}
+TABLE_KEYS = [
+    Field("file", "the table", value="source.file"),
+    Field("column", "the column", value="source.column"),
+    Field("users", "rows of the table; public"),
+    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency of what is proved"),
+    Field("proved", "whether anything is proved"),
+    Field("cost", "users, messages_per_user, bits_per_message"),
+]
 """The keys of the JSON object of every release; integers of 2^53 or more are strings of digits."""
+
+SUM_KEYS = [
+    *TABLE_KEYS,
+    Field("lower", "public lower bound of the values", value="rule.lower"),
+    Field("upper", "public upper bound of the values", value="rule.upper"),
+    Field("out_of_range", "reject or clamp",
+          value=lambda found: "clamp" if found.rule.clamp else "reject"),
+    Field("messages", "of each user: shuffled, clear, and what they prove",
+          value="protocol.messages"),
+    Field("shuffler", "parallel or single", value="secure.shuffler"),
+    Field("clear_share", "whether a message of each user bypasses the shufflers",
+          value="secure.clear_share"),
+    Field("modulus", "order of the group of the shares, a string of digits",
+          value=lambda found: str(found.secure.q)),
+    Field("min_honest", "how many users the guarantee counts on", value="protocol.min_honest"),
+    Field("corrupt_shufflers", "how many shufflers may collude with the analyzer",
+          value="secure.corrupt_shufflers"),
+]  # fmt: skip
+"""Those of sums."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number that is released, with its interval."""
+
+    name: str
+    value: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        """Return the number to three digits of its uncertainty."""
+        scale = (self.interval.high - self.interval.low) / 2
+        if all(float(one).is_integer() for one in (self.value, *self.interval)):
+            scale = max(scale, 100.0)  # no decimals
+        return figures(self.value, scale)
+
+    def end(self, which: int) -> str:
+        """Return an end of the interval, rounded outwards."""
+        return grouped(str(self.interval).strip("[]").split(", ")[which])
 
 
 COLUMNS = [
     Field("name", "the sum or the mean, or the category or bin", ""),
-    Field("estimate", "unbiased, not clipped", "estimate"),
-    Field("low", "lower end of its interval", "at least"),
-    Field("high", "upper end of its interval", "at most"),
-]
+    Field("estimate", "unbiased, not clipped", "estimate", value="value", text=str),
+    Field("low", "lower end of its interval", "at least", value="interval.low",
+          text=lambda row: row.end(0)),
+    Field("high", "upper end of its interval", "at most", value="interval.high",
+          text=lambda row: row.end(1)),
+]  # fmt: skip
 
 
 def of_table(command: Any) -> Any:
@@ -187,17 +216,11 @@ def _drained(held: deque[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         yield held.popleft()
 
 
-def honest_users(given: dict[str, Any], users: int) -> None:
-    """Turn a share of honest users into their number."""
-    if isinstance(given.get("min_honest"), Fraction):
-        given["min_honest"] = Honest.of(given["min_honest"], users)
-
-
-def check_runnable(protocol: PrivateSum | SecureSum, q: int, *, unproved: bool) -> None:
-    """Refuse what proves nothing, unless told to run it, and what takes too long."""
+def run(protocol: PrivateSum | SecureSum, values: Any, *, unproved: bool, **how: Any) -> Any:
+    """Run a protocol, unless it proves nothing or takes too long."""
     count, users = protocol.messages, protocol.n
     if not (unproved or protocol.guarantee.proved):
-        why = unproved_for(count.analysis, q)
+        why = unproved_for(count.analysis, secure_of(protocol).q)
         said = f"{count.analysis} is {why}" if why else f"{_many(count.total)} nothing"
         raise click.UsageError(f"{said}; --unproved runs it all the same")
     if users * count.total > MAX_MESSAGES:
@@ -205,6 +228,13 @@ def check_runnable(protocol: PrivateSum | SecureSum, q: int, *, unproved: bool) 
             f"{users:,} users with {count.total:,} messages each are more than the "
             f"{MAX_MESSAGES:,} messages that can be run here"
         )
+    with progress("adding up shares") as shown:
+        return protocol.run(values, progress=shown, **how)
+
+
+def secure_of(protocol: PrivateSum | SecureSum) -> Any:
+    """Return the secure sum through which a protocol sends its messages: it may be one itself."""
+    return getattr(protocol, "secure_sum", protocol)
 
 
 def unproved_for(analysis: str | None, q: int, dimension: int = 1) -> str | None:
@@ -229,99 +259,40 @@ def nothing_released() -> Iterator[None]:
         raise click.Abort(f"{path}: {said}; nothing was released") from None
 
 
-def warnings_of(protocol: PrivateSum | SecureSum, q: int, corrupt_shufflers: int) -> list[str]:
+def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
     """Return warnings on what is proved, and on who is trusted."""
     from ikos.results import trust_warnings
 
-    count, guarantee = protocol.messages, protocol.guarantee
-    why = unproved_for(count.analysis, q)
+    count, secure = protocol.messages, secure_of(protocol)
+    why = unproved_for(count.analysis, secure.q)
     said = [f"{count.analysis}: {why}"] if why else []
-    if not (guarantee.proved or why):
+    if not (protocol.guarantee.proved or why):
         said.append(f"{_many(count.total)} nothing: what is released may give all values away")
-    return said + trust_warnings(corrupt_shufflers, count.shuffled)
-
-
-def budget_said(guarantee: Guarantee, epsilon: Fraction, delta: Fraction, users: int) -> list[str]:
-    """Return warnings on a budget that protects little, and on a delta that is not proved."""
-    from ikos.results import budget_warnings
-
-    if guarantee.vacuous:
-        return []
-    said = budget_warnings(epsilon, delta, users)
-    if Fraction(guarantee.delta) > delta:
-        said.append(
-            f"the delta proved is {guarantee.delta:.3g}, not the {float(delta):.3g} asked for"
-        )
-    return said
+    return said + trust_warnings(secure.corrupt_shufflers, count.shuffled)
 
 
 def guarantee_notes(guarantee: Any) -> list[str]:
     """Return what is guaranteed and on which conditions."""
     if not guarantee.proved:
         return ["NOTHING is proved. The shares may give the values away."]
-    conditions = [f"Condition: {condition}." for condition in guarantee.conditions]
-    return [f"Guarantee: {guarantee}.", *conditions]
+    return [
+        f"Guarantee: {guarantee}.",
+        *(f"Condition: {condition}." for condition in guarantee.conditions),
+    ]
 
 
-def notes_of(
-    guarantee: Any, lower: float, upper: float, users: int, sent: str, *, clamp: bool
-) -> list[str]:
+def notes_of(found: Any) -> list[str]:
     """Return what is guaranteed and on which conditions, what is public, and what was sent."""
-    notes = guarantee_notes(guarantee)
+    rule = found.rule
+    notes = guarantee_notes(found.guarantee)
     notes.append(
-        f"The number of users, {users:,}, and the bounds, {lower:,.10g} and {upper:,.10g}, are "
-        "public and not protected."
+        f"The number of users, {found.users:,}, and the bounds, {rule.lower:,.10g} and "
+        f"{rule.upper:,.10g}, are public and not protected."
     )
-    if clamp:
+    if rule.clamp:
         notes.append(
             "Values outside the bounds were moved to the nearest bound. Their number, which is "
             "not private, is not shown."
         )
+    sent = f"{found.cost}, integers modulo {power_text(found.secure.q)}"
     return [*notes, f"Sent, in a simulation of all parties: {sent}."]
-
-
-def about(
-    source: Source, protocol: PrivateSum | SecureSum, secure: SecureSum, clamp: bool
-) -> dict[str, Any]:
-    """Return what every release says to programs, of `KEYS`."""
-    return {
-        "file": source.file,
-        "column": source.column,
-        "users": protocol.n,
-        "out_of_range": "clamp" if clamp else "reject",
-        "guarantee": protocol.guarantee,
-        "proved": protocol.guarantee.proved,
-        "messages": protocol.messages,
-        "shuffler": secure.shuffler,
-        "clear_share": secure.clear_share,
-        "modulus": str(secure.q),
-        "min_honest": protocol.min_honest,
-        "corrupt_shufflers": secure.corrupt_shufflers,
-    }
-
-
-def estimates(results: Mapping[str, tuple[float, Interval]]) -> tuple[Any, Any]:
-    """Return the columns, `COLUMNS`, and the rows of estimates, each with its interval.
-
-    Numbers are shown to three digits of their uncertainty, the intervals rounded outwards.
-    """
-    texts: dict[tuple[str, float], str] = {}
-    rows = []
-    for name, (value, interval) in results.items():
-        scale = (interval.high - interval.low) / 2
-        if all(float(one).is_integer() for one in (value, *interval)):
-            scale = max(scale, 100.0)  # no decimals
-        low, high = str(interval).strip("[]").split(", ")
-        for key, number, text in (
-            ("estimate", value, figures(value, scale)),
-            ("low", interval.low, grouped(low)),
-            ("high", interval.high, grouped(high)),
-        ):
-            texts[key, number] = text
-        rows.append({"name": name, "estimate": value, "low": interval.low, "high": interval.high})
-
-    def show(key: str) -> Callable[[float], str]:
-        return lambda value: texts[key, value]
-
-    first, *others = COLUMNS
-    return [first, *(replace(column, show=show(column.key)) for column in others)], rows

@@ -12,22 +12,25 @@ import click
 
 from ikos.cli.errors import Command, problem
 from ikos.cli.options import format_options, option
-from ikos.cli.output import on_terminal, print_report, printable, progress, say
+from ikos.cli.output import on_terminal, printable, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE
-from ikos.report import Report
+from ikos.report import Field, Report
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
-KEYS = {
-    **TASK_KEYS,
-    "clients": "clients whose reports all parties have",
-    "parties": "how many parties there are",
-    "again": "whether an earlier call made the report, whose value stands; of many, whether it may "
-    "have made some of them, as the store was there",
-    "store": "the folder where reports are kept",
-}
+KEYS = [
+    *TASK_KEYS,
+    Field("clients", "clients whose reports all parties have"),
+    Field("parties", "how many parties there are"),
+    Field(
+        "again",
+        "whether an earlier call made the report, whose value stands; of many, whether it may "
+        "have made some of them, as the store was there",
+    ),
+    Field("store", "the folder where reports are kept"),
+]
 
 STDIN = "-"
 TOKEN = "token"
@@ -99,7 +102,6 @@ SECTIONS = {
 @option("--ca")
 @format_options
 def command(
-    how: str,
     folder: Path,
     value: str | None,
     token: Path | None,
@@ -109,7 +111,7 @@ def command(
     show_values: bool,
     wait: float,
     **options: Any,
-) -> None:
+) -> Report:
     """Send a client's report of its value to all parties of a task.
 
     FOLDER, or a file task.json, has the task. Its maker chose what it
@@ -156,7 +158,7 @@ def command(
         **task.summary().data, "command": "submit", "clients": clients,
         "parties": task.messages, "again": again, "store": store,
     }  # fmt: skip
-    print_report(Report(title, TASK_COLUMNS, [], notes, data), how)
+    return Report(title, TASK_COLUMNS, [], notes, data)
 
 
 def _place(home: Path, task: Task) -> Path:

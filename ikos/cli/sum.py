@@ -1,8 +1,9 @@
-"""``ikos sum`` and ``ikos mean``: the private sum and mean of a column."""
+"""``ikos sum``, ``ikos mean`` and ``ikos secure-sum``: the sum of a column, private or exact."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,31 +12,36 @@ from ikos.cli import release
 from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
-from ikos.cli.output import power_text, print_report, progress
-from ikos.report import Report
+from ikos.cli.types import INTEGER, SIGMA, Honest
+from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
     from ikos.aggregation.execution import Engine
 
-KEYS = {
-    **release.KEYS,
-    "sum": "the estimate of the sum, in the data's units, unbiased and not clipped",
-    "sum_low": "lower end of its interval",
-    "sum_high": "upper end of its interval",
-    "mean": "the estimate of the mean",
-    "mean_low": "lower end of its interval",
-    "mean_high": "upper end of its interval",
-    "confidence": "of the intervals",
-    "standard_error": "of the sum: bound on the root of its mean squared error",
-    "epsilon": "that of the guarantee",
-    "delta": "that of the guarantee: what is proved, 1 where nothing is",
-    "requested_delta": "the delta that was asked for",
-    "precision": "steps of the encoding between the bounds",
-    "integers": "whether values were taken as integers, without rounding",
-    "wrap_probability": "bound on the probability that the estimate wrapped around",
-    "not_private": "with --show-true the truth: true_sum, true_mean, sum_error, clamped_values, "
-    "true_sum_before_clamping; else null",
-}
+KEYS = [
+    *release.SUM_KEYS,
+    Field("sum", "the estimate of the sum, in the data's units, unbiased and not clipped",
+          value="sum.value"),
+    Field("sum_low", "lower end of its interval", value="sum.interval.low"),
+    Field("sum_high", "upper end of its interval", value="sum.interval.high"),
+    Field("mean", "the estimate of the mean", value="mean.value"),
+    Field("mean_low", "lower end of its interval", value="mean.interval.low"),
+    Field("mean_high", "upper end of its interval", value="mean.interval.high"),
+    Field("confidence", "of the intervals"),
+    Field("standard_error", "of the sum: bound on the root of its mean squared error",
+          value="result.standard_error"),
+    Field("epsilon", "that of the guarantee", value="guarantee.epsilon"),
+    Field("delta", "that of the guarantee: what is proved, 1 where nothing is",
+          value=lambda found: found.guarantee.delta if found.proved else 1.0),
+    Field("requested_delta", "the delta that was asked for"),
+    Field("precision", "steps of the encoding between the bounds", value="protocol.precision"),
+    Field("integers", "whether values were taken as integers, without rounding",
+          value="protocol.integers"),
+    Field("wrap_probability", "bound on the probability that the estimate wrapped around",
+          value="result.error.wrap_probability"),
+    Field("not_private", "with --show-true the truth: true_sum, true_mean, sum_error, "
+          "clamped_values, true_sum_before_clamping; else null"),
+]  # fmt: skip
 
 SECTIONS = {
     "column": "Values",
@@ -58,8 +64,8 @@ Examples
 
 def release_sum(
     source: release.Source,
+    names: str,
     *,
-    command: str,
     lower: float,
     upper: float,
     epsilon: Fraction,
@@ -74,26 +80,25 @@ def release_sum(
 ) -> Report:
     """Run the private sum of a column, and report it; ``parameters`` are those of `PrivateSum`."""
     from ikos import PrivateSum
-    from ikos.results import percent
+    from ikos.results import budget_warnings, percent
 
     check_bounds(lower, upper)
-    clamp = on_out_of_range == "clamp"
-    rule = release.Rule(lower, upper, clamp, bool(parameters.get("integers", False)))
+    clamp, integers = on_out_of_range == "clamp", bool(parameters.get("integers", False))
+    rule = release.Rule(lower, upper, clamp, integers)
     truth = release.Truth() if show_true else None
-    users, values = release.read(source.open(), rule, truth)
-    release.honest_users(parameters, users)
+    users, column = release.read(source.open(), rule, truth)
+    parameters["min_honest"] = Honest.of(parameters.get("min_honest"), users)
     protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **parameters)
-    release.check_runnable(protocol, protocol.modulus, unproved=unproved)
-    with progress("adding up shares") as shown:
-        result = protocol.run(values, threads=threads, cluster=cluster, progress=shown)
+    result = release.run(protocol, column, unproved=unproved, threads=threads, cluster=cluster)
 
-    total, mean = result.interval(confidence), result.mean_interval(confidence)
-    found = {"sum": (result.estimate, total), "mean": (result.mean(), mean)}
-    if command == "mean":
-        del found["sum"]
-    columns, rows = release.estimates(found)
-    secure, guarantee = protocol.secure_sum, result.guarantee
-    sent = f"{result.cost}, integers modulo {power_text(protocol.modulus)}"
+    guarantee = result.guarantee
+    found = SimpleNamespace(
+        source=source, rule=rule, users=users, protocol=protocol, secure=protocol.secure_sum,
+        result=result, guarantee=guarantee, cost=result.cost, confidence=confidence,
+        requested_delta=delta, not_private=None, proved=protocol.guarantee.proved,
+        sum=release.Estimate("sum", result.estimate, result.interval(confidence)),
+        mean=release.Estimate("mean", result.mean(), result.mean_interval(confidence)),
+    )  # fmt: skip
     notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
     if not users * lower <= result.estimate <= users * upper:
         notes.append("The noise is large: the estimate is beyond what the bounds allow.")
@@ -103,57 +108,33 @@ def release_sum(
             f"The truth, NOT private, do not publish: sum {truth.total:,.15g}, mean "
             f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
         )
-    notes += release.notes_of(guarantee, lower, upper, users, sent, clamp=clamp)
-    warnings = release.warnings_of(protocol, protocol.modulus, secure.corrupt_shufflers)
-    title = f"Private {' and '.join(found)} of {source.which}"
-    if not guarantee.proved:
-        title = f"NOT PRIVATE, nothing is proved: {' and '.join(found)} of {source.which}"
-    return Report(
-        title,
-        columns,
-        rows,
-        notes,
-        {
-            "command": command,
-            **release.about(source, protocol, secure, clamp),
-            "lower": lower,
-            "upper": upper,
-            "sum": result.estimate,
-            "sum_low": total.low,
-            "sum_high": total.high,
-            "mean": result.mean(),
-            "mean_low": mean.low,
-            "mean_high": mean.high,
-            "confidence": confidence,
-            "standard_error": result.standard_error,
-            "guarantee": guarantee,
-            "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta if protocol.guarantee.proved else 1.0,
-            "requested_delta": delta,
-            "cost": result.cost,
-            "precision": protocol.precision,
-            "integers": protocol.integers,
-            "wrap_probability": result.error.wrap_probability,
-            "warnings": warnings + release.budget_said(guarantee, epsilon, delta, users),
-            "not_private": truth
-            and {
-                "true_sum": truth.total,
-                "true_mean": truth.total / users,
-                "sum_error": result.estimate - truth.total,
-                "clamped_values": truth.clamped,
-                "true_sum_before_clamping": truth.before_clamping,
-            },
-        },
-    )
+        found.not_private = {
+            "true_sum": truth.total,
+            "true_mean": truth.total / users,
+            "sum_error": error,
+            "clamped_values": truth.clamped,
+            "true_sum_before_clamping": truth.before_clamping,
+        }
+    warnings = release.warnings_of(protocol)
+    if not guarantee.vacuous:
+        warnings += budget_warnings(epsilon, delta, users)
+        if Fraction(guarantee.delta) > delta:
+            got, wanted = f"{guarantee.delta:.3g}", f"{float(delta):.3g}"
+            warnings.append(f"the delta proved is {got}, not the {wanted} asked for")
+    title = f"{names} of {source.which}"
+    title = f"Private {title}" if guarantee.proved else f"NOT PRIVATE, nothing is proved: {title}"
+    rows = [getattr(found, name) for name in names.split(" and ")]
+    notes += release.notes_of(found)
+    return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
 
-def _command(name: str, what: str) -> click.Command:
+def _command(name: str, names: str) -> click.Command:
     """Return the command that releases a sum or a mean."""
 
     @click.command(
         name, cls=Command, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS,
         epilog=EXAMPLES.format(name),
-        help=f"""Release the private {what} of a column of TABLE.
+        help=f"""Release the private {names} of a column of TABLE.
 
         TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such files, or - for CSV
         from standard input. All users, shufflers and the analyzer are simulated here, or on a
@@ -175,22 +156,121 @@ def _command(name: str, what: str) -> click.Command:
     @options("--scheduler", "--confidence")
     @option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
     @format_options
-    def command(
-        how: str,
-        workers: int | None,
-        scheduler: str | None,
-        **given: Any,
-    ) -> None:
+    def command(workers: int | None, scheduler: str | None, **given: Any) -> Report:
         if given["threads"] is not None and (workers is not None or scheduler is not None):
             raise click.UsageError("--threads goes without --workers and --scheduler")
         source = release.Source.taken(given)
         with release.nothing_released(), connected(workers, scheduler) as cluster:
             chosen = {key: value for key, value in given.items() if value is not None}
-            report = release_sum(source, command=name, cluster=cluster, **chosen)
-        print_report(report, how)
+            return release_sum(source, names, cluster=cluster, **chosen)
 
     return command
 
 
 command = _command("sum", "sum and mean")
 command_mean = _command("mean", "mean")
+
+# The exact sum
+
+EXACT_KEYS = [
+    *release.SUM_KEYS,
+    Field("sum", "exact, a string of digits", value=lambda found: digits(found.sum)),
+    Field("mean", "the nearest double"),
+    Field("differentially_private", "false, always: the analyzer learns the sum as it is",
+          value=lambda _: False),
+    Field("guarantee", "sigma (total variation at most 2^-sigma), theorem, conditions"),
+    Field("sigma", "that of the guarantee; null where there is nothing to hide",
+          value=lambda found: found.guarantee.sigma if found.proved else 0.0),
+    Field("requested_sigma", "the security that was asked for"),
+]  # fmt: skip
+
+EXACT_COLUMNS = [
+    Field("name", "sum or mean", ""),
+    Field("value", "exact sum, rounded mean", "exact"),
+]
+
+EXACT_EXAMPLES = """\b
+Examples
+  ikos secure-sum people.csv --column age --upper 100
+  ikos secure-sum adult.data --no-header --column 1 \\
+      --upper 99 --min-honest 80% --json
+  ikos secure-sum people/ --column age \\
+      --lower -1 --upper 100 --sigma 40 --shuffler single
+"""
+
+EXPOSED = (
+    "NOT differentially private: the analyzer learns the sum as it is. A party that knows the "
+    "other values, or the sum of the same people without one of them, subtracts. 'ikos sum' adds "
+    "noise against that."
+)
+
+
+@click.command(
+    "secure-sum", cls=Command, epilog=EXACT_EXAMPLES, keys=EXACT_KEYS, columns=EXACT_COLUMNS,
+    sections=SECTIONS | {"sigma": "Security", "modulus": "Protocol", "how": "Output"},
+)  # fmt: skip
+@release.of_table
+@option("--lower", type=INTEGER, default=0)
+@option("--upper", type=INTEGER, required=True)
+@option("--on-out-of-range")
+@option("--sigma", type=SIGMA, default="80", help="Security in bits, e.g. 80.")
+@options("--min-honest", "--corrupt-shufflers")
+@option("--modulus", shown="holds every sum")
+@options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
+@format_options
+def command_secure_sum(
+    lower: int,
+    upper: int,
+    on_out_of_range: str,
+    sigma: Fraction,
+    modulus: int | None,
+    unproved: bool,
+    threads: int | None,
+    **given: Any,
+) -> Report:
+    """Sum a column of TABLE, exactly and securely.
+
+    The values are integers. The analyzer learns their sum and, up to a
+    probability of 2^-sigma, nothing else. The sum itself is NOT
+    differentially private: for that there is 'ikos sum'.
+
+    TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such
+    files, or - for CSV from standard input. All users, shufflers and the
+    analyzer are simulated here. The bounds must not be taken from the data:
+    they are public, as is the number of rows.
+    """
+    from ikos import SecureSum
+    from ikos.counts.published import covered
+
+    check_bounds(lower, upper)
+    source = release.Source.taken(given)
+    rule = release.Rule(lower, upper, on_out_of_range == "clamp", exact=True)
+    with release.nothing_released():
+        users, column = release.read(source.open(integers=True), rule)
+        least = users * (upper - lower) + 1
+        if modulus is not None and modulus < least:
+            raise click.UsageError(
+                f"--modulus must be at least {digits(least)}, or a sum of {users:,} values in "
+                f"[{lower}, {upper}] could wrap around, got {digits(modulus)}"
+            )
+        q = 1 << (least - 1).bit_length() if modulus is None else modulus
+        if modulus is None and given["analysis"] == "ghazi2020":  # which is proved for primes alone
+            q = covered("ghazi2020", least)
+        given["min_honest"] = Honest.of(given["min_honest"], users)
+        protocol = SecureSum(users, q, upper=upper - lower, sigma=sigma, **given)
+        total = release.run(protocol, column, unproved=unproved, threads=threads) + users * lower
+
+    mean = Fraction(total, users)
+    found = SimpleNamespace(
+        source=source, rule=rule, users=users, protocol=protocol, secure=protocol,
+        guarantee=protocol.guarantee, cost=protocol.cost(), sum=total, mean=mean,
+        requested_sigma=sigma, proved=protocol.guarantee.proved,
+    )  # fmt: skip
+    title = f"Exact sum and mean of {source.which}"
+    if not found.proved:
+        title = f"NOT SECURE, nothing is proved: {title.lower()}"
+    shown = mean.numerator if mean.denominator == 1 else float(mean)
+    rows = [{"name": "sum", "value": total}, {"name": "mean", "value": shown}]
+    notes = [EXPOSED, *release.notes_of(found)]
+    data, warnings = values(EXACT_KEYS, found), release.warnings_of(protocol)
+    return Report(title, EXACT_COLUMNS, rows, notes, data, warnings)

@@ -14,9 +14,8 @@ import click
 from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.output import at_least, print_report, printable, say, warn
-from ikos.cli.release import COLUMNS, estimates, guarantee_notes
+from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
 from ikos.cli.types import CORRUPT, FOLDER, Honest, Whole
-from ikos.report import KEYS as REPORT_KEYS
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -24,53 +23,56 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task
     from ikos.deployment.wire import AnalyzerStatus
 
-TASK_KEYS = {
-    **REPORT_KEYS,
-    "task": "its name, the hash of its description",
-    "users": "clients that may take part",
-    "min_honest": "honest clients that must be in what is released",
-    "corrupt_clients": "dishonest clients that may be among the others",
-    "min_reports": "complete reports that a release needs: both together",
-    "lower": "public lower bound of the values",
-    "upper": "public upper bound of the values",
-    "integers": "whether values are integers",
-    "epsilon": "that of the guarantee",
-    "delta": "that of the guarantee: what is proved",
-    "requested_delta": "the delta that was asked for",
-    "theorem": "that of the guarantee",
-    "conditions": "those of the guarantee",
-    "corrupt_shufflers": "shufflers that may collude with the analyzer",
-    "precision": "steps of the encoding between the bounds",
-    "modulus": "order of the group of the shares, a string of digits",
-    "shuffled": "shufflers: a client sends one message to each, and one to the analyzer",
-    "root_mse": "bound on the root mean squared error of the sum of all clients",
-    "opens": "from when reports are accepted",
-    "closes": "from when no more are accepted",
-}
+TASK_KEYS = [
+    Field("task", "its name, the hash of its description"),
+    Field("users", "clients that may take part"),
+    Field("min_honest", "honest clients that must be in what is released"),
+    Field("corrupt_clients", "dishonest clients that may be among the others"),
+    Field("min_reports", "complete reports that a release needs: both together"),
+    Field("lower", "public lower bound of the values"),
+    Field("upper", "public upper bound of the values"),
+    Field("integers", "whether values are integers"),
+    Field("epsilon", "that of the guarantee"),
+    Field("delta", "that of the guarantee: what is proved"),
+    Field("requested_delta", "the delta that was asked for"),
+    Field("theorem", "that of the guarantee"),
+    Field("conditions", "those of the guarantee"),
+    Field("corrupt_shufflers", "shufflers that may collude with the analyzer"),
+    Field("precision", "steps of the encoding between the bounds"),
+    Field("modulus", "order of the group of the shares, a string of digits"),
+    Field("shuffled", "shufflers: a client sends one message to each, and one to the analyzer"),
+    Field("root_mse", "bound on the root mean squared error of the sum of all clients"),
+    Field("opens", "from when reports are accepted"),
+    Field("closes", "from when no more are accepted"),
+]
 """The keys of the JSON object that describes a task, `ikos.deployment.Task.summary`."""
 
-NEW_KEYS = {
-    **TASK_KEYS,
-    "task": "its name, the hash of its description; null for a dry run",
-    "output": "the folder that was made; null for a dry run",
-    "folders": "the recipient of each folder or file in it",
-    "shufflers": "their addresses; null for a dry run without them",
-    "analyzer": "its address; null for a dry run without it",
-}
+NEW_KEYS = [
+    *TASK_KEYS,
+    Field("task", "its name, the hash of its description; null for a dry run"),
+    Field("output", "the folder that was made; null for a dry run"),
+    Field("folders", "the recipient of each folder or file in it"),
+    Field("shufflers", "their addresses; null for a dry run without them"),
+    Field("analyzer", "its address; null for a dry run without it"),
+]
 
-STATUS_KEYS = {
-    **REPORT_KEYS,
-    "task": "its name",
-    "party": "0, the analyzer",
-    "state": "collecting, closed, agreed, stopped or released",
-    "reports": "reports at the analyzer",
-    "complete": "complete ones; null before it is known",
-    "opens": "from when reports are accepted",
-    "closes": "from when no more are accepted",
-    "release": "running, step, message, and again: the seconds until the next attempt, or null",
-    "result": "null before it is released; estimate, sum_low, sum_high, mean, standard_error, "
-    "users, epsilon, delta, theorem, conditions, text",
-}
+STATUS_KEYS = [
+    Field("task", "its name"),
+    Field("party", "0, the analyzer"),
+    Field("state", "collecting, closed, agreed, stopped or released"),
+    Field("reports", "reports at the analyzer"),
+    Field("complete", "complete ones; null before it is known"),
+    Field("opens", "from when reports are accepted"),
+    Field("closes", "from when no more are accepted"),
+    Field(
+        "release", "running, step, message, and again: the seconds until the next attempt, or null"
+    ),
+    Field(
+        "result",
+        "null before it is released; estimate, sum_low, sum_high, mean, standard_error, "
+        "users, epsilon, delta, theorem, conditions, text",
+    ),
+]
 
 TASK_COLUMNS = [Field("name", "one of the keys"), Field("value", "that of the key")]
 
@@ -192,14 +194,13 @@ def command() -> None:
 )
 @format_options
 def new(
-    how: str,
     output: Path | None,
     dry_run: bool,
     shufflers: tuple[str, ...],
     closes: datetime | None,
     hours: float | None,
     **given: Any,
-) -> None:
+) -> Report:
     """Make a task and a folder for each party.
 
     The precision, the group and the messages are chosen, and so how many
@@ -233,6 +234,7 @@ def new(
         folders = write_party_files(task, key, output)
         handed = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*handed, SECRECY]
+    warnings = budget_warnings(given["epsilon"], given["delta"], task.users)
     data = {
         **report.data,
         "command": "task new",
@@ -241,9 +243,8 @@ def new(
         "folders": folders,
         "shufflers": shufflers or None,
         "analyzer": given["analyzer"],
-        "warnings": budget_warnings(given["epsilon"], given["delta"], task.users),
     }
-    print_report(replace(report, title=title, notes=[*report.notes, *notes], data=data), how)
+    return replace(report, title=title, notes=[*report.notes, *notes], data=data, warnings=warnings)
 
 
 # What is asked of the analyzer
@@ -261,7 +262,7 @@ def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
 
 
 @_asks("status", "\b\nExample\n  ikos task status visits/task.json --json")
-def status(folder: Path, ca: Path | None, how: str) -> None:
+def status(folder: Path, ca: Path | None) -> Report:
     """Say how far the task of FOLDER, or of a file task.json, is.
 
     Asks the analyzer, which tells anyone.
@@ -271,11 +272,11 @@ def status(folder: Path, ca: Path | None, how: str) -> None:
 
     task = read_task(folder)
     with connect(ca) as http:
-        print_report(status_report(task, RemoteAnalyzer(http, task).status(), "status"), how)
+        return status_report(task, RemoteAnalyzer(http, task).status(), "status")
 
 
 @_asks("close", "\b\nExample\n  ikos task close visits/operator")
-def close(folder: Path, ca: Path | None, how: str) -> None:
+def close(folder: Path, ca: Path | None) -> Report:
     """Let no party accept any more reports, now and for good.
 
     FOLDER is the operator's. Without this, a task closes at its time.
@@ -288,7 +289,7 @@ def close(folder: Path, ca: Path | None, how: str) -> None:
         )
     if found.state == "released":
         warn("the task was released already: nothing was left to close")
-    print_report(status_report(task, found, "close"), how)
+    return status_report(task, found, "close")
 
 
 @_asks("release", RELEASE_EXAMPLES)
@@ -299,7 +300,7 @@ def close(folder: Path, ca: Path | None, how: str) -> None:
     metavar="SECONDS",
     help="How long to follow it; it goes on at the analyzer.",
 )
-def release(folder: Path, wait: float, ca: Path | None, how: str) -> None:
+def release(folder: Path, wait: float, ca: Path | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
 
     FOLDER is the operator's. A task that is open is closed first, but not
@@ -314,9 +315,11 @@ def release(folder: Path, wait: float, ca: Path | None, how: str) -> None:
             found = analyzer.finish(wait, lambda step: say(f"{path}: {step}"))
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the release goes on at the analyzer") from None
-    print_report(status_report(task, found, "release"), how)
+    report = status_report(task, found, "release")
     if found.state == "stopped":
+        print_report(report)
         raise click.exceptions.Exit(1)
+    return report
 
 
 @contextmanager
@@ -343,14 +346,13 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
     ]
     if words := found.release.words:
         notes.append(f"Release: {words}.")
-    columns: Any = COLUMNS
-    rows: Any = []
+    rows = []
     if (result := found.result) is not None:
         low, high = result.sum_low, result.sum_high
-        columns, rows = estimates({
-            "sum": (result.estimate, Interval(low, high)),
-            "mean": (result.mean, Interval(low / result.users, high / result.users)),
-        })  # fmt: skip
+        rows = [
+            Estimate("sum", result.estimate, Interval(low, high)),
+            Estimate("mean", result.mean, Interval(low / result.users, high / result.users)),
+        ]
         guarantee = Guarantee(
             result.epsilon, result.delta, result.theorem, tuple(result.conditions)
         )
@@ -362,4 +364,4 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
             *budget_warnings(result.epsilon, result.delta, result.users),
         ]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
-    return Report(title.capitalize(), columns, rows, [*map(printable, notes)], data)
+    return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)

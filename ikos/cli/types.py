@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -44,15 +45,15 @@ class Number(Base):
     ) -> None:
         self.name = "integer" if kind is int else "number"
         self.kind = kind
-        self.rules: list[tuple[str, Fraction, Callable[[Fraction, Fraction], bool]]] = []
-        for word, bound, holds in (
-            ("at least", low, Fraction.__ge__),
-            ("at most", high, Fraction.__le__),
-            ("greater than", above, Fraction.__gt__),
-            ("less than", below, Fraction.__lt__),
-        ):
-            if bound is not None:
-                self.rules.append((word, Fraction(bound), holds))
+        bounds = (
+            ("at least", low, operator.ge),
+            ("at most", high, operator.le),
+            ("greater than", above, operator.gt),
+            ("less than", below, operator.lt),
+        )
+        self.rules = [
+            (word, Fraction(bound), holds) for word, bound, holds in bounds if bound is not None
+        ]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""
@@ -134,7 +135,7 @@ class Honest(Base):
             return users
         found = honest if isinstance(honest, int) else math.ceil(honest * users)
         if found > users:
-            raise click.UsageError(f"--min-honest must be at most --users = {users}, got {found}")
+            raise click.UsageError(f"--min-honest must be at most {users}, got {found}")
         return found
 
 

@@ -235,7 +235,7 @@ def check_components(
     >>> check.holds, check.bounded, check.agrees
     (True, True, True)
     >>> print(check.verdict[1])
-    A sample of 20,000 graphs agrees with the exact law.
+    A sample of 20,000 graphs agrees with the exact distribution.
     >>> print(check.rows[1].exact, check.rows[1].planted)
     0.0025179 [0.0025053, 0.0025225]
     """
@@ -426,7 +426,7 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
         check.fit,
         f"A sample of {_graphs(trials)}",
         (" agrees", " is"),
-        " was drawn; the exact law of so many users is not computed.",
+        " was drawn; the exact distribution of so many users is not computed.",
     )
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
@@ -465,13 +465,15 @@ def _about_bounds(check: ComponentCheck) -> str:
         factor = at_most(min(slacks), 3) if slacks else "1"
         least = f", for c >= 2 by a factor of {factor} or more" if factor != "1" else ""
         through = f" to {len(check.rows)}" if slacks else ""
-        return f"Proved for c = 1{through}: the exact law is below the bounds{least}."
+        return f"Proved for c = 1{through}: the exact distribution is below the bounds{least}."
     if check.bounded is not None:
         wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
-        return f"VIOLATED: the exact law is above a bound, at {', '.join(wrong) or 'E[q^C]'}."
+        where = ", ".join(wrong) or "E[q^C]"
+        return f"VIOLATED: the exact distribution is above a bound, at {where}."
     if check.graph.hiding < 2:
         return "Nothing to prove: no bound is stated where fewer than two messages hide."
-    text = f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users."
+    most = f"{MAX_LAW_USERS:,}"
+    text = f"Not proved here: the exact distribution is computed for at most {most} users."
     if not check.contradicted:
         return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
     places = ", ".join(f"c = {c}" for c in check.contradicted)
@@ -485,10 +487,10 @@ def _about_fit(
     if fit is None:
         return samples + unknown
     if fit >= FALSE_ALARM:
-        return f"{samples}{verbs[0]} with the exact law{reach}."
+        return f"{samples}{verbs[0]} with the exact distribution{reach}."
     return (
-        f"CONTRADICTED: {samples[0].lower()}{samples[1:]}{verbs[1]} farther from the exact law "
-        "than chance explains."
+        f"CONTRADICTED: {samples[0].lower()}{samples[1:]}{verbs[1]} farther from the exact "
+        "distribution than chance explains."
     )
 
 

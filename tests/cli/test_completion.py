@@ -12,8 +12,8 @@ import pytest
 from click.shell_completion import BashComplete, get_completion_class
 from command_lines import POSIX, PROGRAM, program
 
-from ikos.cli import COMMANDS, commands
 from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
+from ikos.cli.program import COMMANDS, commands
 
 SLOW = (
     "cryptography", "dask", "distributed", "gmpy2", "httpx", "matplotlib", "networkx", "numpy",
@@ -100,7 +100,7 @@ def test_nothing_slow_is_imported():
     script = f"""
 import shlex, sys
 from click.shell_completion import BashComplete
-from ikos.cli import commands
+from ikos.cli.program import commands
 complete = BashComplete(commands, {{}}, "ikos", "_IKOS_COMPLETE")
 for line in {lines}:
     words = shlex.split(line)[1:] + [""] * line.endswith(" ")

@@ -24,9 +24,9 @@ LINUX = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at pro
 def small(clients, before="pass"):
     """Return a command that runs the demonstration with fewer clients and a smaller task."""
     text = (
-        f"from ikos.cli import demo_deployment as demo, execute; demo.CLIENTS = {clients}; "
+        f"from ikos.cli import demo_deployment as demo; demo.CLIENTS = {clients}; "
         f"demo.MIN_HONEST = {clients - 10}; demo.DELTA = '0.5'; demo.EPSILON = 10; {before}; "
-        "execute(demo.command, demo.NAME)"
+        "demo.execute(demo.command, demo.NAME)"
     )
     return [sys.executable, "-c", text]
 

@@ -89,6 +89,11 @@ class TestNumbers:
             assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
             assert row["floor"] is row["sigma"] is None
 
+    def test_a_single_corrupt_shuffler_is_said_once(self, run):
+        found = " ".join(run(*SECURE[:-1], "--corrupt-shufflers", "2").out.split())
+        assert found.count("a single shuffler must be honest") == 1
+        assert "must be 0" not in found
+
     def test_of_a_prime_ghazi2020_is_proved(self, run):
         options = ("--modulus", "2^61-1", "--analysis", "ghazi2020")
         rows = covered(run("messages", "--users", "1000", "--sigma", "40", *options, "--json").json)

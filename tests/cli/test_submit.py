@@ -50,7 +50,7 @@ class TestOne:
     def test_a_report_is_made_once(self, run, small, client, wired):
         parties = wired(small)
         found = run("submit", client, "--value", "2", "--json").json
-        assert set(found) == set(submit.KEYS)
+        assert set(found) == set(submit.command.keys)
         assert (found["clients"], found["parties"], found["again"]) == (1, 6, False)
         assert found["store"] == str(client / "reports")
         (place,) = (client / "reports").glob("*.json")
@@ -211,7 +211,7 @@ def submit_and_say(monkeypatch, client):
     """Return all that is said, in order."""
     said = []
     monkeypatch.setattr(submit, "say", said.append)
-    monkeypatch.setattr(submit, "print_report", lambda report, _: said.append(str(report)))
+    monkeypatch.setattr(errors, "print_report", lambda report: said.append(str(report)))
     monkeypatch.setattr(sys, "argv", ["ikos", "submit", str(client), "--value", "1"])
     with pytest.raises(SystemExit) as end:
         main()

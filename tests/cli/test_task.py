@@ -116,7 +116,7 @@ class TestNew:
             "2030-01-01T00:00:00+00:00", "2030-01-01T01:30:00+00:00",
         )  # fmt: skip
         assert found["delta"] <= found["requested_delta"] == 0.5
-        assert set(found) == set(commands.NEW_KEYS)
+        assert set(found) == set(commands.new.keys)
 
     def test_every_option_reaches_the_task(self, run, tmp_path):
         folder = tmp_path / "visits"
@@ -184,8 +184,8 @@ class TestAsked:
         assert found["complete"] == found["reports"] == 45
         result = found["result"]
         assert abs(result["estimate"] - 45) <= 4
-        assert set(found) == set(commands.STATUS_KEYS)
-        named = set(re.findall(r"\w+", " ".join(commands.STATUS_KEYS.values())))
+        assert set(found) == set(commands.status.keys)
+        named = set(re.findall(r"\w+", " ".join(commands.status.keys.values())))
         assert set(result) | set(found["release"]) <= named
         said = run("task", "status", small).out
         assert said == text
