@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import gmpy2
@@ -37,7 +37,7 @@ from ikos.results import Interval, at_least, at_most, percent
 __all__ = ["FALSE_ALARM", "ComponentCheck"]
 
 FALSE_ALARM = 1e-9
-"""Samples contradict the exact distribution if chance takes them as far from it this rarely."""
+"""Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
 MAX_ROWS = 64
 
@@ -46,10 +46,10 @@ _PLANTED = 2000
 _SLOTS_PLANTED = 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
-_LAW = 5  # slots of sampled graphs that take as long as a pair of users does for one c of the law
-_RECURSIONS, _MOMENT = 3, 2  # times as long as one c take the rest of the law, and E[q^C]
-_COUNTED = {"scipy": 1, "networkx": 130}  # times as long as the first takes to count components
-_BEYOND = 6  # components of importance samples beyond the last row that are told apart
+_COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
+_BEFORE = 3  # numbers c whose probabilities take as long as what is computed before them
+_SPEED = {"scipy": 1, "networkx": 130}  # how long it takes to count components
+_BEYOND = 6  # importance samples are told apart up to this many components beyond the last row
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def check_components(
     0.0025179 [0.0025053, 0.0025225]
     """
     model = Model.of(n, m, shuffler, clear_share)
-    users, graph, slots = model.n, model.graph, model.slots
+    users, graph = model.n, model.graph
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
@@ -248,8 +248,8 @@ def check_components(
     rows = min(users, _ROWS)
     if largest is not None:
         rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
-    counting = _COUNTED[choice("backend", backend, BACKENDS)]
-    each = max(10, min(_PLANTED, _SLOTS_PLANTED // slots))
+    speed = _SPEED[choice("backend", backend, BACKENDS)]
+    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots))
     if planted is not None:
         each = integer("planted", planted, low=0, high=MAX_TRIALS)
     if graph.hiding < 2:
@@ -259,99 +259,73 @@ def check_components(
                 "many components are common there"
             )
         each = 0
-    known_exactly = users <= MAX_LAW_USERS
-    last = 0 if not each else rows if known_exactly else min(rows, 2)
-    reach = min(users, rows + (_BEYOND if last > 1 else 0)) if known_exactly else 0
-    column = _LAW * users**2 if reach else 0
-    before_law = column * (_RECURSIONS + (0 if order is None else _MOMENT))
-    law = before_law + column * reach
-    sampled = law + trials * slots * counting
-    whole = sampled + max(0, last - 1) * each * slots + max(0, last - 2) * column
-
-    def shown(before: int, unit: int) -> Progress | None:
-        return None if progress is None else lambda done, _: progress(before + done * unit, whole)
+    computed = users <= MAX_LAW_USERS
+    last = 0 if not each else rows if computed else min(rows, 2)
+    reach = min(users, rows + (_BEYOND if last > 1 else 0))
+    column = _COLUMN * users**2 if computed else 0
+    shown = _stages(progress, [
+        column * (reach + _BEFORE), trials * model.slots * speed,
+        *[each * model.slots + column] * max(0, last - 1),
+    ])  # fmt: skip
 
     # first, so that what is sampled can be compared at once when it is interrupted
-    known = _known(model, order, rows, level, reach, shown(before_law, column))
-    how: dict[str, Any] = known.how | {"rng": secure(rng), "executor": executor}
-    told = shown(law, slots * counting)
+    how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
+    moments = (None, None) if order is None else _moments(model, order)
+    law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
+    pmf = component_pmf(users, graph.m, **how) if computed else None
+
+    def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
+        found = tuple(_rows(model, rows, level, law, tally, rare))
+        fit = None if pmf is None or not tally.trials else _fit(tally, pmf)
+        planted_fit = _planted_fit(rare, law) if rare and law else None
+        return ComponentCheck(
+            users, graph, order, level, found, tally, tuple(rare), fit, planted_fit, *moments
+        )
+
+    how |= {"rng": secure(rng), "executor": executor}
     try:
-        tally = tally_components(users, graph.m, trials, backend=backend, progress=told, **how)
+        tally = tally_components(
+            users, graph.m, trials, backend=backend, progress=next(shown), **how
+        )
     except Interrupted as stop:
-        stop.partial = _compared(known, stop.partial or Tally(users, graph, 0, {}, 0), ())
+        stop.partial = compared(stop.partial or Tally(users, graph, 0, {}, 0))
         raise
     rare: list[PlantedTally] = []
     try:
-        for c in range(2, last + 1):
-            told = shown(sampled + (c - 2) * (each * slots + column), slots)
-            # one by one: what is done is kept at Ctrl-C
-            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
+        for c in range(2, last + 1):  # one by one: what is done is kept at Ctrl-C
+            rare.append(
+                rare_components(users, graph.m, each, at_least=c, progress=next(shown), **how)
+            )
     except KeyboardInterrupt:
-        raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials, "graphs") from None
-    return _compared(known, tally, tuple(rare))
+        raise Interrupted(compared(tally, rare), trials, trials, "graphs") from None
+    return compared(tally, rare)
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What is compared, and what is known of it before anything is sampled."""
-
-    model: Model
-    q: int | None
-    rows: int
-    confidence: float
-    law: tuple[Enclosure, ...]
-    pmf: NDArray[np.float64] | None
-    excess: float | None
-    excess_bound: float | None
-
-    @property
-    def how(self) -> dict[str, Any]:
-        return {"shuffler": self.model.graph.shuffler, "clear_share": self.model.graph.clear_share}
+def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
+    """Yield what to call in each stage that takes any work, with the progress of the stage."""
+    for i, amount in enumerate(work):
+        if amount:
+            before = sum(work[:i])
+            yield progress and (
+                lambda done, whole, before=before, amount=amount: progress(  # type: ignore[misc]
+                    before + amount * done // whole, sum(work)
+                )
+            )
 
 
-def _known(
+def _rows(
     model: Model,
-    q: int | None,
     rows: int,
     confidence: float,
-    reach: int,
-    progress: Progress | None,
-) -> _Known:
-    n, m = model.n, model.graph.m
-    moments = (None, None) if q is None else _moments(model, q)
-    known = _Known(model, q, rows, confidence, (), None, *moments)
-    if not reach:
-        return known
-    law = enclosed_law(n, m, reach, progress=progress, **known.how)
-    return replace(known, law=law, pmf=component_pmf(n, m, **known.how))
-
-
-def _compared(known: _Known, tally: Tally, rare: tuple[PlantedTally, ...]) -> ComponentCheck:
-    planted_fit = None
-    if known.law and rare:
-        fits = [_planted_fit(planted, known.law) for planted in rare]
-        planted_fit = min(1.0, min(fits) * len(fits))
-    return ComponentCheck(
-        n=known.model.n,
-        graph=known.model.graph,
-        q=known.q,
-        confidence=known.confidence,
-        rows=tuple(_rows(known, tally, rare)),
-        tally=tally,
-        planted=rare,
-        fit=None if known.pmf is None or not tally.trials else _fit(tally, known.pmf),
-        planted_fit=planted_fit,
-        excess=known.excess,
-        excess_bound=known.excess_bound,
-    )
-
-
-def _rows(known: _Known, tally: Tally, rare: Sequence[PlantedTally]) -> Iterator[ComponentRow]:
-    n, graph, law = known.model.n, known.model.graph, known.law
+    law: Sequence[Enclosure],
+    tally: Tally,
+    rare: Sequence[PlantedTally],
+) -> Iterator[ComponentRow]:
+    n, graph = model.n, model.graph
     stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(n, graph)}
     lemma, parts = stated.get("lemma_c5"), stated.get("parts")
-    falling = [bound.falling(n, graph, known.rows) for bound in stated.values()]
-    for c in range(1, known.rows + 1):
+    falling = [bound.falling(n, graph, rows) for bound in stated.values()]
+    for c in range(1, rows + 1):
         exact = law[c - 1] if law else None
         slack = None
         if exact is not None and falling:
@@ -365,8 +339,8 @@ def _rows(known: _Known, tally: Tally, rare: Sequence[PlantedTally]) -> Iterator
             parts.upper(n, graph, c) if parts is not None else None,
             slack,
             tally[c],
-            tally.probability(c, known.confidence),
-            planted[0].enclosure(c, known.confidence) if planted else None,
+            tally.probability(c, confidence),
+            planted[0].enclosure(c, confidence) if planted else None,
         )
 
 
@@ -398,19 +372,22 @@ def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
     return p_value_bound([*seen, tally.trials - sum(seen)], [*chances, max(rest, _TINY)])
 
 
-def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
-    """Return the same for the components of graphs with parts planted.
+def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> float:
+    """Return the same for importance samples: the smallest of theirs, times their number.
 
-    They have k components with probability S(k, c) P[C = k] / (Q_c / c!).
+    Graphs with c parts planted have k components with probability S(k, c) P[C = k] / (Q_c / c!).
     """
-    c = tally.parts
-    reached = range(c, len(law) + 1)
-    with rounding(DOWN):
-        chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
-    with rounding(UP):
-        rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
-    seen = [tally.counts.get(k, 0) for k in reached]
-    return p_value_bound([*seen, tally.trials - sum(seen)], [*map(float, chances), float(rest)])
+    fits = []
+    for tally in rare:
+        reached = range(tally.parts, len(law) + 1)
+        with rounding(DOWN):
+            chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
+        with rounding(UP):
+            rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
+        seen = [tally.counts.get(k, 0) for k in reached]
+        cells = [*map(float, chances), float(rest)]
+        fits.append(p_value_bound([*seen, tally.trials - sum(seen)], cells))
+    return min(1.0, min(fits) * len(fits))
 
 
 # The verdict
@@ -418,15 +395,16 @@ def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
 
 def _verdict(check: ComponentCheck) -> Iterator[str]:
     yield _about_bounds(check)
-    trials, c, last = check.tally.trials, check.unseen, len(check.rows)
+    trials, c = check.tally.trials, check.unseen
     if not trials:
         yield "No graph was sampled."
         return
+    sample = f"sample of {_graphs(trials)}"
     yield _about_fit(
         check.fit,
-        f"A sample of {_graphs(trials)}",
-        (" agrees", " is"),
-        " was drawn; the exact law of so many users is not computed.",
+        f"A {sample} agrees with the exact distribution.",
+        f"a {sample} is",
+        f"A {sample} was drawn; the exact distribution is not computed for this many users.",
     )
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
@@ -436,7 +414,7 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
             f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
             f"{percent(check.confidence)} confidence, and no more."
         )
-        row = check.rows[c - 1] if c <= last else None
+        row = check.rows[c - 1] if c <= len(check.rows) else None
         if row is not None and row.exact is not None:
             with rounding(DOWN):
                 many = 1 / row.exact.high
@@ -449,46 +427,48 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
         rare = check.planted[-1]
         exact = check.rows[rare.parts - 1].exact
         low, high = map(mpfr, rare.interval(check.confidence))
+        sample = f"mportance samples of {_graphs(rare.trials)}"
+        reach = "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}"
         yield _about_fit(
             check.planted_fit,
-            f"Importance samples of {_graphs(rare.trials)}",
-            (" for each c agree", " are"),
-            f" say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
+            f"I{sample} for each c agree with the exact distribution{reach}.",
+            f"i{sample} are",
+            f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
             f"[{low:.3Dg}, {high:.3Ug}].",
-            "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}",
         )
 
 
 def _about_bounds(check: ComponentCheck) -> str:
+    slacks = {row.c: row.slack for row in check.rows if row.slack is not None}
     if check.bounded:
-        slacks = [row.slack for row in check.rows[1:] if row.slack is not None]
-        factor = at_most(min(slacks), 3) if slacks else "1"
-        least = f", for c >= 2 by a factor of {factor} or more" if factor != "1" else ""
-        through = f" to {len(check.rows)}" if slacks else ""
-        return f"Proved for c = 1{through}: the exact law is below the bounds{least}."
+        rare = [slack for c, slack in slacks.items() if c > 1]
+        through = f" to {len(check.rows)}" if rare else ""
+        factor = at_most(min(rare, default=1.0), 3)
+        least = "" if factor == "1" else f", for c >= 2 by a factor of {factor} or more"
+        return f"Proved for c = 1{through}: the exact distribution is below the bounds{least}."
     if check.bounded is not None:
-        wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
-        return f"VIOLATED: the exact law is above a bound, at {', '.join(wrong) or 'E[q^C]'}."
+        wrong = [f"c = {c}" for c, slack in slacks.items() if slack < 1]
+        places = ", ".join(wrong) or "E[q^C]"
+        return f"VIOLATED: the exact distribution is above a bound, at {places}."
     if check.graph.hiding < 2:
         return "Nothing to prove: no bound is stated where fewer than two messages hide."
-    text = f"Not proved here: the exact law is computed for at most {MAX_LAW_USERS:,} users."
+    text = (
+        f"Not proved here: the exact distribution is computed for at most {MAX_LAW_USERS:,} users."
+    )
     if not check.contradicted:
         return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
     places = ", ".join(f"c = {c}" for c in check.contradicted)
     return f"{text} CONTRADICTED: sampled graphs exceed the bounds, at {places}."
 
 
-def _about_fit(
-    fit: float | None, samples: str, verbs: tuple[str, str], unknown: str, reach: str = ""
-) -> str:
-    """Return whether samples agree with the exact distribution, and what they say if not known."""
+def _about_fit(fit: float | None, agrees: str, contradicts: str, unknown: str) -> str:
+    """Return whether samples agree with the exact distribution, or what is said of unknown ones."""
     if fit is None:
-        return samples + unknown
+        return unknown
     if fit >= FALSE_ALARM:
-        return f"{samples}{verbs[0]} with the exact law{reach}."
+        return agrees
     return (
-        f"CONTRADICTED: {samples[0].lower()}{samples[1:]}{verbs[1]} farther from the exact law "
-        "than chance explains."
+        f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
     )
 
 

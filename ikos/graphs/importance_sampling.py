@@ -28,7 +28,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
-from operator import mul
+from operator import add, mul
 
 import gmpy2
 import numpy as np
@@ -36,14 +36,14 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.concurrency import Interrupted, Progress
+from ikos.concurrency import Progress
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_distribution import MAX_LAW_USERS, Enclosure, check_exponents
 from ikos.graphs.components import counted
 from ikos.graphs.models import Model
-from ikos.graphs.sampling import MAX_TRIALS, Streams, run_batches
+from ikos.graphs.sampling import MAX_TRIALS, Streams, occurrences, run_batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
@@ -279,8 +279,7 @@ def _planted(streams: Streams, model: Model, parts: int, number: int, trials: in
             here = sizes == size
             targets = Model(int(size), graph).sample(int(np.count_nonzero(here)), rng)
             components[here] = counted(targets, graph.clear_share, "scipy").counts
-    values, times = np.unique(components.sum(axis=1), return_counts=True)
-    return Counter(dict(zip(values.tolist(), times.tolist(), strict=True)))
+    return Counter(occurrences(components.sum(axis=1)))
 
 
 def rare_components(
@@ -344,19 +343,12 @@ def rare_components(
         )
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     check_exponents(model)
-    plan = _plan(model, parts)
-    counts: Counter[int] = Counter()
+    expected = _plan(model, parts).expected
 
-    def keep(batch: Counter[int]) -> int:
-        nonlocal counts
-        counts = counts + batch  # one assignment: Ctrl-C finds whole batches
-        return counts.total()
+    def finish(counts: Counter[int], done: int) -> PlantedTally:
+        return PlantedTally(
+            users, model.graph, parts, done, dict(sorted(counts.items())), expected
+        )
 
     draw = partial(_planted, secure(rng).streams(), model, parts)
-    stopped = run_batches(draw, keep, model, trials, executor, progress)
-    done = counts.total()
-    ordered = dict(sorted(counts.items()))
-    tally = PlantedTally(users, model.graph, parts, done, ordered, plan.expected)
-    if stopped:
-        raise Interrupted(tally if done else None, done, trials, "graphs")
-    return tally
+    return run_batches(draw, add, Counter[int](), finish, model, trials, executor, progress)
