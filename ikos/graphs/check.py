@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gmpy2
@@ -235,7 +236,7 @@ def check_components(
     >>> check.holds, check.bounded, check.agrees
     (True, True, True)
     >>> print(check.verdict[1])
-    A sample of 20,000 graphs agrees with the exact law.
+    A sample of 20,000 graphs agrees with the exact distribution.
     >>> print(check.rows[1].exact, check.rows[1].planted)
     0.0025179 [0.0025053, 0.0025225]
     """
@@ -302,15 +303,17 @@ def check_components(
 
 
 def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
-    """Yield what to call in each stage that takes any work, with the progress of the stage."""
-    for i, amount in enumerate(work):
-        if amount:
-            before = sum(work[:i])
-            yield progress and (
-                lambda done, whole, before=before, amount=amount: progress(  # type: ignore[misc]
-                    before + amount * done // whole, sum(work)
-                )
-            )
+    """Yield what to call in each stage that takes any work, with the progress of that stage."""
+    before = 0
+    for amount in filter(None, work):
+        yield progress and partial(_shown, progress, before, amount, sum(work))
+        before += amount
+
+
+def _shown(
+    progress: Progress, before: int, amount: int, work: int, done: int, whole: int
+) -> None:
+    progress(before + amount * done // whole, work)
 
 
 def _rows(
