@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
+from ikos.accounting.solve import bisect
 
 _NEGLIGIBLE = 1e-5
 """The part of delta that losses beyond the lattice may make up."""
@@ -96,6 +97,19 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     together = (mean + math.sqrt(-2 * math.log(spent) * squares)) * _UP
     delta = min(1.0, (spent + float(sum(deltas))) * _UP)
     return min(together, float(sum(epsilons)) * _UP), delta
+
+
+def advanced_share(epsilon: float, slack: float, times: int) -> float:
+    """Return nearly the largest epsilon of each of several equal mechanisms, by the same theorem.
+
+    Advanced composition with this ``slack`` takes them to at most ``epsilon``.
+    """
+    reach = math.sqrt(-2 * math.log(slack) * times)
+
+    def within(each: float) -> bool:
+        return (times * each * math.tanh(each / 2) + reach * each) * (1 + 1e-9) <= epsilon
+
+    return bisect(within, 0.0, epsilon, close=1e-12)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ Aggregation", 2021.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,16 +28,9 @@ from scipy.stats import binom
 
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
-from ikos.accounting.composition import LossLattice, advanced_composition, blanket_losses
+from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
-from ikos.accounting.scm22_published import (
-    MOST,
-    published_error,
-    published_gamma,
-    published_precision,
-    published_single_gamma,
-    response_shares,
-)
+from ikos.accounting.scm22_published import MOST, response_shares
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -47,25 +40,6 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import GRID, grid_down, grid_up
-
-__all__ = [
-    "COMPOSITIONS",
-    "MAX_VALUES",
-    "SAMPLINGS",
-    "SampledAnswers",
-    "SampledError",
-    "coordinate_error",
-    "optimized_answers",
-    "published_error",
-    "published_gamma",
-    "published_precision",
-    "published_single_gamma",
-    "sampled_answers",
-    "sampled_delta",
-    "stratum_sizes",
-    "total_error",
-    "weights",
-]
 
 COMPOSITIONS = {
     "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
@@ -158,18 +132,17 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
     k, gamma = float(blanket.k), float(blanket.gamma)
     deviation = (1 - gamma) * math.sqrt(2 * k / (gamma * blanket.n))
     negligible = 1e-7 * expected / times
-    failed: TooManyTermsError | None = None
     for fine, terms in _STEPS:
         step = min(epsilon / 40, deviation / fine)
         try:
             losses = blanket_losses(blanket, step, negligible, terms)
-        except TooManyTermsError as error:
-            failed = error
+        except TooManyTermsError:
+            if fine == _STEPS[-1][0]:
+                raise
             continue
-        total = _repeated(losses, times, negligible)
-        return min(1.0, total.divergence(epsilon) * (1 + _SLACK))
-    assert failed is not None
-    raise failed
+        break
+    total = _repeated(losses, times, negligible)
+    return min(1.0, total.divergence(epsilon) * (1 + _SLACK))
 
 
 def _proved_repeated(
@@ -196,30 +169,22 @@ def _proved_repeated(
         return found, "numerical", "exact"
     except TooManyTermsError:
         pass
-    candidates = []
-    if epsilon / times >= 2 * MIN_EPSILON:
-        delta, accountant = single(epsilon / times * (1 - 1e-12))
-        candidates.append((min(1.0, times * delta * (1 + 1e-12)), "basic", accountant))
-    part = _advanced_epsilon(epsilon, expected / 2, times)
-    if part >= 2 * MIN_EPSILON:
-        delta, accountant = single(part)
-        delta = (expected / 2 + times * delta) * (1 + 1e-12)
-        candidates.append((min(1.0, delta), "advanced", accountant))
-    return min(candidates, default=(1.0, "basic", "exact"))
+    best: _Delta = (1.0, "basic", "exact")
+    for method, each, slack in _shares(epsilon, expected, times):
+        delta, accountant = single(each)
+        delta = (slack + times * delta) * (1 + 1e-12)
+        best = min(best, (min(1.0, delta), method, accountant))
+    return best
 
 
-def _advanced_epsilon(epsilon: float, slack: float, times: int) -> float:
-    """Return an epsilon of each message that advanced composition takes to at most epsilon."""
-    low, high = 0.0, epsilon
-    for _ in range(50):
-        middle = (low + high) / 2
-        if advanced_composition([(middle, 0.0)], slack)[0] > epsilon:
-            high = middle
-            continue
-        mean = times * middle * math.tanh(middle / 2)
-        reach = math.sqrt(-2 * math.log(slack) * times) * middle
-        low, high = (middle, high) if mean + reach <= epsilon * (1 - 1e-9) else (low, middle)
-    return low
+def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, float, float]]:
+    """Yield how much of epsilon each of several messages may spend, and the slack of delta."""
+    for method, each, slack in (
+        ("basic", epsilon / times, 0.0),
+        ("advanced", advanced_share(epsilon, delta / 2, times), delta / 2),
+    ):
+        if each >= 2 * MIN_EPSILON:
+            yield method, each * (1 - 1e-12), slack
 
 
 # Coordinates drawn without replacement: that few others drew one is part of the delta
@@ -343,16 +308,10 @@ def _sampled(
     except TooManyTermsError:
         pass
     best = Fraction(1), "basic", "exact"
-    budgets = (
-        ("basic", eps / t, left / t),
-        ("advanced", _advanced_epsilon(eps, left / 2, t), left / 2 / t),
-    )
-    for name, each, delta in budgets:
-        if each >= 2 * MIN_EPSILON:
-            part = each * (1 - 1e-12)
-            gamma = response_gamma(part, delta * (1 - 1e-12), m, k)
-            if gamma < best[0]:
-                best = gamma, name, response_accountant(part, m, k, gamma)
+    for method, each, slack in _shares(eps, left, t):
+        gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
+        if gamma < best[0]:
+            best = gamma, method, response_accountant(each, m, k, gamma)
     return best
 
 

@@ -294,9 +294,8 @@ def check_components(
     rare: list[PlantedTally] = []
     try:
         for c in range(2, last + 1):  # one by one: what is done is kept at Ctrl-C
-            rare.append(
-                rare_components(users, graph.m, each, at_least=c, progress=next(shown), **how)
-            )
+            told = next(shown)
+            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
     except KeyboardInterrupt:
         raise Interrupted(compared(tally, rare), trials, trials, "graphs") from None
     return compared(tally, rare)
@@ -310,9 +309,7 @@ def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress
         before += amount
 
 
-def _shown(
-    progress: Progress, before: int, amount: int, work: int, done: int, whole: int
-) -> None:
+def _shown(progress: Progress, before: int, amount: int, work: int, done: int, whole: int) -> None:
     progress(before + amount * done // whole, work)
 
 
@@ -470,9 +467,7 @@ def _about_fit(fit: float | None, agrees: str, contradicts: str, unknown: str) -
         return unknown
     if fit >= FALSE_ALARM:
         return agrees
-    return (
-        f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
-    )
+    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
 
 
 def _graphs(many: int) -> str:

@@ -346,9 +346,7 @@ def rare_components(
     expected = _plan(model, parts).expected
 
     def finish(counts: Counter[int], done: int) -> PlantedTally:
-        return PlantedTally(
-            users, model.graph, parts, done, dict(sorted(counts.items())), expected
-        )
+        return PlantedTally(users, model.graph, parts, done, dict(sorted(counts.items())), expected)
 
     draw = partial(_planted, secure(rng).streams(), model, parts)
     return run_batches(draw, add, Counter[int](), finish, model, trials, executor, progress)
