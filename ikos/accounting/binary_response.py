@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from ikos._validation import integer, number, quote, round_down
+from ikos.accounting import blanket
 from ikos.accounting.binomials import reach_up
 from ikos.accounting.solve import bisect
 from ikos.counts.rounding import rational
@@ -68,7 +69,7 @@ def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
     return _Window(low, pmf / pmf.sum(), low == 0 and high == n)
 
 
-class _Group:
+class _Divergences:
     """Divergences of r = ``bits`` ones against r zeros of one user, for one gamma and epsilon."""
 
     def __init__(self, epsilon: Fraction, bits: int, gamma: Fraction) -> None:
@@ -171,7 +172,7 @@ class _Group:
         return difference, np.asarray(relative * peak + absolute)
 
 
-def _largest(group: _Group, others: int, enough: float | None = None) -> float:
+def _largest(group: _Divergences, others: int, enough: float | None = None) -> float:
     """Return a bound on the divergence over all t, by cells; done as soon as it is ``enough``."""
     if group.pure:
         return 0.0
@@ -220,9 +221,7 @@ def local_gamma(epsilon: float | Fraction, *, bits: int = 1) -> Fraction:
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     each = integer("bits", bits, low=1)
-    with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-        below = gmpy2.exp(mpfr(rational(eps / each))) + 1
-    return min(Fraction(1), grid_up(2 / Fraction(*map(int, below.as_integer_ratio()))))
+    return blanket.local_gamma(eps / each, 2)
 
 
 def binary_response_delta(
@@ -258,7 +257,7 @@ def binary_response_delta(
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     users, each = _checked(n, bits)
-    return _largest(_Group(eps, each, _gamma(gamma)), (users - 1) * each)
+    return _largest(_Divergences(eps, each, _gamma(gamma)), (users - 1) * each)
 
 
 def binary_response_epsilon(
@@ -294,7 +293,7 @@ def binary_response_epsilon(
     probability = _gamma(gamma)
 
     def proved(eps: float) -> bool:
-        group = _Group(Fraction(eps), each, probability)
+        group = _Divergences(Fraction(eps), each, probability)
         return _largest(group, (users - 1) * each, float(target)) <= target
 
     if probability == 1 or proved(0.0):
@@ -354,20 +353,20 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
 
     def at_the_ends(kept: int) -> Callable[[Fraction], bool]:
         def private(gamma: Fraction) -> bool:
-            group = _Group(eps, bits, gamma)
+            group = _Divergences(eps, bits, gamma)
             return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
 
         return private
 
     def everywhere(gamma: Fraction) -> bool:
-        return _largest(_Group(eps, bits, gamma), others, goal) <= goal
+        return _largest(_Divergences(eps, bits, gamma), others, goal) <= goal
 
     # More noise is what the shuffler could add: delta falls as gamma grows. The ends of t are
     # quick, and nearly the worst: only from there on is every t looked at.
     ends = _between(at_the_ends(others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
-    first, _ = _Group(eps, bits, ends).cells(others)
+    first, _ = _Divergences(eps, bits, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first

@@ -204,7 +204,7 @@ def _shape_up(shape: float) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _MomentTable:
     """Log moments of one flood, for shifts rounded up to a grid."""
 
     grid: NDArray[np.int64]
@@ -220,14 +220,14 @@ def _grid(largest: int) -> NDArray[np.int64]:
     return np.array(grid, dtype=np.int64)
 
 
-def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _Table:
+def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _MomentTable:
     """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
         raise ValueError(f"floods must have integer shapes, got {flood.shape}")
     grid = _grid(largest)
     zero = np.zeros((1, orders.size))
     found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
-    return _Table(
+    return _MomentTable(
         grid,
         ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost),
     )
@@ -253,8 +253,8 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     parts = decomposition(p)
     largest = parts.largest()
     bound = np.zeros(2 * p + 1, dtype=np.int64)  # which flood an atom is of, counted from 1
-    tables: list[_Table] = []
-    pair: _Table | None = None
+    tables: list[_MomentTable] = []
+    pair: _MomentTable | None = None
     each = lost / (4 * p.bit_length() + 2)
     for flood in flooding.floods:
         members = np.array(flood.atoms, dtype=np.int64)
@@ -288,7 +288,7 @@ def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
 
 
 def _sums(
-    parts: Decomposition, bound: NDArray[np.int64], tables: list[_Table], orders: int
+    parts: Decomposition, bound: NDArray[np.int64], tables: list[_MomentTable], orders: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
 
@@ -322,7 +322,7 @@ def _worst(
     order: NDArray[np.float64],
     here: NDArray[np.float64],
     there: NDArray[np.float64],
-    pair: _Table,
+    pair: _MomentTable,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order.

@@ -25,19 +25,6 @@ from gmpy2 import mpfr
 from ikos._validation import choice, integer, number, quote
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 
-__all__ = [
-    "METHODS",
-    "NoiseRate",
-    "Sensitivity",
-    "Shift",
-    "best_rate",
-    "gaussian_delta",
-    "gaussian_variance",
-    "laplace_delta",
-    "laplace_rate",
-    "least_variance",
-]
-
 MAX_COORDINATES = 1 << 21
 MAX_EPSILON = 1e6
 
@@ -220,14 +207,23 @@ def _unit_of(value: Fraction) -> Fraction:
     return Fraction(2) ** (exponent - _BITS)
 
 
-def _rounded_down(value: Fraction) -> Fraction:
+def _rounded(value: Fraction, *, up: bool) -> Fraction:
     unit = _unit_of(value)
-    return unit * math.floor(value / unit)
+    return unit * (math.ceil(value / unit) if up else math.floor(value / unit))
 
 
-def _rounded_up(value: Fraction) -> Fraction:
-    unit = _unit_of(value)
-    return unit * math.ceil(value / unit)
+def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bool) -> Fraction:
+    """Return the smallest or largest number of `_BITS` bits that is proved, from one that is."""
+    factor = Fraction(1, 2) if smallest else Fraction(2)
+    bad = good * factor
+    while proved(bad):
+        good, bad = bad, bad * factor
+    while abs(bad - good) > _unit_of(good):
+        middle = _rounded((good + bad) / 2, up=smallest)
+        if middle == good:
+            break
+        good, bad = (middle, bad) if proved(middle) else (good, middle)
+    return good
 
 
 # Discrete Laplace noise
@@ -409,27 +405,16 @@ def _largest(
 ) -> NoiseRate | None:
     """Return the largest rate above ``floor`` that a method proves, to `_BITS` bits, or None."""
 
-    def proved(rate: Fraction) -> NoiseRate | None:
-        found = _laplace_delta(epsilon, rate, shift, method)
-        return NoiseRate(rate, method, found) if Fraction(found) <= delta else None
+    def proved(rate: Fraction) -> bool:
+        return Fraction(_laplace_delta(epsilon, rate, shift, method)) <= delta
 
     # no more bits than are told apart: what is tried has _BITS of them
-    low = _rounded_down(floor)
-    best = proved(low if low > floor else low + _unit_of(floor))
-    if best is None:
+    low = _rounded(floor, up=False)
+    first = low if low > floor else low + _unit_of(floor)
+    if not proved(first):
         return None
-    high = 2 * best.rate
-    while (found := proved(high)) is not None:
-        best, high = found, 2 * high
-    while high - best.rate > _unit_of(best.rate):
-        middle = _rounded_down((best.rate + high) / 2)
-        if middle <= best.rate:
-            break
-        if (found := proved(middle)) is not None:
-            best = found
-        else:
-            high = middle
-    return best
+    rate = _extreme(proved, first, smallest=False)
+    return NoiseRate(rate, method, _laplace_delta(epsilon, rate, shift, method))
 
 
 def laplace_rate(epsilon: Real, delta: Real, dimension: int, sensitivity: Sensitivity) -> NoiseRate:
@@ -529,17 +514,9 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> 
     def enough(variance: Fraction) -> bool:
         return Fraction(_gaussian_delta(epsilon, variance, l2_squared)) <= delta
 
-    high = _rounded_up(l2_squared / (epsilon + epsilon**2))
+    high = _rounded(l2_squared / (epsilon + epsilon**2), up=True)
     if high <= 0:
         raise ValueError(f"l2 must be larger, got {quote(l2_squared)} squared")
     while not enough(high):
         high *= 2
-    low = high / 2
-    while enough(low):
-        low, high = low / 2, low
-    while high - low > _unit_of(high):
-        middle = _rounded_up((low + high) / 2)
-        if middle >= high:
-            break
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return _extreme(enough, high, smallest=True)

@@ -20,16 +20,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-import gmpy2
 import numpy as np
-from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
-from ikos._validation import floating, integer, number, quote
+from ikos._validation import integer, number, quote
+from ikos.accounting.blanket import exp_down, local_gamma
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.counts.rounding import rational
 from ikos.randomized_response import grid_up
 
 MAX_VALUES = 1 << 16
@@ -37,30 +35,11 @@ MAX_VALUES = 1 << 16
 
 _MAX_EPSILON = 100
 _CLONES_MAX = 60
-_PRECISION = 256
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
 
 
 # How often messages must be random
-
-
-def exp_down(epsilon: Fraction) -> Fraction:
-    """Return a rational that is at most e^epsilon, to 256 bits."""
-    with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-        below = gmpy2.exp(mpfr(rational(epsilon)))
-        return Fraction(*map(int, below.as_integer_ratio()))
-
-
-def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
-    """Return the guarantee of one message by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
-
-    ``k`` is one over the share of a user's own messages among all, at least 1, and ``gamma`` the
-    probability of a uniform message. Infinite where the likelihood ratio is above 2^1000.
-    """
-    chance = number("gamma", gamma, above=0, high=1)
-    odds = number("k", k, low=1) * (1 - chance) / chance
-    return math.log1p(floating(odds)) * (1 + 1e-12)
 
 
 def set_response_gamma(
@@ -78,11 +57,11 @@ def set_response_gamma(
     of a user's own messages among all: at least 1, and at least 2 if delta is positive.
     """
     eps, small, cap = _guarantee(epsilon, delta, most_local)
-    alone = _local_gamma(eps, number("k", k, low=1))
+    alone = local_gamma(eps, number("k", k, low=1))
     if small == 0:
         return alone
     gamma = min(alone, response_gamma(eps, small, n, k))
-    return gamma if cap is None else max(gamma, _local_gamma(cap, k))
+    return gamma if cap is None else max(gamma, local_gamma(cap, k))
 
 
 def set_response_theorem(
@@ -107,10 +86,6 @@ def _guarantee(
         number("delta", delta, low=0, below=1),
         cap,
     )
-
-
-def _local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
-    return min(Fraction(1), grid_up(Fraction(k) / (exp_down(epsilon) - 1 + k)))
 
 
 def raised(

@@ -19,12 +19,11 @@ from analysis.wlqdly21_published import (
     published_values,
 )
 from ikos.accounting import clones_delta, response_delta, response_gamma
+from ikos.accounting.blanket import exp_down, local_epsilon
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
     collision_parameters,
     collision_variances,
-    exp_down,
-    local_epsilon,
     raised,
     set_response_gamma,
 )
