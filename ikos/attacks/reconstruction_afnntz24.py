@@ -101,11 +101,8 @@ def _members(count: int, k: int) -> Iterator[NDArray[np.int64]]:
     starts = np.arange(count - k + 1)[:, np.newaxis]
     for size in range(2, k):
         starts = _extended(starts, count - k + size)
-    if k == 1:
-        yield starts
-        return
     for part in blocks(len(starts), max(1, _WORK // max(1, count))):
-        yield _extended(starts[part], count)
+        yield starts[part] if k == 1 else _extended(starts[part], count)
 
 
 def _extended(starts: NDArray[np.int64], end: int) -> NDArray[np.int64]:
