@@ -35,8 +35,6 @@ from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
 
-__all__ = ["FALSE_ALARM", "ComponentCheck"]
-
 FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
@@ -57,24 +55,10 @@ _BEYOND = 6  # importance samples are told apart up to this many components beyo
 class ComponentRow:
     """What is known of P[C = c] for one c.
 
-    Attributes
-    ----------
-    c : int
-        Components.
-    exact : Enclosure or None
-        The exact probability; None for more than 2048 users.
-    lemma : mpfr or None
-        Lemma C.5 of BBGN20, rounded up, where it is stated.
-    bound : mpfr or None
-        `parts_bound`, rounded up, where two or more messages hide.
-    slack : float or None
-        By what factor it is below the smallest of these, rounded down.
-    seen : int
-        Sampled graphs with c components.
-    sampled : Interval
-        What they say of P[C = c].
-    planted : Enclosure or None
-        What importance sampling says of it, where it was done.
+    ``exact`` is None for more than 2048 users. ``lemma``, Lemma C.5 of BBGN20, and ``bound``,
+    `parts_bound`, are rounded up, and None where they are not stated; ``slack``, rounded down, is
+    by what factor ``exact`` is below the smaller one. ``seen`` graphs of the sample had c
+    components, which gives the interval ``sampled``; ``planted`` is what importance samples say.
     """
 
     c: int
@@ -99,15 +83,11 @@ class ComponentCheck:
         The sampled graphs.
     planted : tuple of PlantedTally
         The importance samples, for 2, 3, ... components and more.
-    fit : float or None
-        An upper bound of the p-value of the sampled counts under the exact distribution; None
-        where that is not known.
-    planted_fit : float or None
-        The same for the importance samples: the smallest of theirs, times their number.
-    excess : float or None
-        E[q^C]/q - 1, rounded up.
-    excess_bound : float or None
-        Lemma C.5's bound of it, where it is stated.
+    fit, planted_fit : float or None
+        Upper bounds of the p-values of the sampled counts and of the importance samples under the
+        exact distribution; None where that is not known.
+    excess, excess_bound : float or None
+        E[q^C]/q - 1, rounded up, and Lemma C.5's bound of it, where they are known.
     """
 
     n: int
@@ -149,7 +129,7 @@ class ComponentCheck:
     def agrees(self) -> bool | None:
         """Whether the samples agree with the exact distribution; None if that is not known.
 
-        Samples of the right model fail with probability at most 2e-9, `FALSE_ALARM` for each kind.
+        Samples of the right model fail with probability at most `FALSE_ALARM` for each kind.
         """
         fits = [fit for fit in (self.fit, self.planted_fit) if fit is not None]
         return min(fits) >= FALSE_ALARM if fits else None
@@ -158,9 +138,8 @@ class ComponentCheck:
     def contradicted(self) -> tuple[int, ...]:
         """Each c that the sampled graphs had more often than a bound allows.
 
-        What remains to be compared where the exact distribution is not known. Chance alone leads to
-        it with probability at most `FALSE_ALARM` for each c. Importance samples have no say here:
-        what scales them, the expected number of divisions, is below the bounds already.
+        By chance with probability at most `FALSE_ALARM` for each c. Importance samples cannot
+        contradict a bound: what scales them, the expected number of divisions, is below it.
         """
         return tuple(
             row.c
@@ -171,10 +150,7 @@ class ComponentCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the bounds, and the samples not the exact distribution.
-
-        Also where nothing is known that could: ``verdict`` says what was compared.
-        """
+        """Whether nothing contradicts a bound or the exact distribution; see also ``verdict``."""
         return self.bounded is not False and self.agrees is not False and not self.contradicted
 
     @property
@@ -209,8 +185,7 @@ def check_components(
     Parameters
     ----------
     n, m, trials, shuffler, clear_share, backend, rng, executor
-        As for `component_counts`. The exact distribution is known for up to 2048 users; beyond,
-        samples meet the bounds.
+        As for `component_counts`. Beyond 2048 users only samples are compared with the bounds.
     q : int, optional
         Order of the group, at least 2: E[q^C] is compared too.
     largest : int, optional
@@ -226,8 +201,8 @@ def check_components(
     Raises
     ------
     Interrupted
-        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs that
-        were sampled by then, perhaps of none.
+        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs,
+        perhaps none, that were sampled by then.
 
     Examples
     --------

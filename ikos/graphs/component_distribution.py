@@ -40,7 +40,7 @@ MAX_EXPONENT = 1 << 29
 """Binary digits before which all numbers of the exact distribution must begin."""
 
 _SECOND = 2
-"""The order of the group in a recursion of which only the graph's distribution is used."""
+"""An order of the group, for recursions of which only the distribution of C is used."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,16 @@ def component_pmf(
     Returns
     -------
     (n,) ndarray of float64
-        Entry c - 1 is P[C = c], with a relative error below 1e-9 where it is above 1e-290, and
-        neither above nor below on purpose. Smaller ones are inexact, or 0.
+        Entry c - 1 is P[C = c], with a relative error below 1e-9, of either sign, where it is above
+        1e-290. Smaller ones are inexact, or 0.
 
     Raises
     ------
     ValueError
-        For more users: the bounds hold for any number of them. And for so many messages that
-        its numbers begin after 2^29 zeros.
+        For more users, and for so many messages that a weight f_k is above 2^(2^29).
 
     Examples
     --------
-    Of two users who send two messages each through parallel shufflers, each permutation joins
-    them or does not:
-
     >>> component_pmf(2, 2)
     array([0.75, 0.25])
     """

@@ -15,7 +15,7 @@ f_(s_1) ... f_(s_c) / f_n over all compositions of n. Every graph with C >= c ca
 
 where the mean is over the drawn graphs. 1 / S(C, c) is 1 unless there are more than c components,
 which is rare: a few thousand graphs estimate its mean well, however rare the event is. Both
-estimates are unbiased, with intervals that hold at every number of trials.
+estimates are unbiased, with intervals that hold for any number of trials.
 """
 
 from __future__ import annotations
@@ -208,13 +208,15 @@ class _SamplePlan:
             weights, self.expected = self._smaller_parts()
             self._pair = _sizes(weights)
             return
-        low, high = (_sums(self.n, self.graph, parts, way)[self.n] for way in (DOWN, UP))
-        alone, alone_up = (_sums(self.n, self.graph, 1, way)[self.n] for way in (DOWN, UP))
-        with rounding(DOWN):
-            low = low / alone_up / gmpy2.fac(parts)
-        with rounding(UP):
-            high = high / alone / gmpy2.fac(parts)
-        self.expected = Enclosure(low, high)
+        ends = []
+        for way, other in ((DOWN, UP), (UP, DOWN)):
+            total, alone = (
+                _sums(self.n, self.graph, parts, way),
+                _sums(self.n, self.graph, 1, other),
+            )
+            with rounding(way):
+                ends.append(total[self.n] / alone[self.n] / gmpy2.fac(parts))
+        self.expected = Enclosure(*ends)
 
     def _smaller_parts(self) -> tuple[list[mpfr], Enclosure]:
         """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
@@ -223,24 +225,24 @@ class _SamplePlan:
         come is negligible, so are these, and they are left out of the distribution of the sizes.
         """
         n, graph = self.n, self.graph
-        low, high = [], []
+        terms, total = [], mpfr(0)
         below = above = mpfr(1)
         for s in range(1, n // 2 + 1):
             # B(n, s) = B(n, s - 1) g(s) / g(n - s + 1), from B(n, 0) = 1
+            share = 2 if 2 * s == n else 1
             with rounding(DOWN):
                 below = below * graph.growth(s, DOWN) / graph.growth(n - s + 1, UP)
-                low.append(below / 2 if 2 * s == n else below)
+                terms.append(below / share)
             with rounding(UP):
                 above = above * graph.growth(s, UP) / graph.growth(n - s + 1, DOWN)
-                high.append(above / 2 if 2 * s == n else above)
+                total += above / share
                 rest = (n // 2 - s) * above
-                if rest <= low[0] * mpfr(2) ** -(_GRID + 8):
+                if rest <= terms[0] * mpfr(2) ** -(_GRID + 8):
                     break
         with rounding(DOWN):
-            lower = gmpy2.fsum(low)
+            lower = gmpy2.fsum(terms)
         with rounding(UP):
-            upper = gmpy2.fsum(high) + rest
-        return low, Enclosure(lower, upper)
+            return terms, Enclosure(lower, total + rest)
 
     def sizes(self, trials: int, rng: RandomSource) -> NDArray[np.int64]:
         """Draw the sizes of the parts of each trial, (trials, parts)."""
