@@ -228,8 +228,7 @@ def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float)
     zero = np.zeros((1, orders.size))
     found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
     return _MomentTable(
-        grid,
-        ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost),
+        grid, ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost)
     )
 
 

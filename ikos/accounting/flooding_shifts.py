@@ -177,9 +177,7 @@ def shift_moments(
     below = np.append(_below(shape, rate, edges), 1.0)
     above = np.append(_from(shape, rate, edges), 0.0)
     mass = np.where(
-        below[1:] < 0.5,
-        np.diff(below) + _SLACK * below[1:],
-        -np.diff(above) + _SLACK * above[:-1],
+        below[1:] < 0.5, np.diff(below) + _SLACK * below[1:], -np.diff(above) + _SLACK * above[:-1]
     )
     log_mass = np.log(np.maximum(mass, _TINY))
     start = math.log(max(below[0] * (1 + _SLACK), _TINY))

@@ -10,12 +10,7 @@ from operator import itemgetter
 
 from ikos._validation import choice, integer, number, quote, round_down
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
-from ikos.accounting.blanket import (
-    LEAST_GAMMA,
-    MAX_USERS,
-    TooManyTermsError,
-    blanket_divergence,
-)
+from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, TooManyTermsError, blanket_divergence
 from ikos.accounting.solve import bisect
 from ikos.randomized_response import GRID
 

@@ -119,11 +119,7 @@ class Shift:
 
     @classmethod
     def within(
-        cls,
-        dimension: int,
-        l1: Fraction | None,
-        l2_squared: Fraction | None,
-        linf: Fraction | None,
+        cls, dimension: int, l1: Fraction | None, l2_squared: Fraction | None, linf: Fraction | None
     ) -> Shift:
         """Return the tightest integer bounds that follow from some of the three."""
         d = dimension

@@ -428,11 +428,7 @@ def measure_reconstruction(
         x = random_unit(protocol.n + 1, protocol.d, source)
         messages = protocol.shuffled(x[:-1], source)
         found = distances(
-            messages,
-            protocol.k,
-            x[[0, -1]],
-            scale=protocol.precision,
-            modulus=protocol.modulus,
+            messages, protocol.k, x[[0, -1]], scale=protocol.precision, modulus=protocol.modulus
         )
         own.append(float(found[0]))
         other.append(float(found[1]))

@@ -68,12 +68,7 @@ class Model:
 
 
 def sample_targets(
-    n: int,
-    m: int,
-    trials: int = 1,
-    *,
-    shuffler: str = "parallel",
-    rng: RandomSource | None = None,
+    n: int, m: int, trials: int = 1, *, shuffler: str = "parallel", rng: RandomSource | None = None
 ) -> Targets:
     """Draw share graphs as arrays.
 
