@@ -2,9 +2,9 @@
 
 The analyzer's view of n users' r shuffled bits is how many of them are 1: the sum of two binomial
 variables. Its hockey-stick divergence is computed and rounded up, by tilting, windows and Fourier
-transforms, for the r bits of one user against all numbers t of ones of the others. The worst pair
-is r ones against none; every t is covered by cells, which give some of the others' noise away and
-are refined where the bound is largest. Proofs, of the rounding too: :ref:`proof-binary-response`.
+transforms, for the r bits of one user and every number t of ones among the others' bits. The worst
+pair is r ones against none. Cells cover all t: they give some of the others' noise away, and are
+refined where the bound is largest. Proofs, of the rounding too: :ref:`proof-binary-response`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import gmpy2
 import numpy as np
@@ -243,10 +243,9 @@ def binary_response_delta(
     Returns
     -------
     float
-        Bound on the hockey-stick divergence between the views of any two neighbouring inputs.
-        Never too small. Too large, as far as was measured, by less than 3 % where the noise has a
-        standard deviation below 300, by less than a half below 10^4, and by a factor of two or
-        three beyond, where fewer cells are looked at.
+        Upper bound on the hockey-stick divergence between the views of any two neighbouring inputs:
+        too large by less than 3 % (measured) where the noise has a standard deviation below 300, by
+        less than a half below 10^4, and by a factor of two or three beyond.
 
     Examples
     --------
@@ -276,12 +275,8 @@ def binary_response_epsilon(
     -------
     float
         An epsilon at which `binary_response_delta` is at most delta, or that of the user's bits
-        by themselves, bits * ln(2/gamma - 1), rounded up, at which the true one is 0.
-
-    Raises
-    ------
-    ValueError
-        If it would exceed 100.
+        by themselves, bits * ln(2/gamma - 1), rounded up, at which the true delta is 0. ValueError
+        if it would exceed 100.
 
     Examples
     --------
@@ -328,9 +323,9 @@ def binary_response_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53, at most ``local_gamma``. `binary_response_delta` is at most delta
-        there: verified, not assumed. The smallest possible is about 0.1 % below, and where the
-        noise has a standard deviation of more than 300, 3000 or 10000, about 1, 2 or 4 %.
+        A multiple of 2^-53, at most ``local_gamma``, at which `binary_response_delta` was found to
+        be at most delta. The smallest possible is about 0.1 % below, and about 1, 2 or 4 % where
+        the noise has a standard deviation above 300, 3000 or 10000.
 
     Examples
     --------
@@ -351,26 +346,23 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
         return local
     goal = round_down(target)
 
-    def at_the_ends(kept: int) -> Callable[[Fraction], bool]:
-        def private(gamma: Fraction) -> bool:
-            group = _Divergences(eps, bits, gamma)
-            return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
-
-        return private
+    def at_the_ends(kept: int, gamma: Fraction) -> bool:
+        group = _Divergences(eps, bits, gamma)
+        return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
 
     def everywhere(gamma: Fraction) -> bool:
         return _largest(_Divergences(eps, bits, gamma), others, goal) <= goal
 
-    # More noise is what the shuffler could add: delta falls as gamma grows. The ends of t are
-    # quick, and nearly the worst: only from there on is every t looked at.
-    ends = _between(at_the_ends(others), Fraction(1, GRID), local, 2.0**-14)[1]
+    # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
+    # nearly the worst: every t is tried only from there on.
+    ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
     first, _ = _Divergences(eps, bits, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first
-        ends = _between(at_the_ends(kept), ends, local, 2.0**-12)[1]
+        ends = _between(partial(at_the_ends, kept), ends, local, 2.0**-12)[1]
     low = above = ends
     step = 2.0**-10
     while above < local and not everywhere(above):

@@ -34,14 +34,15 @@ Budget = tuple[float | Fraction, float | Fraction]
 
 def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
     """Check and return the epsilons and the deltas of some mechanisms, of one at least."""
+    wanted = "budgets must hold pairs (epsilon, delta), got"
     if not isinstance(budgets, Iterable):
-        raise TypeError(f"budgets must hold pairs (epsilon, delta), got {quote(budgets)}")
+        raise TypeError(f"{wanted} {quote(budgets)}")
     epsilons, deltas = [], []
     for budget in budgets:
         if not isinstance(budget, Collection):
-            raise TypeError(f"budgets must hold pairs (epsilon, delta), got {quote(budget)}")
+            raise TypeError(f"{wanted} {quote(budget)}")
         if len(budget) != 2:
-            raise ValueError(f"budgets must hold pairs (epsilon, delta), got {quote(budget)}")
+            raise ValueError(f"{wanted} {quote(budget)}")
         epsilon, delta = budget
         epsilons.append(number("epsilon", epsilon, low=0))
         deltas.append(number("delta", delta, low=0, high=1))

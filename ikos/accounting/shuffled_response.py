@@ -95,9 +95,9 @@ def response_delta(
     -------
     float
         An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is the divergence
-        against an adversary who knows which of the other users answered at random, up to a
-        ten-millionth of it; below 1e-100, and where it would take more than 2^17 terms (very many
-        users and a very small epsilon), it is Bennett's. `response_accountant` says which.
+        against an adversary who knows which of the other users answered at random, to a
+        ten-millionth; it is Bennett's bound below 1e-100 and where it would take more than 2^17
+        terms (many users and a very small epsilon). `response_accountant` says which.
 
     Examples
     --------
@@ -119,9 +119,9 @@ def response_accountant(
     *,
     accountant: str = "exact",
 ) -> str:
-    """Return which of ``ACCOUNTANTS`` the bound of `response_delta`, for the same arguments, is of.
+    """Return which of ``ACCOUNTANTS`` proves `response_delta` for the same arguments.
 
-    The one that was asked for; but "bennett" in place of "exact" where the latter gives up.
+    The one that was asked for, except "bennett" where "exact" gives up.
 
     Examples
     --------

@@ -22,20 +22,15 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer, number, quote
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
+from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos.accounting.optimal_composition import copies_delta
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21
 MAX_EPSILON = 1e6
 
 _ROOTS_UP = Fraction((1 << 52) + 1, 1 << 52)
 """A double that stands for a square root is below it by a smaller part than this."""
-
-_SLACK = 1e-8
-"""Relative enlargement of a sum of doubles.
-
-A product of at most 2^21 factors, each within 2^-50 of the true one, is within 2e-9 of it.
-"""
 
 Real = int | float | Fraction
 
@@ -140,8 +135,8 @@ class Shift:
     def repeated(self, times: int) -> Shift:
         """Return the bounds of several sums side by side, each with noise of its own.
 
-        What the three methods prove for it also holds for sums one after the other whose users
-        adapt to earlier results: it adds up over coordinates whatever k is in the next one.
+        What the three methods prove also holds for sums one after the other whose users adapt to
+        earlier results: it adds up over coordinates, for any k in the next one.
         """
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
@@ -262,50 +257,12 @@ def _renyi_delta(epsilon: Fraction, rate: Fraction, shift: Shift) -> float:
 
 
 def composition_delta(epsilon: Fraction, each: Fraction, count: int) -> float:
-    """Return the delta of ``count`` independent responses with e = ``each``, rounded up.
-
-    i of them say what is likelier under x, Bin(count, 1 / (1 + e^-e)); the loss is (2 i - count) e.
-    """
+    """Return the delta of ``count`` independent responses with e = ``each``, rounded up."""
     if count * each <= epsilon:
         return 0.0
-    if count > MAX_COORDINATES:
+    if count > MAX_COORDINATES or each > 700:
         return 1.0
-    e, eps = float_up(exact(each, UP)), float(epsilon)  # e and the masses are rounded up
-    if e > 700:
-        return 1.0
-    first = math.floor((count + epsilon / each) / 2)  # from here on losses may exceed epsilon
-    mode = min(count, math.floor((count + 1) / (1 + math.exp(-e))))
-    start = max(first, mode)
-    with rounding(UP):
-        log_pmf = _log_binomial(count, start) - (count - start) * exact(each, DOWN)
-        log_pmf -= count * _log1p_exp_minus(each)
-        anchor = float_up(gmpy2.exp(log_pmf))
-    above = np.arange(start, count, dtype=np.float64)
-    rising = np.concatenate(([1.0], np.cumprod((count - above) / (above + 1) * math.exp(e))))
-    below = np.arange(start, first, -1, dtype=np.float64)
-    e_down = float_down(exact(each, DOWN))
-    falling = np.cumprod(below / (count - below + 1) * math.exp(-e_down))[::-1]
-    masses = np.concatenate((falling, rising))
-    i = np.arange(first, count + 1, dtype=np.float64)
-    # enlarged by far more than their rounding errors
-    excess = (2 * i - count) * e - eps
-    excess += 1e-14 * (np.abs(2 * i - count) * e + eps)
-    gains = np.where(excess > 0, -np.expm1(-excess), 0.0)
-    return min(1.0, anchor * float(np.dot(masses, gains)) * (1 + _SLACK) + 5e-324)
-
-
-def _log_binomial(n: int, k: int) -> mpfr:
-    """Return ln of a binomial coefficient, rounded up."""
-    with rounding(DOWN):
-        below = gmpy2.lngamma(mpfr(k + 1)) + gmpy2.lngamma(mpfr(n - k + 1))
-    with rounding(UP):
-        return gmpy2.lngamma(mpfr(n + 1)) - below
-
-
-def _log1p_exp_minus(value: Fraction) -> mpfr:
-    """Return ln(1 + e^-value), rounded down."""
-    with rounding(DOWN):
-        return gmpy2.log1p(gmpy2.exp(-exact(value, UP)))
+    return copies_delta(round_down(epsilon), count, round_up(each))
 
 
 def _shift(sensitivity: object, dimension: int) -> Shift:
@@ -335,7 +292,7 @@ def laplace_delta(
     sensitivity : Sensitivity
         Of the integer sum.
     method : {"pure", "composition", "renyi"}, optional
-        By default whichever proves most.
+        By default the one that proves most.
 
     Returns
     -------
@@ -370,14 +327,8 @@ def _laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str)
 class NoiseRate:
     """A rate of discrete Laplace noise, and what is proved for it.
 
-    Attributes
-    ----------
-    rate : Fraction
-        Inverse scale, for each integer step.
-    method : {"pure", "composition", "renyi"}
-        Which bound proves it.
-    delta : float
-        What it proves, rounded up; 0.0 for "pure".
+    ``rate`` is the inverse scale, for each integer step, ``method`` the bound that proves it, and
+    ``delta`` what it proves, rounded up (0.0 for "pure").
     """
 
     rate: Fraction
@@ -428,10 +379,10 @@ def laplace_rate(epsilon: Real, delta: Real, dimension: int, sensitivity: Sensit
     Returns
     -------
     NoiseRate
-        By whichever bound proves most. Rounded down to 24 bits, but for "pure", where it is
-        epsilon / l1 exactly. Where linf = 1, the delta by "composition" is exact. By "renyi",
-        for epsilon = 1, delta = 1e-8 and 64 to 1024 coordinates, no bound can allow a rate more
-        than 6.4 % larger: that is where the exact delta of equal coordinates ends.
+        By the bound that proves most, rounded down to 24 bits, or epsilon / l1 exactly for "pure".
+        Where linf = 1, the delta by "composition" is exact. By "renyi", for epsilon = 1,
+        delta = 1e-8 and 64 to 1024 coordinates, no bound can allow a rate more than 6.4 % larger,
+        by the exact delta of equal coordinates.
 
     Examples
     --------
