@@ -29,9 +29,7 @@ from ikos.accounting.solve import bisect
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
 
-MAX_BITS = 1 << 39
-"""Most bits of all users together."""
-
+MAX_BITS = 1 << 39  # most bits of all users together
 MAX_EPSILON = 100.0
 _UNIT = 2.0**-53
 _MASS = 36.0  # windows leave out e^-36 of their mass at most

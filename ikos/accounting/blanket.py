@@ -35,9 +35,7 @@ from ikos.accounting.binomials import reach_down, reach_up
 from ikos.counts.rounding import DOWN, rational, rounding
 from ikos.randomized_response import grid_up
 
-MAX_USERS = 10**9
-"""Most users."""
-
+MAX_USERS = 10**9  # most users
 SLACK = 1e-7
 """Relative enlargement of a divergence: far more than the errors of the doubles.
 
@@ -49,8 +47,7 @@ LEAST_GAMMA = 2.0**-53
 """Smallest probability of a uniform answer: that of the grid on which they are drawn."""
 
 _FIRST_TAIL = 1e-22
-MAX_TERMS = 1 << 17
-"""Most terms of one divergence, by default."""
+MAX_TERMS = 1 << 17  # most terms of one divergence, by default
 
 
 def exp_down(epsilon: Fraction) -> Fraction:

@@ -20,14 +20,9 @@ from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.solve import bisect
 
-_NEGLIGIBLE = 1e-5
-"""The part of delta that losses beyond the lattice may make up."""
-
-_MAX_CELLS = 2000
-"""Most steps of a lattice above 0."""
-
-_UP = 1 + 1e-14
-"""More than the rounding of a sum of doubles."""
+_NEGLIGIBLE = 1e-5  # the part of delta that losses beyond the lattice may make up
+_MAX_CELLS = 2000  # most steps of a lattice above 0
+_UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 
 Budget = tuple[float | Fraction, float | Fraction]
 

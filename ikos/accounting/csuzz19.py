@@ -18,13 +18,10 @@ from ikos.accounting.composition import advanced_share
 from ikos.randomized_response import grid_up
 from ikos.results import at_least
 
-_ROUNDING = 1e-12
-"""Relative error that is allowed to a few operations on doubles."""
-
+_ROUNDING = 1e-12  # relative error that is allowed to a few operations on doubles
 _LEAST_RANDOM = 14
 
-_SHAVED = Fraction(1, 10**12)
-"""Taken off delta0: more than the rounding of its sum."""
+_SHAVED = Fraction(1, 10**12)  # taken off delta0: more than the rounding of its sum
 
 
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:

@@ -28,11 +28,8 @@ from ikos.accounting.flooding_shifts import (
 )
 from ikos.results import at_least
 
-MAX_STEPS = 1 << 16
-"""Largest p."""
-
-_LOST = 0.3
-"""Part of delta for outcomes where floods are too small."""
+MAX_STEPS = 1 << 16  # largest p
+_LOST = 0.3  # part of delta for outcomes where floods are too small
 
 
 def atom(i: int) -> tuple[int, ...]:
@@ -426,10 +423,8 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
         for _ in range(16):
             middle = (low + high) / 2
             flooding = _scaled(steps, central, shape, math.exp(middle))
-            if _rough_delta(flooding, epsilon, lost) <= delta:
-                low = middle
-            else:
-                high = middle
+            enough = _rough_delta(flooding, epsilon, lost) <= delta
+            low, high = (middle, high) if enough else (low, middle)
         return math.exp(low)
 
     @cache

@@ -24,17 +24,12 @@ from ikos._validation import integer, number, quote, round_down, round_up
 from ikos.accounting.solve import bisect
 from ikos.results import at_most
 
-MAX_COPIES = 1 << 22
-"""Most copies."""
-
+MAX_COPIES = 1 << 22  # most copies
 MAX_LOCAL = 60.0
 """Largest epsilon of a copy, and of all together where that of a copy is searched for."""
 
-_SLACK = 1e-9
-"""Relative error of a sum of binomial probabilities, generously."""
-
-_LEAST = 1e-290
-"""More than what is lost where probabilities fall below the range of doubles."""
+_SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
+_LEAST = 1e-290  # more than what is lost where probabilities fall below the range of doubles
 
 
 def optimal_delta(
@@ -149,10 +144,8 @@ def optimal_local_epsilon(
             f"local_delta must be at most {most} for {k:,} copies and "
             f"delta = {quote(delta)}, got {quote(local_delta)}"
         )
-    return bisect(
-        lambda local: copies_delta(eps, k, local, d0) <= allowed,
-        low,
-        high,
-        close=1e-7,
-        geometric=True,
-    )
+
+    def enough(local: float) -> bool:
+        return copies_delta(eps, k, local, d0) <= allowed
+
+    return bisect(enough, low, high, close=1e-7, geometric=True)

@@ -2,14 +2,14 @@
 
 A user draws t of d coordinates without regard to its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
-hides among all n users, whatever the dimension; SCM22 tells the adversary the coordinate, so that
-only n / d users are left to hide among. Messages from t runs of coordinates ("stratified") are t
+hides among all n users, whatever the dimension; SCM22 gives the adversary the coordinate, so that
+it hides among n / d users only. Messages from t runs of coordinates ("stratified") are t
 independent copies, composed numerically, or by advanced or basic composition where that takes too
-long. Coordinates drawn without replacement ("uniform") hide among those who drew them too. Proofs:
-:ref:`proof-scm22`.
+long. Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
+Proofs: :ref:`proof-scm22`.
 
 *Several coordinates in one message*, as SCM22 has it, is another mechanism, to which no composition
-theorem applies: nothing here is about it but SCM22's own formulas, which are named *published*.
+theorem applies: only `ikos.accounting.scm22_published` is about it.
 
 SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
 Aggregation", 2021.
@@ -17,6 +17,7 @@ Aggregation", 2021.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,8 +66,7 @@ a few thousand losses by is below 1e-8 of its deviation.
 _STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
 """Points of a loss in a standard deviation, and the most terms of a point: fine, then coarse."""
 
-_TINY = 1e-12
-"""Below it a divergence that needs several messages is not worked out any further."""
+_TINY = 1e-12  # below it a divergence that needs several messages is not worked out any further
 
 _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200, 300, 500, 1000)
 
@@ -381,11 +381,11 @@ def coordinate_error(
 ) -> SampledError:
     """Return the error of a coordinate that is reported with probability 1 / weight.
 
-    The estimate of a value u of [0, 1] is c where nothing is reported, and c + w (v - c) for a
-    debiased answer v: without bias whatever the centre c in [0, 1] is. 1/2 makes the worst case of
-    the sampling the smallest. ``precision`` is the steps k of the rounding, ``gamma`` at most
-    1 - 2^-53, and the weight w >= 1 is d / t, or the length of a run. Exact, up to the rounding of
-    doubles: w E[(v - c)^2] is linear in u between two steps.
+    The estimate of a value u in [0, 1] is the centre c where nothing is reported, and c + w (v - c)
+    for a debiased answer v: unbiased for any c, and with the smallest worst case at 1/2.
+    ``precision`` is the steps k of the rounding, ``gamma`` at most 1 - 2^-53, and the weight w >= 1
+    is d / t, or the length of a run. Exact, up to the rounding of doubles: w E[(v - c)^2] is linear
+    in u between two steps.
     """
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
     g, share = response_shares(gamma)
@@ -451,13 +451,10 @@ def optimized_answers(
     coordinates = integer("d", d, low=1)
     name = choice("sampling", sampling, SAMPLINGS)
     most = min(coordinates, MAX_MESSAGES)
-    if messages is None:
-        counts = sorted({*(t for t in _LADDER if t < most), most})
-    else:
+    counts, steps = sorted({*(t for t in _LADDER if t < most), most}), list(_LADDER)
+    if messages is not None:
         counts = [integer("messages", messages, low=1, high=most)]
-    if precision is None:
-        steps = list(_LADDER)
-    else:
+    if precision is not None:
         steps = [integer("precision", precision, low=1, high=MAX_VALUES - 1)]
     c = number("centre", centre, low=0, high=1)
     mu = gaussian_mu(round_down(eps), round_down(small))
@@ -465,16 +462,12 @@ def optimized_answers(
     def error(found: SampledAnswers) -> float:
         return total_error(users, coordinates, found, c).mean_square
 
-    sketches = []
-    for t in counts:
-        for k in steps:
-            gamma = _approximate_gamma(k, t, users, coordinates, mu, name)
-            if gamma < 0.999:
-                sketch = SampledAnswers(t, k, Fraction(gamma), name, "sketch")
-                sketches.append((error(sketch), t, k))
-    sketches.sort()
-    if not sketches:
-        sketches = [(math.inf, counts[0], steps[0])]
+    sketches = [
+        (error(SampledAnswers(t, k, Fraction(gamma), name, "sketch")), t, k)
+        for t, k in itertools.product(counts, steps)
+        if (gamma := _approximate_gamma(k, t, users, coordinates, mu, name)) < 0.999
+    ]
+    sketches = sorted(sketches) or [(math.inf, counts[0], steps[0])]
     found = []
     for _, t, k in sketches[: 5 if sketches[0][1] == 1 else 2]:
         here = sampled_answers(eps, small, users, coordinates, k, t, sampling=name)

@@ -9,8 +9,7 @@ from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
 from ikos.randomized_response import GRID
 
-MOST = 1 << 53
-"""Of sizes that are counted in doubles."""
+MOST = 1 << 53  # of sizes that are counted in doubles
 
 
 def response_shares(gamma: object) -> tuple[float, float]:

@@ -16,8 +16,7 @@ from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
-NEGLIGIBLE = 1e-100
-"""Below it Bennett's bound says enough."""
+NEGLIGIBLE = 1e-100  # below it Bennett's bound says enough
 
 _BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
     "exact": blanket_divergence,

@@ -219,8 +219,7 @@ def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bo
 
 # Discrete Laplace noise
 
-METHODS = ("pure", "composition", "renyi")
-"""The three bounds for discrete Laplace noise."""
+METHODS = ("pure", "composition", "renyi")  # the three bounds for discrete Laplace noise
 
 
 def _log_cosh(x: float) -> float:

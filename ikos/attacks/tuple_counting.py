@@ -40,23 +40,14 @@ from ikos.shuffling import View
 MAX_MODULUS = 1 << 26
 """Largest q: the counts of all residues take 512 MiB for one view, and more while made."""
 
-MAX_USERS = 1 << 18
-"""Most users of an experiment."""
+MAX_USERS = 1 << 18  # most users of an experiment
+MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
+_LIST = 1 << 22  # tuples of one view that are listed in memory, if they are more than the residues
+_WORK = 1 << 17  # array elements that a block of trials takes, about: 1 MiB of counts
 
-MAX_MESSAGES = 50
-"""Most shuffled messages of an experiment: n^m stays within floats."""
+_Columns = NDArray[np.uint32]  # (trials, m, n), below q <= 2^26
 
-_LIST = 1 << 22
-"""Tuples of one view that are listed in memory, if they are more than the residues."""
-
-_WORK = 1 << 17
-"""Array elements that a block of trials takes, about: 1 MiB of counts."""
-
-_Columns = NDArray[np.uint32]
-"""(trials, m, n), below q <= 2^26."""
-
-_Counts = NDArray[Any]
-"""int64, or Python integers in an object array where n^m does not fit."""
+_Counts = NDArray[Any]  # int64, or Python integers in an object array where n^m does not fit
 
 
 # Counts of the tuples of messages that add up to a residue

@@ -39,8 +39,7 @@ MAX_RATIONAL_USERS = 128
 MAX_EXPONENT = 1 << 29
 """Binary digits before which all numbers of the exact distribution must begin."""
 
-_SECOND = 2
-"""An order of the group, for recursions of which only the distribution of C is used."""
+_SECOND = 2  # an order of the group, for recursions of which only the distribution of C is used
 
 
 @dataclass(frozen=True)

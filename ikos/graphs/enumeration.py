@@ -28,20 +28,13 @@ from ikos.graphs.components import count_components
 from ikos.modular import blocks
 from ikos.trust import SHUFFLERS
 
-MAX_PERMUTATIONS = 4_000_000
-"""Most permutations that are enumerated: a few seconds."""
-
-MAX_TUPLES = 1 << 20
-"""Most tuples of shares, q^(mn)."""
-
+MAX_PERMUTATIONS = 4_000_000  # most permutations that are enumerated: a few seconds
+MAX_TUPLES = 1 << 20  # most tuples of shares, q^(mn)
 MAX_CASES = 100_000_000
 """Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
 
-MAX_MESSAGES = 64
-"""Most messages, which only matters for one user."""
-
-_TOGETHER = 1 << 18
-"""How many numbers are handled in one call."""
+MAX_MESSAGES = 64  # most messages, which only matters for one user
+_TOGETHER = 1 << 18  # how many numbers are handled in one call
 
 Integers = NDArray[np.int64]
 

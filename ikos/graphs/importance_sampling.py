@@ -47,14 +47,9 @@ from ikos.graphs.sampling import MAX_TRIALS, Streams, occurrences, run_batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-MAX_PARTS = 64
-"""Most parts that are planted."""
-
-_GRID = 192
-"""Binary digits to which the distribution of the sizes is rounded."""
-
-_DRAWN = 64
-"""Binary digits that are drawn at first; the others where these leave the size open."""
+MAX_PARTS = 64  # most parts that are planted
+_GRID = 192  # binary digits to which the distribution of the sizes is rounded
+_DRAWN = 64  # binary digits that are drawn at first; the others where these leave the size open
 
 
 def _stirling(c: int, k: int) -> int:

@@ -29,9 +29,7 @@ from ikos.graphs.models import Model
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-MAX_TRIALS = 1 << 50
-"""Most graphs in one call of `tally_components`."""
-
+MAX_TRIALS = 1 << 50  # most graphs in one call of `tally_components`
 MAX_COUNTS = 1 << 30
 """Most graphs in one call of `component_counts`, which returns a number for each."""
 

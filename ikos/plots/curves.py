@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,7 @@ from ikos.counts import ANALYSES, MessageCount, message_count
 from ikos.counts.floor import counting_floor
 from ikos.counts.secure import BEST, checked_analysis
 
-Setting = tuple[str, bool]
-"""A shuffler, and whether there is a clear share."""
+Setting = tuple[str, bool]  # a shuffler, and whether there is a clear share
 
 BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 """The settings of BBGN20 and of IKOS06; the others need as many messages, give or take one."""
@@ -166,13 +166,9 @@ def secure_curves(
         )
 
     curves = [Curve("floor", *lowest, tuple((n, floor(n)) for n in users if n > 1))]
-    attacked = [setting for setting in settings if setting[0] == "parallel"][:1]
-    for shuffler, clear in attacked:
-        points = (
-            (n, attack_estimate(_part(n, honest), q, sigma) + clear + corrupt)
-            for n in users
-            if _part(n, honest) > 1
-        )
+    for shuffler, clear in [setting for setting in settings if setting[0] == "parallel"][:1]:
+        present = [(n, _part(n, honest)) for n in users]
+        points = ((n, attack_estimate(p, q, sigma) + clear + corrupt) for n, p in present if p > 1)
         curves.append(Curve("attack", shuffler, clear, tuple(points)))
     curves += _analysed(users, analyses, settings, count, progress)
     return [curve for curve in curves if curve.points]
@@ -248,7 +244,7 @@ def _analysed(
     progress: Progress | None,
 ) -> list[Curve]:
     names = dict.fromkeys(map(checked_analysis, analyses))
-    wanted = [(analysis, setting) for analysis in names for setting in settings]
+    wanted = list(itertools.product(names, settings))
     curves: list[Curve] = []
     for i, (analysis, setting) in enumerate(wanted):
         if analysis != BEST and any(curve.name == analysis for curve in curves):
