@@ -8,8 +8,8 @@ is an equality (BBGN19, Lemma 5.3), and the analyzer knows less. With W uniform,
     delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),    M ~ Bin(n, gamma),
     L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] - e^eps 1[W = x']).
 
-The same holds for messages of which a user has a set of its own, a part 1/k of all, whatever these
-sets share; k need not be an integer then. Proofs: :ref:`proof-blanket`.
+The same holds where each user has its own set of messages, a part 1/k of all, even if these sets
+overlap; k need not be an integer then. Proofs: :ref:`proof-blanket`.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """

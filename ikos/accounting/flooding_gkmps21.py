@@ -82,7 +82,7 @@ class Flooding:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The atoms that each message x in {0..p} is made of, besides copies of 1.
+    """The atoms that each message x in {0..p} is made of, in addition to copies of 1.
 
     Message x holds atom ``atoms[j, x]`` (0 for none) ``counts[j, x]`` times, with the sign of the
     atom, for each row j, and s_1 ``pairs[x]`` times, at most 0.

@@ -24,7 +24,7 @@ _MAX_SHAPE = 1 << 12  # largest shape: rounding errors grow with it
 _MAX_RATE = 100  # largest rate: there is next to no noise
 _BLOCKS = 256
 _TOGETHER = 1 << 22
-_TINY = 1e-300  # smallest probability told from 0: doubles far below have fewer digits
+_TINY = 1e-300  # no probability counts as less: doubles far below have fewer digits
 
 Floats = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """Composition of many copies of one mechanism, exactly: Kairouz, Oh, Viswanath.
 
-The least private (e0, d0)-private mechanism tells with probability d0 which of two neighbours it
+The least private (e0, d0)-private mechanism reveals with probability d0 which of two neighbours it
 was given, and otherwise answers by randomized response on two values with budget e0. Every other is
 a function of its answer (*The Composition Theorem for Differential Privacy*, ICML 2015, KOV15). So
 k mechanisms with independent randomness reveal together at most what k copies of that one do:
@@ -26,7 +26,7 @@ from ikos.results import at_most
 
 MAX_COPIES = 1 << 22  # most copies
 MAX_LOCAL = 60.0
-"""Largest epsilon of a copy, and of all together where that of a copy is searched for."""
+"""Largest epsilon of a copy, and of the whole where that of a copy is searched for."""
 
 _SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
 _LEAST = 1e-290  # more than what is lost where probabilities fall below the range of doubles
@@ -43,7 +43,7 @@ def optimal_delta(
     Parameters
     ----------
     epsilon : float
-        Of all together, at least 0.
+        Of the whole, at least 0.
     copies : int
         Mechanisms with independent randomness, from 1 to 2^22.
     local_epsilon, local_delta : float
@@ -110,7 +110,7 @@ def optimal_local_epsilon(
     Parameters
     ----------
     epsilon, delta : float
-        Of all together, epsilon positive and at most 60, delta in (0, 1).
+        Of the whole, epsilon positive and at most 60, delta in (0, 1).
     copies : int
         Mechanisms with independent randomness.
     local_delta : float

@@ -2,7 +2,7 @@
 
 A user draws t of d coordinates without regard to its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
-hides among all n users, whatever the dimension; SCM22 gives the adversary the coordinate, so that
+hides among all n users in any dimension; SCM22 gives the adversary the coordinate, so that
 it hides among n / d users only. Messages from t runs of coordinates ("stratified") are t
 independent copies, composed numerically, or by advanced or basic composition where that takes too
 long. Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
@@ -57,7 +57,7 @@ MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
 
 _SLACK = 1e-6
-"""What composed divergences are enlarged by besides `ikos.accounting.blanket.SLACK`.
+"""What composed divergences are enlarged by, on top of `ikos.accounting.blanket.SLACK`.
 
 The masses of a cell are differences of doubles that are known to 1e-13. What that moves the sum of
 a few thousand losses by is below 1e-8 of its deviation.

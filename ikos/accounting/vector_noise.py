@@ -82,7 +82,7 @@ class Sensitivity:
             In steps: both encodings differ from what is encoded by less than half of this in each
             coordinate. 0 where encoding is exact, 2 for randomized rounding.
         most : int, optional
-            Largest absolute value of a coordinate of a difference, whatever the norms say.
+            Largest absolute value of a coordinate of a difference, even if the norms allow more.
 
         Raises
         ------
@@ -354,7 +354,7 @@ def _largest(
     def proved(rate: Fraction) -> bool:
         return Fraction(_laplace_delta(epsilon, rate, shift, method)) <= delta
 
-    # no more bits than are told apart: what is tried has _BITS of them
+    # every rate that is tried has _BITS bits
     low = _rounded(floor, up=False)
     first = low if low > floor else low + _unit_of(floor)
     if not proved(first):

@@ -5,8 +5,8 @@ clear share (to the input itself where there is none). The attack counts the tup
 from each shuffler, that do: N(r) of the n^m tuples add up to a residue r, about n^m / q of them
 by chance, and one more where r is the target's own. The count's fluctuations hide that one.
 
-To tell an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x and
-compare
+To distinguish an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x
+and compare
 
     S = N(y_1) - N(y_1 + d) + N(y_2) - N(y_2 - d)
 
@@ -395,7 +395,7 @@ def measure_advantage(
     confidence: float | Fraction = 0.99,
     rng: RandomSource | None = None,
 ) -> Advantage:
-    """Measure how well the attack tells x from x' = x + (d, -d, 0, ..., 0).
+    """Measure how well the attack distinguishes x from x' = x + (d, -d, 0, ..., 0).
 
     Each trial tosses a coin for x or x', draws the view, and lets the attack guess. It knows both
     inputs, as an analyzer may. With a clear share x is zero: any x gives the same advantage, as the

@@ -293,7 +293,8 @@ def sweep(
     _setting(bound, low, first, shuffler, clear_share)
     whole = sum(_products(high, c) for c in range(1, high + 1)) * (last - first + 1)
     compared = done = 0
-    violations, smallest = [], []
+    violations: list[Slack] = []
+    smallest = []
     for m in range(first, last + 1):
         graph = ShareGraph(m, shuffler, clear_share)
         bounds = {n: falling(n, graph, n) for n in range(low, high + 1)}

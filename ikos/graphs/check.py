@@ -48,7 +48,7 @@ _TINY = 1e-300
 _COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
 _BEFORE = 3  # numbers c whose probabilities take as long as what is computed before them
 _SPEED = {"scipy": 1, "networkx": 130}  # how long it takes to count components
-_BEYOND = 6  # importance samples are told apart up to this many components beyond the last row
+_BEYOND = 6  # components beyond the last row that importance samples distinguish
 
 
 @dataclass(frozen=True)
@@ -250,8 +250,24 @@ def check_components(
     law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
     pmf = component_pmf(users, graph.m, **how) if computed else None
 
+    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(users, graph)}
+    falling = [bound.falling(users, graph, rows) for bound in stated.values()]
+
+    def row(c: int, tally: Tally, rare: Sequence[PlantedTally]) -> ComponentRow:
+        exact, slack = law[c - 1] if law else None, None
+        if exact is not None and falling:
+            with rounding(DOWN):
+                slack = float_down(min(bounds[c - 1] for bounds in falling) / exact.high)
+        lemma, bound = (
+            stated[name].upper(users, graph, c) if name in stated else None
+            for name in ("lemma_c5", "parts")
+        )
+        sampled = tally.probability(c, level)
+        planted = [found.enclosure(c, level) for found in rare if found.parts == c]
+        return ComponentRow(c, exact, lemma, bound, slack, tally[c], sampled, *planted or [None])
+
     def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
-        found = tuple(_rows(model, rows, level, law, tally, rare))
+        found = tuple(row(c, tally, rare) for c in range(1, rows + 1))
         fit = None if pmf is None or not tally.trials else _fit(tally, pmf)
         planted_fit = _planted_fit(rare, law) if rare and law else None
         return ComponentCheck(
@@ -286,37 +302,6 @@ def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress
 
 def _shown(progress: Progress, before: int, amount: int, work: int, done: int, whole: int) -> None:
     progress(before + amount * done // whole, work)
-
-
-def _rows(
-    model: Model,
-    rows: int,
-    confidence: float,
-    law: Sequence[Enclosure],
-    tally: Tally,
-    rare: Sequence[PlantedTally],
-) -> Iterator[ComponentRow]:
-    n, graph = model.n, model.graph
-    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(n, graph)}
-    lemma, parts = stated.get("lemma_c5"), stated.get("parts")
-    falling = [bound.falling(n, graph, rows) for bound in stated.values()]
-    for c in range(1, rows + 1):
-        exact = law[c - 1] if law else None
-        slack = None
-        if exact is not None and falling:
-            with rounding(DOWN):
-                slack = float_down(min(bounds[c - 1] for bounds in falling) / exact.high)
-        planted = [found for found in rare if found.parts == c]
-        yield ComponentRow(
-            c,
-            exact,
-            lemma.upper(n, graph, c) if lemma is not None else None,
-            parts.upper(n, graph, c) if parts is not None else None,
-            slack,
-            tally[c],
-            tally.probability(c, confidence),
-            planted[0].enclosure(c, confidence) if planted else None,
-        )
 
 
 def _moments(model: Model, q: int) -> tuple[float | None, float | None]:

@@ -39,7 +39,7 @@ MAX_RATIONAL_USERS = 128
 MAX_EXPONENT = 1 << 29
 """Binary digits before which all numbers of the exact distribution must begin."""
 
-_SECOND = 2  # an order of the group, for recursions of which only the distribution of C is used
+_SECOND = 2  # any order of the group: only the distribution of C is used
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def component_pmf(
     Raises
     ------
     ValueError
-        For more users, and for so many messages that a weight f_k is above 2^(2^29).
+        For more users, and where a weight f_k is above 2^(2^29).
 
     Examples
     --------

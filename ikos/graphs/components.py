@@ -142,7 +142,7 @@ def counted(graphs: Targets, clear_share: bool, backend: str) -> Components:
     for part in _blocks(trials, n * m):
         labels = _LABELS[backend](graphs[part], clear_share)
         size = len(labels)
-        if backend == "networkx":  # which names components in each graph anew
+        if backend == "networkx":  # whose labels begin at 0 in each graph
             labels = labels + (n * np.arange(size, dtype=np.int32))[:, None]
         sizes = np.bincount(labels.ravel())
         owner = np.zeros(sizes.size, dtype=np.int64)

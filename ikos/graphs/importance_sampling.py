@@ -114,10 +114,7 @@ class PlantedTally:
         return _floats(self._scaled(found, 1))
 
     def probability(self, k: int, confidence: float = 0.95) -> Interval:
-        """Return an interval that contains P[C = k] with at least this probability.
-
-        For a single k of c or more. From the drawn graphs with k components (Clopper and Pearson).
-        """
+        """Return an interval (Clopper and Pearson) for P[C = k], for a single k >= c."""
         return _floats(self.enclosure(k, confidence))
 
     def enclosure(self, k: int, confidence: float = 0.95) -> Enclosure:

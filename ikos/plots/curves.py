@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -244,7 +243,7 @@ def _analysed(
     progress: Progress | None,
 ) -> list[Curve]:
     names = dict.fromkeys(map(checked_analysis, analyses))
-    wanted = list(itertools.product(names, settings))
+    wanted = [(analysis, setting) for analysis in names for setting in settings]
     curves: list[Curve] = []
     for i, (analysis, setting) in enumerate(wanted):
         if analysis != BEST and any(curve.name == analysis for curve in curves):

@@ -37,7 +37,7 @@ _SIZES = {"o": 14.5, "s": 13.5, "D": 13.5, "p": 17.0, "h": 16.0}
 """Points across, so that two digits fit in."""
 
 _LEGEND = 8  # most components that the legend names one by one
-_INCHES = 0.5  # of one unit: the distance at which two users can be told apart with ease is 1.15
+_INCHES = 0.5  # of one unit; users on a circle are 1.15 apart
 
 _ROW, _ACROSS, _BETWEEN = 0.72, 4.5, 0.75
 """Of copies in columns: between two, between the columns, and between two components."""
