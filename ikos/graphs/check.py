@@ -263,8 +263,8 @@ def check_components(
             for name in ("lemma_c5", "parts")
         )
         sampled = tally.probability(c, level)
-        planted = [found.enclosure(c, level) for found in rare if found.parts == c]
-        return ComponentRow(c, exact, lemma, bound, slack, tally[c], sampled, *planted or [None])
+        planted = next((found.enclosure(c, level) for found in rare if found.parts == c), None)
+        return ComponentRow(c, exact, lemma, bound, slack, tally[c], sampled, planted)
 
     def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
         found = tuple(row(c, tally, rare) for c in range(1, rows + 1))
