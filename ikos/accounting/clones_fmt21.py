@@ -3,7 +3,7 @@
 Another user's message is, with probability e^-e0, a clone of the one to be hidden. The multiset of
 all messages is then a function of how many clones of either kind there are, whose divergence is
 computed exactly (:ref:`proof-clones`). For randomized response on few values the blanket's own
-divergence is smaller, since it knows the randomizer; clones are for others, however they work.
+divergence is smaller, since it knows the randomizer; clones suit any other randomizer.
 
 Feldman, McMillan, Talwar, *Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy
 Amplification by Shuffling*, FOCS 2021 (FMT21), Theorem 3.1 and its numerical bound.

@@ -2,9 +2,9 @@
 
 A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
 shuffling*, EUROCRYPT 2019 (CSUZZ19). Each of n users answers at random with probability lambda/n.
-The formulas are from memory of the paper, and consistent (:ref:`proof-csuzz19`).
-`ikos.accounting.binary_response` computes the divergence: the published lambda is sound wherever it
-was compared, and 4 to 25 times what is needed at the usual budgets.
+The formulas are quoted from memory, and consistent (:ref:`proof-csuzz19`). Compared with the
+divergence (`ikos.accounting.binary_response`), the published lambda is sound wherever it was tried,
+and 4 to 25 times what is needed at the usual budgets.
 """
 
 from __future__ import annotations

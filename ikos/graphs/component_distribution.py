@@ -5,7 +5,7 @@ s - 1 others (`ikos.counts.recursion`),
 
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
-where all terms are positive. It is computed in rationals, to be checked against enumerations; in
+where all terms are positive. It is computed in rationals, to be compared with enumerations; with
 directed rounding, for proofs; and in floating point, for all c at once.
 """
 
@@ -44,7 +44,7 @@ _SECOND = 2  # any order of the group: only the distribution of C is used
 
 @dataclass(frozen=True)
 class Enclosure:
-    """A number between two bounds that are proved, of 256 binary digits and without underflow."""
+    """Proved bounds of a number, of 256 binary digits and without underflow."""
 
     low: mpfr
     high: mpfr
@@ -75,7 +75,7 @@ def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model
 
 
 def check_exponents(model: Model, log2_of_more: float = 0.0) -> None:
-    """Refuse weights f_n that are no numbers of MPFR, whose exponents end at 2^30."""
+    """Refuse weights f_n beyond the exponents of MPFR, which end at 2^30."""
     if model.graph.hiding == 0:
         return
     digits = float(model.graph.log_weight(model.n, UP)) / math.log(2) + log2_of_more

@@ -60,7 +60,7 @@ def _stirling(c: int, k: int) -> int:
 
 @dataclass(frozen=True)
 class PlantedTally:
-    """Graphs drawn with c ``parts`` planted: how many of ``trials`` had how many components.
+    """Graphs drawn with c ``parts`` planted: of ``trials``, how many had each number of components.
 
     ``expected`` encloses Q_c / c!, the expected number of divisions of a graph's users into c
     unions of components: an upper bound of P[C >= c].

@@ -2,8 +2,8 @@
 
 Trials are cut into batches whose size depends on the graph alone, and batch k draws from source k
 of one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs
-on any executor, and what was done before an interruption is what fewer trials would have given.
-Memory does not grow with the number of trials: batches return tallies.
+on any executor, and an interrupted run has the graphs of a shorter one. Memory does not grow with
+the number of trials: batches return tallies.
 """
 
 from __future__ import annotations
