@@ -1,4 +1,4 @@
-"""SCM22's probabilities of random answers with the gaps of their proofs closed."""
+"""SCM22's probabilities of random answers with the gaps closed in their proofs, and its errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from ikos._validation import number
-from ikos.accounting.scm22_published import budget, closed_gamma, sizes
+from ikos.accounting.scm22_published import budget, closed_gamma, response_shares, sizes
 
 
 def dimension_free_gamma(
@@ -55,3 +55,36 @@ def repaired_gamma(
     others = (users - 1) * count / (2 * coordinates)
     square = 14 * math.log(6 * count / small) / each**2
     return (steps + 1) * max(square, 27 / each) / others * (1 + 1e-12)
+
+
+def published_error(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    d: int,
+    gamma: float,
+    t: int = 1,
+) -> float:
+    """Return SCM22's bound on its normalized error at its k: Theorem 4.6, for t = 1 Section 4.5.
+
+    Of the sums of what was drawn, over (n / d)^2: without the sampling, and with the mean number
+    of reports of a coordinate for t = 1 whatever t is. ``gamma`` is the probability at that k,
+    below 1; it enters as (1 - gamma)^-2.
+    """
+    eps, small = budget(epsilon, delta)
+    users, coordinates, _, count = sizes(n, d, 1, t)
+    _, share = response_shares(gamma)
+    scale = coordinates ** (8 / 3) / (share**2 * users ** (5 / 3))
+    if count > 1:
+        logs = math.log(1 / small) * math.log(2 * count / small)
+        first, inner = (2, 14) if eps <= 1 else (8, 63)
+        return float(scale * first * count * (inner * logs) ** (2 / 3) / eps ** (4 / 3))
+    log = math.log(2 / small)
+    if eps <= 1:
+        terms = (98 ** (1 / 3) * log ** (2 / 3) / eps ** (4 / 3), 18 / (4 * eps) ** (2 / 3))
+    else:
+        terms = (
+            2 * (20 * log) ** (2 / 3) / eps ** (4 / 3),
+            2 * 9 ** (2 / 3) / (11 * eps) ** (2 / 3),
+        )
+    return float(scale * max(terms))

@@ -35,9 +35,9 @@ from scipy.stats import binom, norm
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
 from analysis.wlqdly21_published import published_local_epsilon, published_lower_bound
+from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import (
     collision_variances,
-    local_epsilon,
     set_response_gamma,
 )
 from ikos.plots.figures import Figure

@@ -415,7 +415,7 @@ class FewKeys(DeterministicRandom):
             out <<= np.uint64(62)
 
 
-@pytest.mark.points(0)
+@pytest.mark.slow
 def test_orders_are_uniform_where_keys_tie() -> None:
     """Two bits of key for three messages: most rows tie and are drawn again."""
 

@@ -1,9 +1,9 @@
 """Accountants: what shuffled messages guarantee, and how much randomness a guarantee needs.
 
 Every delta is an upper bound, rounded up, and every probability of a random answer is enough for
-the guarantee that it was asked for. An argument of a wrong kind is a TypeError, one out of range a
-ValueError; both name it. One module for each bound, proofs in the documentation's page on
-accountants:
+the guarantee asked for. Arguments of a wrong kind raise TypeError, those out of range ValueError;
+both name the argument. There is a module for each bound; the proofs are in the documentation's page
+on accountants:
 
 - `ikos.accounting.blanket`, `ikos.accounting.bbgn19`: randomized response on k values;
   `response_delta`, `response_epsilon` and `response_gamma` ask any of them.
@@ -25,11 +25,7 @@ from ikos.accounting.binary_response import (
     binary_response_gamma,
 )
 from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
-from ikos.accounting.composition import (
-    advanced_composition,
-    basic_composition,
-    composed_divergence,
-)
+from ikos.accounting.composition import advanced_composition, basic_composition, composed_divergence
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accounting.shuffled_response import (

@@ -14,8 +14,7 @@ from ikos._validation import integer, number
 from ikos.counts.rounding import float_up, rational
 
 _BITS = 300
-_ABOVE = 1 + Fraction(1, 1 << 200)
-"""Above the relative errors of a few operations of 300 bits."""
+_ABOVE = 1 + Fraction(1, 1 << 200)  # above the relative errors of a few operations of 300 bits
 
 
 def _rounded_up(value: mpfr) -> float:

@@ -2,9 +2,9 @@
 
 The analyzer's view of n users' r shuffled bits is how many of them are 1: the sum of two binomial
 variables. Its hockey-stick divergence is computed and rounded up, by tilting, windows and Fourier
-transforms, for the r bits of one user against all numbers t of ones of the others. The worst pair
-is r ones against none; every t is covered by cells, which give some of the others' noise away and
-are refined where the bound is largest. Proofs, of the rounding too: :ref:`proof-binary-response`.
+transforms, for the r bits of one user and every number t of ones among the others' bits. The worst
+pair is r ones against none. Cells cover all t: they give some of the others' noise away, and are
+refined where the bound is largest. Proofs, of the rounding too: :ref:`proof-binary-response`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import gmpy2
 import numpy as np
@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from ikos._validation import integer, number, quote, round_down
+from ikos.accounting import blanket
 from ikos.accounting.binomials import reach_up
 from ikos.accounting.solve import bisect
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
 
-MAX_BITS = 1 << 39
-"""Most bits of all users together."""
-
+MAX_BITS = 1 << 39  # most bits of all users together
 MAX_EPSILON = 100.0
 _UNIT = 2.0**-53
 _MASS = 36.0  # windows leave out e^-36 of their mass at most
@@ -68,7 +67,7 @@ def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
     return _Window(low, pmf / pmf.sum(), low == 0 and high == n)
 
 
-class _Group:
+class _Divergences:
     """Divergences of r = ``bits`` ones against r zeros of one user, for one gamma and epsilon."""
 
     def __init__(self, epsilon: Fraction, bits: int, gamma: Fraction) -> None:
@@ -171,7 +170,7 @@ class _Group:
         return difference, np.asarray(relative * peak + absolute)
 
 
-def _largest(group: _Group, others: int, enough: float | None = None) -> float:
+def _largest(group: _Divergences, others: int, enough: float | None = None) -> float:
     """Return a bound on the divergence over all t, by cells; done as soon as it is ``enough``."""
     if group.pure:
         return 0.0
@@ -220,9 +219,7 @@ def local_gamma(epsilon: float | Fraction, *, bits: int = 1) -> Fraction:
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     each = integer("bits", bits, low=1)
-    with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-        below = gmpy2.exp(mpfr(rational(eps / each))) + 1
-    return min(Fraction(1), grid_up(2 / Fraction(*map(int, below.as_integer_ratio()))))
+    return blanket.local_gamma(eps / each, 2)
 
 
 def binary_response_delta(
@@ -244,10 +241,9 @@ def binary_response_delta(
     Returns
     -------
     float
-        Bound on the hockey-stick divergence between the views of any two neighbouring inputs.
-        Never too small. Too large, as far as was measured, by less than 3 % where the noise has a
-        standard deviation below 300, by less than a half below 10^4, and by a factor of two or
-        three beyond, where fewer cells are looked at.
+        Upper bound on the hockey-stick divergence between the views of any two neighbouring inputs:
+        too large by less than 3 % (measured) where the noise has a standard deviation below 300, by
+        less than a half below 10^4, and by a factor of two or three beyond.
 
     Examples
     --------
@@ -258,7 +254,7 @@ def binary_response_delta(
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     users, each = _checked(n, bits)
-    return _largest(_Group(eps, each, _gamma(gamma)), (users - 1) * each)
+    return _largest(_Divergences(eps, each, _gamma(gamma)), (users - 1) * each)
 
 
 def binary_response_epsilon(
@@ -277,12 +273,8 @@ def binary_response_epsilon(
     -------
     float
         An epsilon at which `binary_response_delta` is at most delta, or that of the user's bits
-        by themselves, bits * ln(2/gamma - 1), rounded up, at which the true one is 0.
-
-    Raises
-    ------
-    ValueError
-        If it would exceed 100.
+        by themselves, bits * ln(2/gamma - 1), rounded up, at which the true delta is 0. ValueError
+        if it would exceed 100.
 
     Examples
     --------
@@ -294,7 +286,7 @@ def binary_response_epsilon(
     probability = _gamma(gamma)
 
     def proved(eps: float) -> bool:
-        group = _Group(Fraction(eps), each, probability)
+        group = _Divergences(Fraction(eps), each, probability)
         return _largest(group, (users - 1) * each, float(target)) <= target
 
     if probability == 1 or proved(0.0):
@@ -329,9 +321,9 @@ def binary_response_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53, at most ``local_gamma``. `binary_response_delta` is at most delta
-        there: verified, not assumed. The smallest possible is about 0.1 % below, and where the
-        noise has a standard deviation of more than 300, 3000 or 10000, about 1, 2 or 4 %.
+        A multiple of 2^-53, at most ``local_gamma``, at which `binary_response_delta` was found to
+        be at most delta. The smallest possible is about 0.1 % below, and about 1, 2 or 4 % where
+        the noise has a standard deviation above 300, 3000 or 10000.
 
     Examples
     --------
@@ -352,26 +344,23 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
         return local
     goal = round_down(target)
 
-    def at_the_ends(kept: int) -> Callable[[Fraction], bool]:
-        def private(gamma: Fraction) -> bool:
-            group = _Group(eps, bits, gamma)
-            return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
-
-        return private
+    def at_the_ends(kept: int, gamma: Fraction) -> bool:
+        group = _Divergences(eps, bits, gamma)
+        return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
 
     def everywhere(gamma: Fraction) -> bool:
-        return _largest(_Group(eps, bits, gamma), others, goal) <= goal
+        return _largest(_Divergences(eps, bits, gamma), others, goal) <= goal
 
-    # More noise is what the shuffler could add: delta falls as gamma grows. The ends of t are
-    # quick, and nearly the worst: only from there on is every t looked at.
-    ends = _between(at_the_ends(others), Fraction(1, GRID), local, 2.0**-14)[1]
+    # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
+    # nearly the worst: every t is tried only from there on.
+    ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
-    first, _ = _Group(eps, bits, ends).cells(others)
+    first, _ = _Divergences(eps, bits, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first
-        ends = _between(at_the_ends(kept), ends, local, 2.0**-12)[1]
+        ends = _between(partial(at_the_ends, kept), ends, local, 2.0**-12)[1]
     low = above = ends
     step = 2.0**-10
     while above < local and not everywhere(above):

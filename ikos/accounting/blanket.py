@@ -8,8 +8,8 @@ is an equality (BBGN19, Lemma 5.3), and the analyzer knows less. With W uniform,
     delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),    M ~ Bin(n, gamma),
     L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] - e^eps 1[W = x']).
 
-The same holds for messages of which a user has a set of its own, a part 1/k of all, whatever these
-sets share; k need not be an integer then. Proofs: :ref:`proof-blanket`.
+The same holds where each user has its own set of messages, a part 1/k of all, even if these sets
+overlap; k need not be an integer then. Proofs: :ref:`proof-blanket`.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
@@ -23,17 +23,19 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import binom
 
-from ikos._validation import integer, number
+from ikos._validation import floating, integer, number
 from ikos.accounting.binomials import reach_down, reach_up
+from ikos.counts.rounding import DOWN, rational, rounding
+from ikos.randomized_response import grid_up
 
-MAX_USERS = 10**9
-"""Most users."""
-
+MAX_USERS = 10**9  # most users
 SLACK = 1e-7
 """Relative enlargement of a divergence: far more than the errors of the doubles.
 
@@ -45,8 +47,28 @@ LEAST_GAMMA = 2.0**-53
 """Smallest probability of a uniform answer: that of the grid on which they are drawn."""
 
 _FIRST_TAIL = 1e-22
-MAX_TERMS = 1 << 17
-"""Most terms of one divergence, by default."""
+MAX_TERMS = 1 << 17  # most terms of one divergence, by default
+
+
+def exp_down(epsilon: Fraction) -> Fraction:
+    """Return a rational that is at most e^epsilon, to 256 bits."""
+    with rounding(DOWN):
+        return Fraction(*map(int, gmpy2.exp(mpfr(rational(epsilon))).as_integer_ratio()))
+
+
+def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
+    """Return the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
+
+    ``k`` is one over the share of a user's own answers among all. Infinite where the likelihood
+    ratio is above 2^1000.
+    """
+    chance = number("gamma", gamma, above=0, high=1)
+    return math.log1p(floating(number("k", k, low=1) * (1 - chance) / chance)) * (1 + 1e-12)
+
+
+def local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
+    """Return the smallest gamma on the grid at which one answer is epsilon-private by itself."""
+    return min(Fraction(1), grid_up(Fraction(k) / (exp_down(epsilon) - 1 + k)))
 
 
 class TooManyTermsError(ValueError):
@@ -79,8 +101,8 @@ class ResponseBlanket:
 
     @cached_property
     def local_epsilon(self) -> float:
-        """The local guarantee of one answer, ln(1 + k (1 - gamma) / gamma), rounded up."""
-        return math.log1p(float(self.k * (1 - self.gamma) / self.gamma)) * (1 + 1e-12)
+        """The guarantee of one answer by itself, rounded up."""
+        return local_epsilon(self.k, self.gamma)
 
     def divergence(self, epsilon: float) -> float:
         """Return an upper bound, a ten-millionth above the truth, of the divergence.

@@ -3,7 +3,7 @@
 Another user's message is, with probability e^-e0, a clone of the one to be hidden. The multiset of
 all messages is then a function of how many clones of either kind there are, whose divergence is
 computed exactly (:ref:`proof-clones`). For randomized response on few values the blanket's own
-divergence is smaller, since it knows the randomizer; clones are for others, however they work.
+divergence is smaller, since it knows the randomizer; clones suit any other randomizer.
 
 Feldman, McMillan, Talwar, *Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy
 Amplification by Shuffling*, FOCS 2021 (FMT21), Theorem 3.1 and its numerical bound.
@@ -36,8 +36,8 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
         At least 0.
     n : int
         Users who each send one ``local_epsilon``-private message, up to 10^9. Their randomizers
-        may differ, as long as the probabilities of every output are within e^local_epsilon of
-        each other, whatever the users and the values.
+        may differ, as long as the probabilities of every output, for all users and values, are
+        within a factor e^local_epsilon of each other.
     local_epsilon : float
         Of one message by itself, positive and at most 60.
 
@@ -48,7 +48,7 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
 
     Examples
     --------
-    >>> clones_delta(0.5, 10**5, 4.0) < 1e-8  # each message is 4-private, all together 0.5
+    >>> clones_delta(0.5, 10**5, 4.0) < 1e-8  # each message is 4-private, all of them 0.5
     True
     """
     eps = float(number("epsilon", epsilon, low=0))
@@ -86,7 +86,7 @@ def _divergence(eps: float, n: int, local: float, tail: float) -> float:
 
 
 def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
-    """Return how private each message must be for all together to be (epsilon, delta)-private.
+    """Return how private each message must be for all of them to be (epsilon, delta)-private.
 
     Parameters
     ----------

@@ -18,29 +18,26 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
+from ikos.accounting.solve import bisect
 
-_NEGLIGIBLE = 1e-5
-"""The part of delta that losses beyond the lattice may make up."""
-
-_MAX_CELLS = 2000
-"""Most steps of a lattice above 0."""
-
-_UP = 1 + 1e-14
-"""More than the rounding of a sum of doubles."""
+_NEGLIGIBLE = 1e-5  # the part of delta that losses beyond the lattice may make up
+_MAX_CELLS = 2000  # most steps of a lattice above 0
+_UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 
 Budget = tuple[float | Fraction, float | Fraction]
 
 
 def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
     """Check and return the epsilons and the deltas of some mechanisms, of one at least."""
+    wanted = "budgets must hold pairs (epsilon, delta), got"
     if not isinstance(budgets, Iterable):
-        raise TypeError(f"budgets must hold pairs (epsilon, delta), got {quote(budgets)}")
+        raise TypeError(f"{wanted} {quote(budgets)}")
     epsilons, deltas = [], []
     for budget in budgets:
         if not isinstance(budget, Collection):
-            raise TypeError(f"budgets must hold pairs (epsilon, delta), got {quote(budget)}")
+            raise TypeError(f"{wanted} {quote(budget)}")
         if len(budget) != 2:
-            raise ValueError(f"budgets must hold pairs (epsilon, delta), got {quote(budget)}")
+            raise ValueError(f"{wanted} {quote(budget)}")
         epsilon, delta = budget
         epsilons.append(number("epsilon", epsilon, low=0))
         deltas.append(number("delta", delta, low=0, high=1))
@@ -96,6 +93,19 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     together = (mean + math.sqrt(-2 * math.log(spent) * squares)) * _UP
     delta = min(1.0, (spent + float(sum(deltas))) * _UP)
     return min(together, float(sum(epsilons)) * _UP), delta
+
+
+def advanced_share(epsilon: float, slack: float, times: int) -> float:
+    """Return nearly the largest epsilon of each of several equal mechanisms, by the same theorem.
+
+    Advanced composition with this ``slack`` takes them to at most ``epsilon``.
+    """
+    reach = math.sqrt(-2 * math.log(slack) * times)
+
+    def within(each: float) -> bool:
+        return (times * each * math.tanh(each / 2) + reach * each) * (1 + 1e-9) <= epsilon
+
+    return bisect(within, 0.0, epsilon, close=1e-12)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
 A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
 shuffling*, EUROCRYPT 2019 (CSUZZ19). Each of n users answers at random with probability lambda/n.
-The formulas are from memory of the paper, and consistent (:ref:`proof-csuzz19`).
-`ikos.accounting.binary_response` computes the divergence: the published lambda is sound wherever it
-was compared, and 4 to 25 times what is needed at the usual budgets.
+The formulas are quoted from memory, and consistent (:ref:`proof-csuzz19`). Compared with the
+divergence (`ikos.accounting.binary_response`), the published lambda is sound wherever it was tried,
+and 4 to 25 times what is needed at the usual budgets.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from fractions import Fraction
 
 from ikos._validation import choice, integer, number, quote
 from ikos.accounting.binary_response import binary_response_gamma, local_gamma
-from ikos.accounting.composition import advanced_composition
-from ikos.accounting.solve import bisect
+from ikos.accounting.composition import advanced_share
 from ikos.randomized_response import grid_up
 from ikos.results import at_least
 
-_ROUNDING = 1e-12
-"""Relative error that is allowed to a few operations on doubles."""
-
+_ROUNDING = 1e-12  # relative error that is allowed to a few operations on doubles
 _LEAST_RANDOM = 14
+
+_SHAVED = Fraction(1, 10**12)  # taken off delta0: more than the rounding of its sum
 
 
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
@@ -87,19 +86,7 @@ def composed_gamma(
     if each == 1:
         return run(total, small)
     basic = (total / each, small / each)
-    advanced = (_advanced_part(total, small / 2, each), small * (1 - _SHAVED) / (2 * each))
+    part = Fraction(advanced_share(float(total), float(small / 2), each))
+    advanced = (part, small * (1 - _SHAVED) / (2 * each))
     found = run(*max(basic, advanced))
     return min(found, local_gamma(total, bits=each)) if accountant == "exact" else found
-
-
-_SHAVED = Fraction(1, 10**12)
-"""Taken off delta0: more than the rounding of its sum."""
-
-
-def _advanced_part(total: Fraction, slack: Fraction, each: int) -> Fraction:
-    """Return an eps0 whose advanced composition is within the budget, nearly the largest."""
-
-    def within(eps: float) -> bool:
-        return advanced_composition([(eps, 0.0)] * each, slack)[0] <= total
-
-    return Fraction(bisect(within, 0.0, float(total)))

@@ -76,14 +76,11 @@ class DigitParameters:
 
     def mse(self, n: int) -> float:
         """Return the bound on the mean squared error of the sum of n values in [0, 1]."""
-        return n * (_rounding(self.precision) + sum(self.response_variances()))
-
-    def response_variances(self) -> list[float]:
-        """Return each digit's largest variance, in units of the range of a value squared."""
-        return [
+        variances = [
             (place / self.precision) ** 2 * response_variance(k, float(gamma))
             for k, place, gamma in zip(self.domains, self.places, self.gammas, strict=True)
         ]
+        return n * (_rounding(self.precision) + sum(variances))
 
     def blankets(self, n: int) -> list[ResponseBlanket]:
         """Return what the shuffled messages of n users hide each user in."""
@@ -307,10 +304,9 @@ def optimized_digits(
 
     Notes
     -----
-    The search, over integer domains and shares of the budget, takes each digit's loss for a
-    Gaussian one; the probabilities of the best are then found with the accountant. Above an
-    epsilon of about 8 losses are far from Gaussian, and more messages may come out worse than
-    fewer.
+    The search, over integer domains and shares of the budget, assumes Gaussian losses; the
+    probabilities of the best are then found with the accountant. Above an epsilon of about 8 losses
+    are far from Gaussian, and more messages may come out worse than fewer.
 
     Examples
     --------
@@ -344,15 +340,14 @@ def _optimized(
         composition = "basic"
     power = 1.0 if composition == "basic" else 2.0
     mu = gaussian_mu(float(eps), float(small) / (m if composition == "basic" else 1))
-    found: list[tuple[float, DigitParameters]] = []
+    found: list[DigitParameters] = []
 
     def made(
         domains: tuple[int, ...], gammas: tuple[Fraction, ...], proved: tuple[str, ...] = ()
     ) -> None:
-        precision = math.prod(domains) - 1
-        parameters = DigitParameters(precision, domains, _layout(domains), gammas, proved)
         if max(gammas) < 1:
-            found.append((parameters.mse(n), parameters))
+            precision, places = math.prod(domains) - 1, _layout(domains)
+            found.append(DigitParameters(precision, domains, places, gammas, proved))
 
     sketches = [sketch for sketch in _search(n, m, mu, power) if math.isfinite(sketch[0])]
     if composition == "numerical" and sketches:
@@ -363,8 +358,7 @@ def _optimized(
             raise TooManyTermsError("a search would take minutes")
         gammas, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
         mu *= math.exp(scale / 2)
-        wide = max(_widths(n, domains, gammas)) > _WIDE
-        cells = _SEARCH_CELLS if wide else _FINAL_CELLS
+        cells = _SEARCH_CELLS if max(_widths(n, domains, gammas)) > _WIDE else _FINAL_CELLS
         _, domains, shares = _search(n, m, mu, power)[0]
         made(domains, compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))[0])
     elif m == 1 and sketches:
@@ -380,7 +374,7 @@ def _optimized(
             f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
             f"{float(small):.3g}, got {n}"
         )
-    best = min(found, key=lambda pair: pair[0])[1]
+    best = min(found, key=lambda parameters: parameters.mse(n))
     if m > 1:
         return best
     proved = response_accountant(eps, n, best.domains[0], best.gammas[0], accountant=accountant)

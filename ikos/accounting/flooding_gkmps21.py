@@ -28,11 +28,8 @@ from ikos.accounting.flooding_shifts import (
 )
 from ikos.results import at_least
 
-MAX_STEPS = 1 << 16
-"""Largest p."""
-
-_LOST = 0.3
-"""Part of delta for outcomes where floods are too small."""
+MAX_STEPS = 1 << 16  # largest p
+_LOST = 0.3  # part of delta for outcomes where floods are too small
 
 
 def atom(i: int) -> tuple[int, ...]:
@@ -85,7 +82,7 @@ class Flooding:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The atoms that each message x in {0..p} is made of, besides copies of 1.
+    """The atoms that each message x in {0..p} is made of, in addition to copies of 1.
 
     Message x holds atom ``atoms[j, x]`` (0 for none) ``counts[j, x]`` times, with the sign of the
     atom, for each row j, and s_1 ``pairs[x]`` times, at most 0.
@@ -204,7 +201,7 @@ def _shape_up(shape: float) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _MomentTable:
     """Log moments of one flood, for shifts rounded up to a grid."""
 
     grid: NDArray[np.int64]
@@ -220,16 +217,15 @@ def _grid(largest: int) -> NDArray[np.int64]:
     return np.array(grid, dtype=np.int64)
 
 
-def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _Table:
+def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _MomentTable:
     """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
         raise ValueError(f"floods must have integer shapes, got {flood.shape}")
     grid = _grid(largest)
     zero = np.zeros((1, orders.size))
     found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
-    return _Table(
-        grid,
-        ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost),
+    return _MomentTable(
+        grid, ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost)
     )
 
 
@@ -253,8 +249,8 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     parts = decomposition(p)
     largest = parts.largest()
     bound = np.zeros(2 * p + 1, dtype=np.int64)  # which flood an atom is of, counted from 1
-    tables: list[_Table] = []
-    pair: _Table | None = None
+    tables: list[_MomentTable] = []
+    pair: _MomentTable | None = None
     each = lost / (4 * p.bit_length() + 2)
     for flood in flooding.floods:
         members = np.array(flood.atoms, dtype=np.int64)
@@ -288,7 +284,7 @@ def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
 
 
 def _sums(
-    parts: Decomposition, bound: NDArray[np.int64], tables: list[_Table], orders: int
+    parts: Decomposition, bound: NDArray[np.int64], tables: list[_MomentTable], orders: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
 
@@ -322,7 +318,7 @@ def _worst(
     order: NDArray[np.float64],
     here: NDArray[np.float64],
     there: NDArray[np.float64],
-    pair: _Table,
+    pair: _MomentTable,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order.
@@ -427,10 +423,8 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
         for _ in range(16):
             middle = (low + high) / 2
             flooding = _scaled(steps, central, shape, math.exp(middle))
-            if _rough_delta(flooding, epsilon, lost) <= delta:
-                low = middle
-            else:
-                high = middle
+            enough = _rough_delta(flooding, epsilon, lost) <= delta
+            low, high = (middle, high) if enough else (low, middle)
         return math.exp(low)
 
     @cache

@@ -18,22 +18,13 @@ from scipy.special import logsumexp
 
 from ikos._validation import integer, number
 
-_SLACK = 1e-8
-"""Relative enlargement of probabilities and divergences, and absolute of log moments."""
-
-_ETA = 1e-12
-"""Relative error allowed for in a loss."""
-
-_MAX_SHAPE = 1 << 12
-"""Largest shape: rounding errors grow with it."""
-
-_MAX_RATE = 100
-"""Largest rate: there is next to no noise."""
-
+_SLACK = 1e-8  # relative enlargement of probabilities and divergences, and absolute of log moments
+_ETA = 1e-12  # relative error allowed for in a loss
+_MAX_SHAPE = 1 << 12  # largest shape: rounding errors grow with it
+_MAX_RATE = 100  # largest rate: there is next to no noise
 _BLOCKS = 256
 _TOGETHER = 1 << 22
-_TINY = 1e-300
-"""Smallest probability told from 0: doubles far below have fewer digits."""
+_TINY = 1e-300  # no probability counts as less: doubles far below have fewer digits
 
 Floats = NDArray[np.float64]
 
@@ -177,9 +168,7 @@ def shift_moments(
     below = np.append(_below(shape, rate, edges), 1.0)
     above = np.append(_from(shape, rate, edges), 0.0)
     mass = np.where(
-        below[1:] < 0.5,
-        np.diff(below) + _SLACK * below[1:],
-        -np.diff(above) + _SLACK * above[:-1],
+        below[1:] < 0.5, np.diff(below) + _SLACK * below[1:], -np.diff(above) + _SLACK * above[:-1]
     )
     log_mass = np.log(np.maximum(mass, _TINY))
     start = math.log(max(below[0] * (1 + _SLACK), _TINY))

@@ -1,6 +1,6 @@
 """Privacy losses of responses, taken for Gaussian ones: where searches for parameters begin.
 
-Nothing is proved by it. What a search finds is computed anew by an exact accountant.
+It proves nothing: an exact accountant computes again what a search finds.
 """
 
 from __future__ import annotations

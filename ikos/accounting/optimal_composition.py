@@ -1,10 +1,9 @@
 """Composition of many copies of one mechanism, exactly: Kairouz, Oh, Viswanath.
 
-Of all (e0, d0)-private mechanisms the least private one tells with probability d0 which of two
-neighbours it was given, and otherwise answers by randomized response on two values with budget e0.
-Every other is a function of its answer (*The Composition Theorem for Differential Privacy*, ICML
-2015, KOV15). So k mechanisms with independent randomness are together at most as telling as k
-copies of that one:
+The least private (e0, d0)-private mechanism reveals with probability d0 which of two neighbours it
+was given, and otherwise answers by randomized response on two values with budget e0. Every other is
+a function of its answer (*The Composition Theorem for Differential Privacy*, ICML 2015, KOV15). So
+k mechanisms with independent randomness reveal together at most what k copies of that one do:
 
     delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
     R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
@@ -25,19 +24,12 @@ from ikos._validation import integer, number, quote, round_down, round_up
 from ikos.accounting.solve import bisect
 from ikos.results import at_most
 
-__all__ = ["optimal_delta", "optimal_local_epsilon"]
-
-MAX_COPIES = 1 << 22
-"""Most copies."""
-
+MAX_COPIES = 1 << 22  # most copies
 MAX_LOCAL = 60.0
-"""Largest epsilon of a copy, and of all together where that of a copy is searched for."""
+"""Largest epsilon of a copy, and of the whole where that of a copy is searched for."""
 
-_SLACK = 1e-9
-"""Relative error of a sum of binomial probabilities, generously."""
-
-_LEAST = 1e-290
-"""More than what is lost where probabilities fall below the range of doubles."""
+_SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
+_LEAST = 1e-290  # more than what is lost where probabilities fall below the range of doubles
 
 
 def optimal_delta(
@@ -51,7 +43,7 @@ def optimal_delta(
     Parameters
     ----------
     epsilon : float
-        Of all together, at least 0.
+        Of the whole, at least 0.
     copies : int
         Mechanisms with independent randomness, from 1 to 2^22.
     local_epsilon, local_delta : float
@@ -74,10 +66,11 @@ def optimal_delta(
     k = integer("copies", copies, low=1, high=MAX_COPIES)
     local = round_up(number("local_epsilon", local_epsilon, low=0, high=MAX_LOCAL))
     d0 = round_up(number("local_delta", local_delta, low=0, high=1))
-    return _delta(eps, k, local, d0)
+    return copies_delta(eps, k, local, d0)
 
 
-def _delta(eps: float, k: int, local: float, d0: float) -> float:
+def copies_delta(eps: float, k: int, local: float, d0: float = 0.0) -> float:
+    """Return `optimal_delta` for doubles that are rounded already."""
     covered = Fraction(eps) >= k * Fraction(local)  # exactly: no loss is above epsilon
     if covered and not d0:
         return 0.0
@@ -117,7 +110,7 @@ def optimal_local_epsilon(
     Parameters
     ----------
     epsilon, delta : float
-        Of all together, epsilon positive and at most 60, delta in (0, 1).
+        Of the whole, epsilon positive and at most 60, delta in (0, 1).
     copies : int
         Mechanisms with independent randomness.
     local_delta : float
@@ -132,8 +125,7 @@ def optimal_local_epsilon(
     Raises
     ------
     ValueError
-        Also if the local deltas are more than delta together: ``copies * local_delta`` must be
-        smaller by a little.
+        Also if ``copies * local_delta`` is not below delta by a little.
 
     Examples
     --------
@@ -145,13 +137,15 @@ def optimal_local_epsilon(
     k = integer("copies", copies, low=1, high=MAX_COPIES)
     d0 = round_up(number("local_delta", local_delta, low=0, high=1))
     low, high = eps / k * (1 - 1e-15), MAX_LOCAL
-    if _delta(eps, k, low, d0) > allowed:
+    if copies_delta(eps, k, low, d0) > allowed:
         together = max(0.0, allowed - _LEAST) * (1 - 4 * _SLACK)
         most = at_most(-math.expm1(math.log1p(-together) / k), 6)
         raise ValueError(
             f"local_delta must be at most {most} for {k:,} copies and "
             f"delta = {quote(delta)}, got {quote(local_delta)}"
         )
-    return bisect(
-        lambda local: _delta(eps, k, local, d0) <= allowed, low, high, close=1e-7, geometric=True
-    )
+
+    def enough(local: float) -> bool:
+        return copies_delta(eps, k, local, d0) <= allowed
+
+    return bisect(enough, low, high, close=1e-7, geometric=True)

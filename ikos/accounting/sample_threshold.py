@@ -24,9 +24,7 @@ from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
 _MAX_EPSILON = 100.0
-_MAX_COUNTS = 1 << 21
-"""Most values of t that are looked at."""
-
+_MAX_COUNTS = 1 << 21  # most values of t that are looked at
 _SLACK = 1e-8  # relative error that is allowed to scipy's binomial probabilities and tails
 _BLOCK = 1 << 16
 _CELLS = 2000

@@ -2,14 +2,14 @@
 
 A user draws t of d coordinates without regard to its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
-hides among all n users, whatever the dimension; SCM22 tells the adversary the coordinate, so that
-only n / d users are left to hide among. Messages from t runs of coordinates ("stratified") are t
+hides among all n users in any dimension; SCM22 gives the adversary the coordinate, so that
+it hides among n / d users only. Messages from t runs of coordinates ("stratified") are t
 independent copies, composed numerically, or by advanced or basic composition where that takes too
-long. Coordinates drawn without replacement ("uniform") hide among those who drew them too. Proofs:
-:ref:`proof-scm22`.
+long. Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
+Proofs: :ref:`proof-scm22`.
 
 *Several coordinates in one message*, as SCM22 has it, is another mechanism, to which no composition
-theorem applies: nothing here is about it but SCM22's own formulas, which are named *published*.
+theorem applies: only `ikos.accounting.scm22_published` is about it.
 
 SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
 Aggregation", 2021.
@@ -17,8 +17,9 @@ Aggregation", 2021.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,16 +29,9 @@ from scipy.stats import binom
 
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
-from ikos.accounting.composition import LossLattice, advanced_composition, blanket_losses
+from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
 from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
-from ikos.accounting.scm22_published import (
-    MOST,
-    published_error,
-    published_gamma,
-    published_precision,
-    published_single_gamma,
-    response_shares,
-)
+from ikos.accounting.scm22_published import MOST, response_shares
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -47,25 +41,6 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import GRID, grid_down, grid_up
-
-__all__ = [
-    "COMPOSITIONS",
-    "MAX_VALUES",
-    "SAMPLINGS",
-    "SampledAnswers",
-    "SampledError",
-    "coordinate_error",
-    "optimized_answers",
-    "published_error",
-    "published_gamma",
-    "published_precision",
-    "published_single_gamma",
-    "sampled_answers",
-    "sampled_delta",
-    "stratum_sizes",
-    "total_error",
-    "weights",
-]
 
 COMPOSITIONS = {
     "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
@@ -82,7 +57,7 @@ MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
 
 _SLACK = 1e-6
-"""What composed divergences are enlarged by besides `ikos.accounting.blanket.SLACK`.
+"""What composed divergences are enlarged by, on top of `ikos.accounting.blanket.SLACK`.
 
 The masses of a cell are differences of doubles that are known to 1e-13. What that moves the sum of
 a few thousand losses by is below 1e-8 of its deviation.
@@ -91,8 +66,7 @@ a few thousand losses by is below 1e-8 of its deviation.
 _STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
 """Points of a loss in a standard deviation, and the most terms of a point: fine, then coarse."""
 
-_TINY = 1e-12
-"""Below it a divergence that needs several messages is not worked out any further."""
+_TINY = 1e-12  # below it a divergence that needs several messages is not worked out any further
 
 _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200, 300, 500, 1000)
 
@@ -158,18 +132,17 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
     k, gamma = float(blanket.k), float(blanket.gamma)
     deviation = (1 - gamma) * math.sqrt(2 * k / (gamma * blanket.n))
     negligible = 1e-7 * expected / times
-    failed: TooManyTermsError | None = None
     for fine, terms in _STEPS:
         step = min(epsilon / 40, deviation / fine)
         try:
             losses = blanket_losses(blanket, step, negligible, terms)
-        except TooManyTermsError as error:
-            failed = error
+        except TooManyTermsError:
+            if fine == _STEPS[-1][0]:
+                raise
             continue
-        total = _repeated(losses, times, negligible)
-        return min(1.0, total.divergence(epsilon) * (1 + _SLACK))
-    assert failed is not None
-    raise failed
+        break
+    total = _repeated(losses, times, negligible)
+    return min(1.0, total.divergence(epsilon) * (1 + _SLACK))
 
 
 def _proved_repeated(
@@ -196,30 +169,22 @@ def _proved_repeated(
         return found, "numerical", "exact"
     except TooManyTermsError:
         pass
-    candidates = []
-    if epsilon / times >= 2 * MIN_EPSILON:
-        delta, accountant = single(epsilon / times * (1 - 1e-12))
-        candidates.append((min(1.0, times * delta * (1 + 1e-12)), "basic", accountant))
-    part = _advanced_epsilon(epsilon, expected / 2, times)
-    if part >= 2 * MIN_EPSILON:
-        delta, accountant = single(part)
-        delta = (expected / 2 + times * delta) * (1 + 1e-12)
-        candidates.append((min(1.0, delta), "advanced", accountant))
-    return min(candidates, default=(1.0, "basic", "exact"))
+    best: _Delta = (1.0, "basic", "exact")
+    for method, each, slack in _shares(epsilon, expected, times):
+        delta, accountant = single(each)
+        delta = (slack + times * delta) * (1 + 1e-12)
+        best = min(best, (min(1.0, delta), method, accountant))
+    return best
 
 
-def _advanced_epsilon(epsilon: float, slack: float, times: int) -> float:
-    """Return an epsilon of each message that advanced composition takes to at most epsilon."""
-    low, high = 0.0, epsilon
-    for _ in range(50):
-        middle = (low + high) / 2
-        if advanced_composition([(middle, 0.0)], slack)[0] > epsilon:
-            high = middle
-            continue
-        mean = times * middle * math.tanh(middle / 2)
-        reach = math.sqrt(-2 * math.log(slack) * times) * middle
-        low, high = (middle, high) if mean + reach <= epsilon * (1 - 1e-9) else (low, middle)
-    return low
+def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, float, float]]:
+    """Yield how much of epsilon each of several messages may spend, and the slack of delta."""
+    for method, each, slack in (
+        ("basic", epsilon / times, 0.0),
+        ("advanced", advanced_share(epsilon, delta / 2, times), delta / 2),
+    ):
+        if each >= 2 * MIN_EPSILON:
+            yield method, each * (1 - 1e-12), slack
 
 
 # Coordinates drawn without replacement: that few others drew one is part of the delta
@@ -343,16 +308,10 @@ def _sampled(
     except TooManyTermsError:
         pass
     best = Fraction(1), "basic", "exact"
-    budgets = (
-        ("basic", eps / t, left / t),
-        ("advanced", _advanced_epsilon(eps, left / 2, t), left / 2 / t),
-    )
-    for name, each, delta in budgets:
-        if each >= 2 * MIN_EPSILON:
-            part = each * (1 - 1e-12)
-            gamma = response_gamma(part, delta * (1 - 1e-12), m, k)
-            if gamma < best[0]:
-                best = gamma, name, response_accountant(part, m, k, gamma)
+    for method, each, slack in _shares(eps, left, t):
+        gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
+        if gamma < best[0]:
+            best = gamma, method, response_accountant(each, m, k, gamma)
     return best
 
 
@@ -422,11 +381,11 @@ def coordinate_error(
 ) -> SampledError:
     """Return the error of a coordinate that is reported with probability 1 / weight.
 
-    The estimate of a value u of [0, 1] is c where nothing is reported, and c + w (v - c) for a
-    debiased answer v: without bias whatever the centre c in [0, 1] is. 1/2 makes the worst case of
-    the sampling the smallest. ``precision`` is the steps k of the rounding, ``gamma`` at most
-    1 - 2^-53, and the weight w >= 1 is d / t, or the length of a run. Exact, up to the rounding of
-    doubles: w E[(v - c)^2] is linear in u between two steps.
+    The estimate of a value u in [0, 1] is the centre c where nothing is reported, and c + w (v - c)
+    for a debiased answer v: unbiased for any c, and with the smallest worst case at 1/2.
+    ``precision`` is the steps k of the rounding, ``gamma`` at most 1 - 2^-53, and the weight w >= 1
+    is d / t, or the length of a run. Exact, up to the rounding of doubles: w E[(v - c)^2] is linear
+    in u between two steps.
     """
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
     g, share = response_shares(gamma)
@@ -492,13 +451,10 @@ def optimized_answers(
     coordinates = integer("d", d, low=1)
     name = choice("sampling", sampling, SAMPLINGS)
     most = min(coordinates, MAX_MESSAGES)
-    if messages is None:
-        counts = sorted({*(t for t in _LADDER if t < most), most})
-    else:
+    counts, steps = sorted({*(t for t in _LADDER if t < most), most}), list(_LADDER)
+    if messages is not None:
         counts = [integer("messages", messages, low=1, high=most)]
-    if precision is None:
-        steps = list(_LADDER)
-    else:
+    if precision is not None:
         steps = [integer("precision", precision, low=1, high=MAX_VALUES - 1)]
     c = number("centre", centre, low=0, high=1)
     mu = gaussian_mu(round_down(eps), round_down(small))
@@ -506,16 +462,12 @@ def optimized_answers(
     def error(found: SampledAnswers) -> float:
         return total_error(users, coordinates, found, c).mean_square
 
-    sketches = []
-    for t in counts:
-        for k in steps:
-            gamma = _approximate_gamma(k, t, users, coordinates, mu, name)
-            if gamma < 0.999:
-                sketch = SampledAnswers(t, k, Fraction(gamma), name, "sketch")
-                sketches.append((error(sketch), t, k))
-    sketches.sort()
-    if not sketches:
-        sketches = [(math.inf, counts[0], steps[0])]
+    sketches = [
+        (error(SampledAnswers(t, k, Fraction(gamma), name, "sketch")), t, k)
+        for t, k in itertools.product(counts, steps)
+        if (gamma := _approximate_gamma(k, t, users, coordinates, mu, name)) < 0.999
+    ]
+    sketches = sorted(sketches) or [(math.inf, counts[0], steps[0])]
     found = []
     for _, t, k in sketches[: 5 if sketches[0][1] == 1 else 2]:
         here = sampled_answers(eps, small, users, coordinates, k, t, sampling=name)

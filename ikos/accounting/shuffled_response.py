@@ -10,19 +10,13 @@ from operator import itemgetter
 
 from ikos._validation import choice, integer, number, quote, round_down
 from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
-from ikos.accounting.blanket import (
-    LEAST_GAMMA,
-    MAX_USERS,
-    TooManyTermsError,
-    blanket_divergence,
-)
+from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, TooManyTermsError, blanket_divergence
 from ikos.accounting.solve import bisect
 from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
-NEGLIGIBLE = 1e-100
-"""Below it Bennett's bound says enough."""
+NEGLIGIBLE = 1e-100  # below it Bennett's bound says enough
 
 _BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
     "exact": blanket_divergence,
@@ -100,9 +94,9 @@ def response_delta(
     -------
     float
         An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is the divergence
-        against an adversary who knows which of the other users answered at random, up to a
-        ten-millionth of it; below 1e-100, and where it would take more than 2^17 terms (very many
-        users and a very small epsilon), it is Bennett's. `response_accountant` says which.
+        against an adversary who knows which of the other users answered at random, to a
+        ten-millionth; it is Bennett's bound below 1e-100 and where it would take more than 2^17
+        terms (many users and a very small epsilon). `response_accountant` says which.
 
     Examples
     --------
@@ -124,9 +118,9 @@ def response_accountant(
     *,
     accountant: str = "exact",
 ) -> str:
-    """Return which of ``ACCOUNTANTS`` the bound of `response_delta`, for the same arguments, is of.
+    """Return which of ``ACCOUNTANTS`` proves `response_delta` for the same arguments.
 
-    The one that was asked for; but "bennett" in place of "exact" where the latter gives up.
+    The one that was asked for, except "bennett" where "exact" gives up.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bisection for the extreme parameter that an accountant proves; the proved side is returned."""
+"""Bisection for the extreme parameter that an accountant proves; returns the proved side."""
 
 from __future__ import annotations
 

@@ -22,33 +22,15 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer, number, quote
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
-
-__all__ = [
-    "METHODS",
-    "NoiseRate",
-    "Sensitivity",
-    "Shift",
-    "best_rate",
-    "gaussian_delta",
-    "gaussian_variance",
-    "laplace_delta",
-    "laplace_rate",
-    "least_variance",
-]
+from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos.accounting.optimal_composition import copies_delta
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21
 MAX_EPSILON = 1e6
 
 _ROOTS_UP = Fraction((1 << 52) + 1, 1 << 52)
 """A double that stands for a square root is below it by a smaller part than this."""
-
-_SLACK = 1e-8
-"""Relative enlargement of a sum of doubles.
-
-A product of at most 2^21 factors, each within 2^-50 of the true one, is within 2e-9 of it.
-"""
 
 Real = int | float | Fraction
 
@@ -100,7 +82,7 @@ class Sensitivity:
             In steps: both encodings differ from what is encoded by less than half of this in each
             coordinate. 0 where encoding is exact, 2 for randomized rounding.
         most : int, optional
-            Largest absolute value of a coordinate of a difference, whatever the norms say.
+            Largest absolute value of a coordinate of a difference, even if the norms allow more.
 
         Raises
         ------
@@ -132,11 +114,7 @@ class Shift:
 
     @classmethod
     def within(
-        cls,
-        dimension: int,
-        l1: Fraction | None,
-        l2_squared: Fraction | None,
-        linf: Fraction | None,
+        cls, dimension: int, l1: Fraction | None, l2_squared: Fraction | None, linf: Fraction | None
     ) -> Shift:
         """Return the tightest integer bounds that follow from some of the three."""
         d = dimension
@@ -157,8 +135,8 @@ class Shift:
     def repeated(self, times: int) -> Shift:
         """Return the bounds of several sums side by side, each with noise of its own.
 
-        What the three methods prove for it also holds for sums one after the other whose users
-        adapt to earlier results: it adds up over coordinates whatever k is in the next one.
+        What the three methods prove also holds for sums one after the other whose users adapt to
+        earlier results: it adds up over coordinates, for any k in the next one.
         """
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
@@ -220,20 +198,28 @@ def _unit_of(value: Fraction) -> Fraction:
     return Fraction(2) ** (exponent - _BITS)
 
 
-def _rounded_down(value: Fraction) -> Fraction:
+def _rounded(value: Fraction, *, up: bool) -> Fraction:
     unit = _unit_of(value)
-    return unit * math.floor(value / unit)
+    return unit * (math.ceil(value / unit) if up else math.floor(value / unit))
 
 
-def _rounded_up(value: Fraction) -> Fraction:
-    unit = _unit_of(value)
-    return unit * math.ceil(value / unit)
+def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bool) -> Fraction:
+    """Return the smallest or largest number of `_BITS` bits that is proved, from one that is."""
+    factor = Fraction(1, 2) if smallest else Fraction(2)
+    bad = good * factor
+    while proved(bad):
+        good, bad = bad, bad * factor
+    while abs(bad - good) > _unit_of(good):
+        middle = _rounded((good + bad) / 2, up=smallest)
+        if middle == good:
+            break
+        good, bad = (middle, bad) if proved(middle) else (good, middle)
+    return good
 
 
 # Discrete Laplace noise
 
-METHODS = ("pure", "composition", "renyi")
-"""The three bounds for discrete Laplace noise."""
+METHODS = ("pure", "composition", "renyi")  # the three bounds for discrete Laplace noise
 
 
 def _log_cosh(x: float) -> float:
@@ -270,50 +256,12 @@ def _renyi_delta(epsilon: Fraction, rate: Fraction, shift: Shift) -> float:
 
 
 def composition_delta(epsilon: Fraction, each: Fraction, count: int) -> float:
-    """Return the delta of ``count`` independent responses with e = ``each``, rounded up.
-
-    i of them say what is likelier under x, Bin(count, 1 / (1 + e^-e)); the loss is (2 i - count) e.
-    """
+    """Return the delta of ``count`` independent responses with e = ``each``, rounded up."""
     if count * each <= epsilon:
         return 0.0
-    if count > MAX_COORDINATES:
+    if count > MAX_COORDINATES or each > 700:
         return 1.0
-    e, eps = float_up(exact(each, UP)), float(epsilon)  # e and the masses are rounded up
-    if e > 700:
-        return 1.0
-    first = math.floor((count + epsilon / each) / 2)  # from here on losses may exceed epsilon
-    mode = min(count, math.floor((count + 1) / (1 + math.exp(-e))))
-    start = max(first, mode)
-    with rounding(UP):
-        log_pmf = _log_binomial(count, start) - (count - start) * exact(each, DOWN)
-        log_pmf -= count * _log1p_exp_minus(each)
-        anchor = float_up(gmpy2.exp(log_pmf))
-    above = np.arange(start, count, dtype=np.float64)
-    rising = np.concatenate(([1.0], np.cumprod((count - above) / (above + 1) * math.exp(e))))
-    below = np.arange(start, first, -1, dtype=np.float64)
-    e_down = float_down(exact(each, DOWN))
-    falling = np.cumprod(below / (count - below + 1) * math.exp(-e_down))[::-1]
-    masses = np.concatenate((falling, rising))
-    i = np.arange(first, count + 1, dtype=np.float64)
-    # enlarged by far more than their rounding errors
-    excess = (2 * i - count) * e - eps
-    excess += 1e-14 * (np.abs(2 * i - count) * e + eps)
-    gains = np.where(excess > 0, -np.expm1(-excess), 0.0)
-    return min(1.0, anchor * float(np.dot(masses, gains)) * (1 + _SLACK) + 5e-324)
-
-
-def _log_binomial(n: int, k: int) -> mpfr:
-    """Return ln of a binomial coefficient, rounded up."""
-    with rounding(DOWN):
-        below = gmpy2.lngamma(mpfr(k + 1)) + gmpy2.lngamma(mpfr(n - k + 1))
-    with rounding(UP):
-        return gmpy2.lngamma(mpfr(n + 1)) - below
-
-
-def _log1p_exp_minus(value: Fraction) -> mpfr:
-    """Return ln(1 + e^-value), rounded down."""
-    with rounding(DOWN):
-        return gmpy2.log1p(gmpy2.exp(-exact(value, UP)))
+    return copies_delta(round_down(epsilon), count, round_up(each))
 
 
 def _shift(sensitivity: object, dimension: int) -> Shift:
@@ -343,7 +291,7 @@ def laplace_delta(
     sensitivity : Sensitivity
         Of the integer sum.
     method : {"pure", "composition", "renyi"}, optional
-        By default whichever proves most.
+        By default the one that proves most.
 
     Returns
     -------
@@ -378,14 +326,8 @@ def _laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str)
 class NoiseRate:
     """A rate of discrete Laplace noise, and what is proved for it.
 
-    Attributes
-    ----------
-    rate : Fraction
-        Inverse scale, for each integer step.
-    method : {"pure", "composition", "renyi"}
-        Which bound proves it.
-    delta : float
-        What it proves, rounded up; 0.0 for "pure".
+    ``rate`` is the inverse scale, for each integer step, ``method`` the bound that proves it, and
+    ``delta`` what it proves, rounded up (0.0 for "pure").
     """
 
     rate: Fraction
@@ -409,27 +351,16 @@ def _largest(
 ) -> NoiseRate | None:
     """Return the largest rate above ``floor`` that a method proves, to `_BITS` bits, or None."""
 
-    def proved(rate: Fraction) -> NoiseRate | None:
-        found = _laplace_delta(epsilon, rate, shift, method)
-        return NoiseRate(rate, method, found) if Fraction(found) <= delta else None
+    def proved(rate: Fraction) -> bool:
+        return Fraction(_laplace_delta(epsilon, rate, shift, method)) <= delta
 
-    # no more bits than are told apart: what is tried has _BITS of them
-    low = _rounded_down(floor)
-    best = proved(low if low > floor else low + _unit_of(floor))
-    if best is None:
+    # every rate that is tried has _BITS bits
+    low = _rounded(floor, up=False)
+    first = low if low > floor else low + _unit_of(floor)
+    if not proved(first):
         return None
-    high = 2 * best.rate
-    while (found := proved(high)) is not None:
-        best, high = found, 2 * high
-    while high - best.rate > _unit_of(best.rate):
-        middle = _rounded_down((best.rate + high) / 2)
-        if middle <= best.rate:
-            break
-        if (found := proved(middle)) is not None:
-            best = found
-        else:
-            high = middle
-    return best
+    rate = _extreme(proved, first, smallest=False)
+    return NoiseRate(rate, method, _laplace_delta(epsilon, rate, shift, method))
 
 
 def laplace_rate(epsilon: Real, delta: Real, dimension: int, sensitivity: Sensitivity) -> NoiseRate:
@@ -447,10 +378,10 @@ def laplace_rate(epsilon: Real, delta: Real, dimension: int, sensitivity: Sensit
     Returns
     -------
     NoiseRate
-        By whichever bound proves most. Rounded down to 24 bits, but for "pure", where it is
-        epsilon / l1 exactly. Where linf = 1, the delta by "composition" is exact. By "renyi",
-        for epsilon = 1, delta = 1e-8 and 64 to 1024 coordinates, no bound can allow a rate more
-        than 6.4 % larger: that is where the exact delta of equal coordinates ends.
+        By the bound that proves most, rounded down to 24 bits, or epsilon / l1 exactly for "pure".
+        Where linf = 1, the delta by "composition" is exact. By "renyi", for epsilon = 1,
+        delta = 1e-8 and 64 to 1024 coordinates, no bound can allow a rate more than 6.4 % larger,
+        by the exact delta of equal coordinates.
 
     Examples
     --------
@@ -529,17 +460,9 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> 
     def enough(variance: Fraction) -> bool:
         return Fraction(_gaussian_delta(epsilon, variance, l2_squared)) <= delta
 
-    high = _rounded_up(l2_squared / (epsilon + epsilon**2))
+    high = _rounded(l2_squared / (epsilon + epsilon**2), up=True)
     if high <= 0:
         raise ValueError(f"l2 must be larger, got {quote(l2_squared)} squared")
     while not enough(high):
         high *= 2
-    low = high / 2
-    while enough(low):
-        low, high = low / 2, low
-    while high - low > _unit_of(high):
-        middle = _rounded_up((low + high) / 2)
-        if middle >= high:
-            break
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return _extreme(enough, high, smallest=True)

@@ -20,47 +20,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-import gmpy2
 import numpy as np
-from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
-from ikos._validation import floating, integer, number, quote
+from ikos._validation import integer, number, quote
+from ikos.accounting.blanket import exp_down, local_gamma
 from ikos.accounting.clones_fmt21 import clones_local_epsilon
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.counts.rounding import rational
 from ikos.randomized_response import grid_up
 
-MAX_VALUES = 1 << 16
-"""Most values of a hash function: the seed and the value share 64 bits."""
-
+MAX_VALUES = 1 << 16  # most values of a hash function: the seed and the value share 64 bits
 _MAX_EPSILON = 100
 _CLONES_MAX = 60
-_PRECISION = 256
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
 
 
 # How often messages must be random
-
-
-def exp_down(epsilon: Fraction) -> Fraction:
-    """Return a rational that is at most e^epsilon, to 256 bits."""
-    with gmpy2.context(precision=_PRECISION, round=gmpy2.RoundDown):
-        below = gmpy2.exp(mpfr(rational(epsilon)))
-        return Fraction(*map(int, below.as_integer_ratio()))
-
-
-def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
-    """Return the guarantee of one message by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
-
-    ``k`` is one over the share of a user's own messages among all, at least 1, and ``gamma`` the
-    probability of a uniform message. Infinite where the likelihood ratio is above 2^1000.
-    """
-    chance = number("gamma", gamma, above=0, high=1)
-    odds = number("k", k, low=1) * (1 - chance) / chance
-    return math.log1p(floating(odds)) * (1 + 1e-12)
 
 
 def set_response_gamma(
@@ -78,11 +55,11 @@ def set_response_gamma(
     of a user's own messages among all: at least 1, and at least 2 if delta is positive.
     """
     eps, small, cap = _guarantee(epsilon, delta, most_local)
-    alone = _local_gamma(eps, number("k", k, low=1))
+    alone = local_gamma(eps, number("k", k, low=1))
     if small == 0:
         return alone
     gamma = min(alone, response_gamma(eps, small, n, k))
-    return gamma if cap is None else max(gamma, _local_gamma(cap, k))
+    return gamma if cap is None else max(gamma, local_gamma(cap, k))
 
 
 def set_response_theorem(
@@ -99,18 +76,11 @@ def set_response_theorem(
 def _guarantee(
     epsilon: object, delta: object, most_local: object
 ) -> tuple[Fraction, Fraction, Fraction | None]:
-    cap = None
-    if most_local is not None:
-        cap = number("most_local", most_local, above=0, high=_MAX_EPSILON)
-    return (
-        number("epsilon", epsilon, above=0, high=_MAX_EPSILON),
-        number("delta", delta, low=0, below=1),
-        cap,
-    )
-
-
-def _local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
-    return min(Fraction(1), grid_up(Fraction(k) / (exp_down(epsilon) - 1 + k)))
+    eps = number("epsilon", epsilon, above=0, high=_MAX_EPSILON)
+    small = number("delta", delta, low=0, below=1)
+    if most_local is None:
+        return eps, small, None
+    return eps, small, number("most_local", most_local, above=0, high=_MAX_EPSILON)
 
 
 def raised(
@@ -153,11 +123,10 @@ def collision_parameters(
 ) -> CollisionParameters:
     """Return parameters of the Collision mechanism that are private, and of small error.
 
-    The guarantee is of each message by itself if delta is 0, and otherwise of n shuffled ones; then
-    ``most_local`` caps what each message may spend by itself as well. ``t`` is above the sparsity,
-    at least twice the sparsity if delta is positive, and at most 2^16. By default it is that of the
-    smallest mean squared error of the worst vector: of all for delta = 0, and otherwise of those
-    that a search tries, each at its own smallest gamma. ValueError if only noise is private.
+    The guarantee and ``most_local`` are as for `set_response_gamma`. ``t`` is above the sparsity,
+    at least twice that if delta is positive, and at most 2^16. By default it has the smallest mean
+    squared error of the worst vector: of all for delta = 0, and otherwise of those that a search
+    tries, each at its own smallest gamma. ValueError if only noise is private.
     """
     d = integer("dimension", dimension, low=1)
     s = integer("sparsity", sparsity, low=1, high=d)
@@ -232,11 +201,10 @@ def _parameters(
 class SupportVariances:
     """Variances of one user's part of the estimates, exact (:ref:`proof-sets`).
 
-    An event's estimate is an unbiased one of whether the user has it (variance ``present``) or not
-    (``absent``). That of a coordinate x_j is the difference of those of its two events: variance
-    ``nonzero`` for x_j of 1 or -1, ``zero`` for x_j = 0, and an absolute error of at most
-    ``largest``. ``sampling`` is, at most, the sum over the coordinates of the variance due to those
-    that are not reported.
+    An unbiased estimate says whether the user has an event, with variance ``present`` or
+    ``absent``. That of a coordinate x_j is the difference of its two events': variance ``nonzero``
+    for x_j of 1 or -1, ``zero`` for x_j = 0, and an absolute error of at most ``largest``.
+    ``sampling`` bounds the sum over the coordinates of the variance due to those not reported.
     """
 
     nonzero: float
@@ -249,8 +217,7 @@ class SupportVariances:
     def mean_square(self, dimension: int, sparsity: int, *, exactly: bool = False) -> float:
         """Return the mean squared Euclidean error of a user's part, for the worst vector.
 
-        ``exactly`` says that all vectors have as many entries as the sparsity, and not only at
-        most.
+        ``exactly`` says that all vectors have as many entries as the sparsity, not fewer.
         """
         full = sparsity * self.nonzero + (dimension - sparsity) * self.zero
         return full if exactly else max(full, dimension * self.zero)

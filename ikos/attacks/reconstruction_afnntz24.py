@@ -6,10 +6,10 @@ user's part of the error: E dist(v, S)^2 <= Err / n for S the set of all such su
 2.3). For any other unbiased analyzer the sum is replaced by the mean of its estimate when the set
 is mixed with messages of dummies whose vectors average to zero (Proposition 2.4).
 
-The attack ends with a set, not with a vector. It has gained something where the set is so small
-that another vector, one that no user has, is much further from it: that depends on C(n k, k) r^d,
-the part of the unit ball within r of the set, at most. So about d / log n messages are needed
-(:ref:`proof-bounds`). `SplitSum` is a protocol to try it on.
+The attack ends with a set, not with a vector. It gains something where the set is so small that a
+vector that no user has is much further from it: at most C(n k, k) r^d of the unit ball is within r
+of the set. So about d / log n messages are needed (:ref:`proof-bounds`). `SplitSum` is a protocol
+to try it on.
 """
 
 from __future__ import annotations
@@ -42,14 +42,9 @@ __all__ = [
     "subset_sums",
 ]
 
-MAX_SUBSETS = 10**7
-"""Most sets of messages that are tried, and most estimates of dummies."""
-
-_MOST = 1 << 62
-"""What sums of integers are at most in absolute value, with room for half a modulus."""
-
-_WORK = 1 << 20
-"""Entries of a block of sums, about."""
+MAX_SUBSETS = 10**7  # most sets of messages that are tried, and most estimates of dummies
+_MOST = 1 << 62  # what sums of integers are at most in absolute value, with room for half a modulus
+_WORK = 1 << 20  # entries of a block of sums, about
 
 Analyzer = Callable[[NDArray[Any]], NDArray[np.float64]]
 """From messages of several runs, (runs, n k, w), to estimates, (runs, d)."""
@@ -101,11 +96,8 @@ def _members(count: int, k: int) -> Iterator[NDArray[np.int64]]:
     starts = np.arange(count - k + 1)[:, np.newaxis]
     for size in range(2, k):
         starts = _extended(starts, count - k + size)
-    if k == 1:
-        yield starts
-        return
     for part in blocks(len(starts), max(1, _WORK // max(1, count))):
-        yield _extended(starts[part], count)
+        yield starts[part] if k == 1 else _extended(starts[part], count)
 
 
 def _extended(starts: NDArray[np.int64], end: int) -> NDArray[np.int64]:
@@ -235,8 +227,7 @@ def dummy_candidates(
         order of the messages.
     dummies : (samples, m - k, w) array_like
         Independent samples of the messages of all users but one, whose vectors are uniform on the
-        sphere. The same samples serve all sets: the errors of the points are dependent, but each
-        is as large as ``standard_errors`` says.
+        sphere. All sets share them: errors of the points are dependent.
 
     Examples
     --------
@@ -294,16 +285,16 @@ class SplitSum:
         The noise of each coordinate of the sum is discrete Laplace with P[z] proportional to
         exp(-rate |z|), in steps; each user adds a difference of two Polya variables.
     modulus : int, optional
-        The messages are then additive shares modulo it, all but one uniform: as of a secure sum
-        with one shuffler. It must be larger than twice the largest noisy sum that can be expected.
+        The messages are then additive shares modulo it, as of a secure sum with one shuffler. It
+        must be larger than twice the largest noisy sum that can be expected.
     spread : int
         Without a modulus all messages but one are uniform in {-spread..spread}, in each coordinate.
 
     Notes
     -----
-    A demonstration: nothing here says which of these are private. The mean squared error is
-    `mse` at most: ``d (noise + n/4)`` in squared steps, where noise is the variance of that of one
-    coordinate of the sum, and 1/4 the largest variance of a rounding.
+    A demonstration: nothing here says which of these are private. The mean squared error is at most
+    `mse`: ``d (noise + n/4)`` in squared steps, for the noise's variance in one coordinate of the
+    sum, and 1/4, the largest variance of a rounding.
 
     Examples
     --------
@@ -426,17 +417,11 @@ def measure_reconstruction(
     source = secure(rng)
     runs = integer("trials", trials, low=1, high=10**6)
     _, subsets = _subsets("protocol", protocol.n * protocol.k, protocol.k)
-    own, other = [], []
+    how: dict[str, Any] = {"scale": protocol.precision, "modulus": protocol.modulus}
+    found = []
     for _ in range(runs):
         x = random_unit(protocol.n + 1, protocol.d, source)
         messages = protocol.shuffled(x[:-1], source)
-        found = distances(
-            messages,
-            protocol.k,
-            x[[0, -1]],
-            scale=protocol.precision,
-            modulus=protocol.modulus,
-        )
-        own.append(float(found[0]))
-        other.append(float(found[1]))
-    return Reconstruction(tuple(own), tuple(other), subsets, protocol.mse / protocol.n)
+        found.append(distances(messages, protocol.k, x[[0, -1]], **how).tolist())
+    own, other = map(tuple, zip(*found, strict=True))
+    return Reconstruction(own, other, subsets, protocol.mse / protocol.n)

@@ -3,21 +3,20 @@
 A target's m shuffled messages, one in the output of each shuffler, add up to its input less its
 clear share (to the input itself where there is none). The attack counts the tuples, one message
 from each shuffler, that do: N(r) of the n^m tuples add up to a residue r, about n^m / q of them
-by chance, and one more where r is the target's own. The count's fluctuations hide the one.
+by chance, and one more where r is the target's own. The count's fluctuations hide that one.
 
-To tell an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x and
-compare
+To distinguish an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x
+and compare
 
     S = N(y_1) - N(y_1 + d) + N(y_2) - N(y_2 - d)
 
 with zero: positive speaks for x, negative for x', and at zero a coin is tossed. Under x' the
 distribution of S is that of -S under x, by the automorphism -1 of the group.
 
-S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). Were it
-normal, the advantage would be about 0.8 sqrt(q / n^m): a guide to where the experiment should come
-out, not a bound. The proved bound on the total variation for a change on two users is sqrt(q / n^m)
-to leading order in q n^(1-m). Where that is small the two are within a small factor of each other;
-where it is not the proved bound is much the larger.
+S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). If S were
+normal, the advantage would be about 0.8 sqrt(q / n^m): where experiments should come out, not a
+bound. The proved bound on the total variation for a change on two users is sqrt(q / n^m) to leading
+order in q n^(1-m): close to that where it is small, and far above it otherwise.
 """
 
 from __future__ import annotations
@@ -38,40 +37,17 @@ from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 from ikos.shuffling import View
 
-__all__ = [
-    "MAX_MESSAGES",
-    "MAX_MODULUS",
-    "MAX_USERS",
-    "Advantage",
-    "Fluctuation",
-    "consistent_tuples",
-    "count_moments",
-    "fluctuation",
-    "measure_advantage",
-    "tuple_counts",
-]
-
 MAX_MODULUS = 1 << 26
-"""Largest q: the counts of all residues are kept in memory, 512 MiB for one view and more while
-they are made."""
+"""Largest q: the counts of all residues take 512 MiB for one view, and more while made."""
 
-MAX_USERS = 1 << 18
-"""Most users of an experiment."""
+MAX_USERS = 1 << 18  # most users of an experiment
+MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
+_LIST = 1 << 22  # tuples of one view that are listed in memory, if they are more than the residues
+_WORK = 1 << 17  # array elements that a block of trials takes, about: 1 MiB of counts
 
-MAX_MESSAGES = 50
-"""Most shuffled messages of an experiment: n^m stays within floats."""
+_Columns = NDArray[np.uint32]  # (trials, m, n), below q <= 2^26
 
-_LIST = 1 << 22
-"""Tuples of one view that are listed in memory, if they are more than the residues."""
-
-_WORK = 1 << 17
-"""Array elements that a block of trials takes, about: 1 MiB of counts."""
-
-_Columns = NDArray[np.uint32]
-"""(trials, m, n), below q <= 2^26."""
-
-_Counts = NDArray[Any]
-"""int64, or Python integers in an object array where n^m does not fit."""
+_Counts = NDArray[Any]  # int64, or Python integers in an object array where n^m does not fit
 
 
 # Counts of the tuples of messages that add up to a residue
@@ -174,17 +150,16 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
 
     Parameters
     ----------
-    columns : (m, n) or (trials, m, n) array_like of int
-        Row j is the output of shuffler j, in any order; every value in ``[0, q)``. Leading axes
-        are independent views.
+    columns : (..., m, n) array_like of int
+        Independent views: row j is the output of shuffler j, in any order, in ``[0, q)``.
     q : int
         Order of the group, from 2 to 2^26.
 
     Returns
     -------
-    (q,) or (trials, q) ndarray
-        Entry r counts the tuples with sum r modulo q: exact, of dtype int64, or Python integers
-        where n^m does not fit. The counts of one view add up to n^m.
+    (..., q) ndarray
+        Entry r counts the tuples with sum r modulo q: exact, int64, or Python integers where n^m
+        does not fit. The counts of one view add up to n^m.
 
     Examples
     --------
@@ -212,7 +187,7 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     view : View
         What the analyzer received from parallel shufflers, with clear shares or without.
     q : int
-        Order of the group, from 2 to 2^26.
+        As for `tuple_counts`.
     user : int
         The target, counted from 0. Without clear shares the count is the same for all users.
     value : int
@@ -221,8 +196,8 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     Returns
     -------
     int
-        How many tuples, one message from each shuffler, add up to the value less the target's
-        clear share. At least 1 for the true value; compare it with the counts for other values.
+        How many tuples add up to the value less the target's clear share. At least 1 for the true
+        value; compare it with the counts for other values.
 
     Examples
     --------
@@ -317,7 +292,7 @@ def _drawn_views(
 
     Each output is in a uniformly random order; clear shares, (trials, n), are in the users' order.
     """
-    # Users share independently of each other, so all trials' users are one long row of them.
+    # users share independently of each other: those of all trials are one long row
     shares = split(x.reshape(-1), group, m + clear_share, rng).reshape(-1, *x.shape)
     columns = _permuted(np.swapaxes(shares[:m], 0, 1), group.q, rng)
     return columns, shares[m] if clear_share else None
@@ -331,13 +306,15 @@ def _trial_blocks(trials: int, n: int, q: int, m: int) -> Iterator[int]:
         yield min(size, trials - start)
 
 
-def _sizes(n: object, q: object, m: object, trials: object) -> tuple[int, Zq, int, int]:
-    """Check and return the sizes of an experiment."""
+def _checked(
+    n: object, q: object, m: object, trials: object, clear_share: object
+) -> tuple[int, Zq, int, int, bool]:
     return (
         integer("n", n, low=2, high=MAX_USERS),
         _group(q),
         integer("m", m, low=1, high=MAX_MESSAGES),
         integer("trials", trials, low=1),
+        flag("clear_share", clear_share),
     )
 
 
@@ -364,7 +341,7 @@ def _own_residues(
 
 @dataclass(frozen=True)
 class _Experiment:
-    """Users, order of the group, shuffled messages of each user, and trials."""
+    """What was tried: ``trials`` views of n users with m shuffled messages each, of order q."""
 
     n: int
     q: int
@@ -391,9 +368,9 @@ class Advantage(_Experiment):
     estimate : float
         2 correct / trials - 1, unbiased.
     lower, upper : float
-        Exact (Clopper-Pearson) interval for the advantage: it contains it with probability at
-        least ``confidence``, and each end fails with half of the rest. ``lower`` bounds the total
-        variation from below with that confidence, and can be negative.
+        Exact (Clopper-Pearson) interval that contains the advantage with probability at least
+        ``confidence``; each end fails with half of the rest. ``lower`` bounds the total variation
+        from below, and can be negative.
     confidence : float
         Of the interval.
     correct : int
@@ -418,13 +395,12 @@ def measure_advantage(
     confidence: float | Fraction = 0.99,
     rng: RandomSource | None = None,
 ) -> Advantage:
-    """Measure how well the attack tells x from x' = x + (d, -d, 0, ..., 0).
+    """Measure how well the attack distinguishes x from x' = x + (d, -d, 0, ..., 0).
 
     Each trial tosses a coin for x or x', draws the view, and lets the attack guess. It knows both
-    inputs, as an analyzer may. With a clear share x is zero, and no other x would make a
-    difference: the residues, the input less the clear share, are uniform. Without one x is
-    uniform in each trial, and what is measured is an average, a lower bound on the worst case all
-    the same. (The two settings then have the same residues, and the same advantage.)
+    inputs, as an analyzer may. With a clear share x is zero: any x gives the same advantage, as the
+    residues (the input less the clear share) are uniform. Without one x is uniform in each trial:
+    the advantage is an average, and a lower bound on the worst case.
 
     Parameters
     ----------
@@ -435,8 +411,8 @@ def measure_advantage(
     m : int
         Shuffled messages of each user; a clear share is not counted.
     trials : int
-        How many views to draw. To see an advantage of A takes a few times 1/A^2. A trial takes
-        time in proportion to n^ceil(m/2) or, where that is less, to m n q.
+        Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time in proportion to
+        n^ceil(m/2) or, where that is less, to m n q.
     clear_share : bool
         Whether each user sends one further share that bypasses the shufflers.
     difference : int
@@ -446,15 +422,8 @@ def measure_advantage(
     rng : RandomSource, optional
         Secure randomness by default.
 
-    Returns
-    -------
-    Advantage
-        The estimate with its exact interval.
-
     Examples
     --------
-    Ten users who send two messages each into a group of order 50, seen by the analyzer:
-
     >>> from ikos.testing import DeterministicRandom
     >>> found = measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1))
     >>> found.lower > 0.4
@@ -462,8 +431,7 @@ def measure_advantage(
     >>> round(found.scale, 3)
     0.707
     """
-    n, group, m, trials = _sizes(n, q, m, trials)
-    clear_share = flag("clear_share", clear_share)
+    n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
     d = _difference(difference, group.q)
     level = number("confidence", confidence, above=0, below=1)
     source = secure(rng)
@@ -478,16 +446,9 @@ def measure_advantage(
         correct += int((_guess(columns, clear, x, group.q, d, source) == hidden).sum())
     low, high = clopper_pearson(correct, trials, level)
     return Advantage(
-        n,
-        group.q,
-        m,
-        trials,
-        estimate=2 * correct / trials - 1,
-        lower=2 * low - 1,
-        upper=2 * high - 1,
-        confidence=float(level),
-        correct=correct,
-    )
+        n, group.q, m, trials, estimate=2 * correct / trials - 1,
+        lower=2 * low - 1, upper=2 * high - 1, confidence=float(level), correct=correct,
+    )  # fmt: skip
 
 
 def _guess(
@@ -537,18 +498,13 @@ def fluctuation(
 
     If the other users' inputs are uniform, the likelihood of a target's value, relative to a view
     of independent uniform messages, is exactly N / (n^m / q) for its tuple count N: each tuple is
-    equally likely to be the target's. How far likelihood ratios stray from 1 is what differential
-    privacy is about, and so this is the leakage that it has to cover.
+    equally likely to be the target's. Differential privacy has to cover how far these ratios are
+    from 1.
 
     Parameters
     ----------
     n, q, m, trials, clear_share, rng
         As in `measure_advantage`; the target is the first user, with its true value.
-
-    Returns
-    -------
-    Fluctuation
-        The measured standard deviation of N / (n^m / q) and the exact one.
 
     Examples
     --------
@@ -559,8 +515,7 @@ def fluctuation(
     >>> abs(found.estimate - found.exact) < 0.01
     True
     """
-    n, group, m, trials = _sizes(n, q, m, trials)
-    clear_share = flag("clear_share", clear_share)
+    n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
     source = secure(rng)
     mean, variance = count_moments(n, group.q, m)
     by_chance = Fraction(n**m, group.q)
@@ -578,11 +533,7 @@ def fluctuation(
     estimate = math.sqrt(mean_square)
     deviation = math.sqrt(max(0.0, fourth / trials - mean_square**2) / trials)
     return Fluctuation(
-        n,
-        group.q,
-        m,
-        trials,
-        estimate=estimate,
+        n, group.q, m, trials, estimate=estimate,
         standard_error=deviation / (2 * estimate) if estimate else 0.0,
         exact=math.sqrt(variance / by_chance**2),
-    )
+    )  # fmt: skip

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag, number, validate_users
-from ikos.accounting.wlqdly21 import SupportVariances, local_epsilon, set_response_theorem
+from ikos.accounting.blanket import local_epsilon
+from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
 from ikos.baselines.base import Asked, Baseline, clear_view, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds

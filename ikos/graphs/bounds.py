@@ -31,10 +31,10 @@ from ikos.graphs.models import Model
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound of P[C = c]; ``refusal`` says why it is not stated for n users and a graph, or None.
+    """A bound of P[C = c], without underflow.
 
-    ``upper`` is rounded up, for one c; ``falling`` is for c = 1..most, rounded down, so that what
-    is below it is below the bound. Neither underflows.
+    ``refusal`` returns None, or why the bound is not stated for n users and a graph. ``upper``
+    returns it rounded up, for one c, and ``falling`` rounded down, for c = 1..most.
     """
 
     refusal: Callable[[int, ShareGraph], str | None]
@@ -51,9 +51,8 @@ def _lemma_refusal(n: int, graph: ShareGraph) -> str | None:
         return "bound must be 'parts' for a single shuffler or without a clear share"
     for name, value, least in (("n", n, 19), ("m", graph.m, 3)):
         if value < least:
-            return f"{name} must be at least {least} for Lemma C.5 of BBGN20, got {value}; " + (
-                "parts_bound holds for any n"
-            )
+            bound = f"at least {least} for Lemma C.5 of BBGN20"
+            return f"{name} must be {bound}, got {value}; parts_bound holds for any n"
     return None
 
 
@@ -226,14 +225,9 @@ class Slack:
 class Sweep:
     """What a sweep found.
 
-    Attributes
-    ----------
-    compared : int
-        How many triples (n, m, c): every n and m in the ranges, and every c from 1 to n.
-    violations : tuple of Slack
-        Where the bound is not proved to hold, at most a hundred of them.
-    smallest : tuple of Slack
-        The smallest factor over n and c >= 2, for each m. At c = 1 both sides are nearly 1.
+    It ``compared`` as many triples (n, m, c): all n and m in the ranges, and c from 1 to n.
+    ``violations`` is where the bound is not proved to hold, at most a hundred; ``smallest`` has the
+    smallest factor over n and c >= 2, for each m. (At c = 1 both sides are nearly 1.)
     """
 
     bound: str

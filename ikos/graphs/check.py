@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gmpy2
@@ -34,10 +35,8 @@ from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
 
-__all__ = ["FALSE_ALARM", "ComponentCheck"]
-
 FALSE_ALARM = 1e-9
-"""Samples contradict the exact distribution if chance takes them as far from it this rarely."""
+"""Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
 MAX_ROWS = 64
 
@@ -46,34 +45,20 @@ _PLANTED = 2000
 _SLOTS_PLANTED = 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
-_LAW = 5  # slots of sampled graphs that take as long as a pair of users does for one c of the law
-_RECURSIONS, _MOMENT = 3, 2  # times as long as one c take the rest of the law, and E[q^C]
-_COUNTED = {"scipy": 1, "networkx": 130}  # times as long as the first takes to count components
-_BEYOND = 6  # components of importance samples beyond the last row that are told apart
+_COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
+_BEFORE = 3  # numbers c whose probabilities take as long as what is computed before them
+_SPEED = {"scipy": 1, "networkx": 130}  # how long it takes to count components
+_BEYOND = 6  # components beyond the last row that importance samples distinguish
 
 
 @dataclass(frozen=True)
 class ComponentRow:
     """What is known of P[C = c] for one c.
 
-    Attributes
-    ----------
-    c : int
-        Components.
-    exact : Enclosure or None
-        The exact probability; None for more than 2048 users.
-    lemma : mpfr or None
-        Lemma C.5 of BBGN20, rounded up, where it is stated.
-    bound : mpfr or None
-        `parts_bound`, rounded up, where two or more messages hide.
-    slack : float or None
-        By what factor it is below the smallest of these, rounded down.
-    seen : int
-        Sampled graphs with c components.
-    sampled : Interval
-        What they say of P[C = c].
-    planted : Enclosure or None
-        What importance sampling says of it, where it was done.
+    ``exact`` is None for more than 2048 users. ``lemma``, Lemma C.5 of BBGN20, and ``bound``,
+    `parts_bound`, are rounded up, and None where they are not stated; ``slack``, rounded down, is
+    by what factor ``exact`` is below the smaller one. ``seen`` graphs of the sample had c
+    components, which gives the interval ``sampled``; ``planted`` is what importance samples say.
     """
 
     c: int
@@ -98,15 +83,11 @@ class ComponentCheck:
         The sampled graphs.
     planted : tuple of PlantedTally
         The importance samples, for 2, 3, ... components and more.
-    fit : float or None
-        An upper bound of the p-value of the sampled counts under the exact distribution; None
-        where that is not known.
-    planted_fit : float or None
-        The same for the importance samples: the smallest of theirs, times their number.
-    excess : float or None
-        E[q^C]/q - 1, rounded up.
-    excess_bound : float or None
-        Lemma C.5's bound of it, where it is stated.
+    fit, planted_fit : float or None
+        Upper bounds of the p-values of the sampled counts and of the importance samples under the
+        exact distribution; None where that is not known.
+    excess, excess_bound : float or None
+        E[q^C]/q - 1, rounded up, and Lemma C.5's bound of it, where they are known.
     """
 
     n: int
@@ -148,7 +129,7 @@ class ComponentCheck:
     def agrees(self) -> bool | None:
         """Whether the samples agree with the exact distribution; None if that is not known.
 
-        Samples of the right model fail with probability at most 2e-9, `FALSE_ALARM` for each kind.
+        Samples of the right model fail with probability at most `FALSE_ALARM` for each kind.
         """
         fits = [fit for fit in (self.fit, self.planted_fit) if fit is not None]
         return min(fits) >= FALSE_ALARM if fits else None
@@ -157,9 +138,8 @@ class ComponentCheck:
     def contradicted(self) -> tuple[int, ...]:
         """Each c that the sampled graphs had more often than a bound allows.
 
-        What remains to be compared where the exact distribution is not known. Chance alone leads to
-        it with probability at most `FALSE_ALARM` for each c. Importance samples have no say here:
-        what scales them, the expected number of divisions, is below the bounds already.
+        By chance with probability at most `FALSE_ALARM` for each c. Importance samples cannot
+        contradict a bound: what scales them, the expected number of divisions, is below it.
         """
         return tuple(
             row.c
@@ -170,10 +150,7 @@ class ComponentCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the bounds, and the samples not the exact distribution.
-
-        Also where nothing is known that could: ``verdict`` says what was compared.
-        """
+        """Whether nothing contradicts a bound or the exact distribution; see also ``verdict``."""
         return self.bounded is not False and self.agrees is not False and not self.contradicted
 
     @property
@@ -208,8 +185,7 @@ def check_components(
     Parameters
     ----------
     n, m, trials, shuffler, clear_share, backend, rng, executor
-        As for `component_counts`. The exact distribution is known for up to 2048 users; beyond,
-        samples meet the bounds.
+        As for `component_counts`. Beyond 2048 users only samples are compared with the bounds.
     q : int, optional
         Order of the group, at least 2: E[q^C] is compared too.
     largest : int, optional
@@ -225,8 +201,8 @@ def check_components(
     Raises
     ------
     Interrupted
-        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs that
-        were sampled by then, perhaps of none.
+        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs,
+        perhaps none, that were sampled by then.
 
     Examples
     --------
@@ -240,7 +216,7 @@ def check_components(
     0.0025179 [0.0025053, 0.0025225]
     """
     model = Model.of(n, m, shuffler, clear_share)
-    users, graph, slots = model.n, model.graph, model.slots
+    users, graph = model.n, model.graph
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
@@ -248,8 +224,8 @@ def check_components(
     rows = min(users, _ROWS)
     if largest is not None:
         rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
-    counting = _COUNTED[choice("backend", backend, BACKENDS)]
-    each = max(10, min(_PLANTED, _SLOTS_PLANTED // slots))
+    speed = _SPEED[choice("backend", backend, BACKENDS)]
+    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots))
     if planted is not None:
         each = integer("planted", planted, low=0, high=MAX_TRIALS)
     if graph.hiding < 2:
@@ -259,115 +235,73 @@ def check_components(
                 "many components are common there"
             )
         each = 0
-    known_exactly = users <= MAX_LAW_USERS
-    last = 0 if not each else rows if known_exactly else min(rows, 2)
-    reach = min(users, rows + (_BEYOND if last > 1 else 0)) if known_exactly else 0
-    column = _LAW * users**2 if reach else 0
-    before_law = column * (_RECURSIONS + (0 if order is None else _MOMENT))
-    law = before_law + column * reach
-    sampled = law + trials * slots * counting
-    whole = sampled + max(0, last - 1) * each * slots + max(0, last - 2) * column
-
-    def shown(before: int, unit: int) -> Progress | None:
-        return None if progress is None else lambda done, _: progress(before + done * unit, whole)
+    computed = users <= MAX_LAW_USERS
+    last = 0 if not each else rows if computed else min(rows, 2)
+    reach = min(users, rows + (_BEYOND if last > 1 else 0))
+    column = _COLUMN * users**2 if computed else 0
+    shown = _stages(progress, [
+        column * (reach + _BEFORE), trials * model.slots * speed,
+        *[each * model.slots + column] * max(0, last - 1),
+    ])  # fmt: skip
 
     # first, so that what is sampled can be compared at once when it is interrupted
-    known = _known(model, order, rows, level, reach, shown(before_law, column))
-    how: dict[str, Any] = known.how | {"rng": secure(rng), "executor": executor}
-    told = shown(law, slots * counting)
-    try:
-        tally = tally_components(users, graph.m, trials, backend=backend, progress=told, **how)
-    except Interrupted as stop:
-        stop.partial = _compared(known, stop.partial or Tally(users, graph, 0, {}, 0), ())
-        raise
-    rare: list[PlantedTally] = []
-    try:
-        for c in range(2, last + 1):
-            told = shown(sampled + (c - 2) * (each * slots + column), slots)
-            # one by one: what is done is kept at Ctrl-C
-            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
-    except KeyboardInterrupt:
-        raise Interrupted(_compared(known, tally, tuple(rare)), trials, trials, "graphs") from None
-    return _compared(known, tally, tuple(rare))
+    how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
+    moments = (None, None) if order is None else _moments(model, order)
+    law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
+    pmf = component_pmf(users, graph.m, **how) if computed else None
 
+    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(users, graph)}
+    falling = [bound.falling(users, graph, rows) for bound in stated.values()]
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What is compared, and what is known of it before anything is sampled."""
-
-    model: Model
-    q: int | None
-    rows: int
-    confidence: float
-    law: tuple[Enclosure, ...]
-    pmf: NDArray[np.float64] | None
-    excess: float | None
-    excess_bound: float | None
-
-    @property
-    def how(self) -> dict[str, Any]:
-        return {"shuffler": self.model.graph.shuffler, "clear_share": self.model.graph.clear_share}
-
-
-def _known(
-    model: Model,
-    q: int | None,
-    rows: int,
-    confidence: float,
-    reach: int,
-    progress: Progress | None,
-) -> _Known:
-    n, m = model.n, model.graph.m
-    moments = (None, None) if q is None else _moments(model, q)
-    known = _Known(model, q, rows, confidence, (), None, *moments)
-    if not reach:
-        return known
-    law = enclosed_law(n, m, reach, progress=progress, **known.how)
-    return replace(known, law=law, pmf=component_pmf(n, m, **known.how))
-
-
-def _compared(known: _Known, tally: Tally, rare: tuple[PlantedTally, ...]) -> ComponentCheck:
-    planted_fit = None
-    if known.law and rare:
-        fits = [_planted_fit(planted, known.law) for planted in rare]
-        planted_fit = min(1.0, min(fits) * len(fits))
-    return ComponentCheck(
-        n=known.model.n,
-        graph=known.model.graph,
-        q=known.q,
-        confidence=known.confidence,
-        rows=tuple(_rows(known, tally, rare)),
-        tally=tally,
-        planted=rare,
-        fit=None if known.pmf is None or not tally.trials else _fit(tally, known.pmf),
-        planted_fit=planted_fit,
-        excess=known.excess,
-        excess_bound=known.excess_bound,
-    )
-
-
-def _rows(known: _Known, tally: Tally, rare: Sequence[PlantedTally]) -> Iterator[ComponentRow]:
-    n, graph, law = known.model.n, known.model.graph, known.law
-    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(n, graph)}
-    lemma, parts = stated.get("lemma_c5"), stated.get("parts")
-    falling = [bound.falling(n, graph, known.rows) for bound in stated.values()]
-    for c in range(1, known.rows + 1):
-        exact = law[c - 1] if law else None
-        slack = None
+    def row(c: int, tally: Tally, rare: Sequence[PlantedTally]) -> ComponentRow:
+        exact, slack = law[c - 1] if law else None, None
         if exact is not None and falling:
             with rounding(DOWN):
                 slack = float_down(min(bounds[c - 1] for bounds in falling) / exact.high)
-        planted = [found for found in rare if found.parts == c]
-        yield ComponentRow(
-            c,
-            exact,
-            lemma.upper(n, graph, c) if lemma is not None else None,
-            parts.upper(n, graph, c) if parts is not None else None,
-            slack,
-            tally[c],
-            tally.probability(c, known.confidence),
-            planted[0].enclosure(c, known.confidence) if planted else None,
+        lemma, bound = (
+            stated[name].upper(users, graph, c) if name in stated else None
+            for name in ("lemma_c5", "parts")
         )
+        sampled = tally.probability(c, level)
+        planted = next((found.enclosure(c, level) for found in rare if found.parts == c), None)
+        return ComponentRow(c, exact, lemma, bound, slack, tally[c], sampled, planted)
+
+    def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
+        found = tuple(row(c, tally, rare) for c in range(1, rows + 1))
+        fit = None if pmf is None or not tally.trials else _fit(tally, pmf)
+        planted_fit = _planted_fit(rare, law) if rare and law else None
+        return ComponentCheck(
+            users, graph, order, level, found, tally, tuple(rare), fit, planted_fit, *moments
+        )
+
+    how |= {"rng": secure(rng), "executor": executor}
+    try:
+        tally = tally_components(
+            users, graph.m, trials, backend=backend, progress=next(shown), **how
+        )
+    except Interrupted as stop:
+        stop.partial = compared(stop.partial or Tally(users, graph, 0, {}, 0))
+        raise
+    rare: list[PlantedTally] = []
+    try:
+        for c in range(2, last + 1):  # one by one: what is done is kept at Ctrl-C
+            told = next(shown)
+            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
+    except KeyboardInterrupt:
+        raise Interrupted(compared(tally, rare), trials, trials, "graphs") from None
+    return compared(tally, rare)
+
+
+def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
+    """Yield what to call in each stage that takes any work, with the progress of that stage."""
+    before = 0
+    for amount in filter(None, work):
+        yield progress and partial(_shown, progress, before, amount, sum(work))
+        before += amount
+
+
+def _shown(progress: Progress, before: int, amount: int, work: int, done: int, whole: int) -> None:
+    progress(before + amount * done // whole, work)
 
 
 def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
@@ -398,19 +332,22 @@ def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
     return p_value_bound([*seen, tally.trials - sum(seen)], [*chances, max(rest, _TINY)])
 
 
-def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
-    """Return the same for the components of graphs with parts planted.
+def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> float:
+    """Return the same for importance samples: the smallest of theirs, times their number.
 
-    They have k components with probability S(k, c) P[C = k] / (Q_c / c!).
+    Graphs with c parts planted have k components with probability S(k, c) P[C = k] / (Q_c / c!).
     """
-    c = tally.parts
-    reached = range(c, len(law) + 1)
-    with rounding(DOWN):
-        chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
-    with rounding(UP):
-        rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
-    seen = [tally.counts.get(k, 0) for k in reached]
-    return p_value_bound([*seen, tally.trials - sum(seen)], [*map(float, chances), float(rest)])
+    fits = []
+    for tally in rare:
+        reached = range(tally.parts, len(law) + 1)
+        with rounding(DOWN):
+            chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
+        with rounding(UP):
+            rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
+        seen = [tally.counts.get(k, 0) for k in reached]
+        cells = [*map(float, chances), float(rest)]
+        fits.append(p_value_bound([*seen, tally.trials - sum(seen)], cells))
+    return min(1.0, min(fits) * len(fits))
 
 
 # The verdict
@@ -418,15 +355,16 @@ def _planted_fit(tally: PlantedTally, law: Sequence[Enclosure]) -> float:
 
 def _verdict(check: ComponentCheck) -> Iterator[str]:
     yield _about_bounds(check)
-    trials, c, last = check.tally.trials, check.unseen, len(check.rows)
+    trials, c = check.tally.trials, check.unseen
     if not trials:
         yield "No graph was sampled."
         return
+    sample = f"sample of {_graphs(trials)}"
     yield _about_fit(
         check.fit,
-        f"A sample of {_graphs(trials)}",
-        (" agrees", " is"),
-        " was drawn; the exact distribution of so many users is not computed.",
+        f"A {sample} agrees with the exact distribution.",
+        f"a {sample} is",
+        f"A {sample} was drawn; the exact distribution is not computed for this many users.",
     )
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
@@ -436,7 +374,7 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
             f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
             f"{percent(check.confidence)} confidence, and no more."
         )
-        row = check.rows[c - 1] if c <= last else None
+        row = check.rows[c - 1] if c <= len(check.rows) else None
         if row is not None and row.exact is not None:
             with rounding(DOWN):
                 many = 1 / row.exact.high
@@ -449,49 +387,47 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
         rare = check.planted[-1]
         exact = check.rows[rare.parts - 1].exact
         low, high = map(mpfr, rare.interval(check.confidence))
+        sample = f"mportance samples of {_graphs(rare.trials)}"
+        reach = "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}"
         yield _about_fit(
             check.planted_fit,
-            f"Importance samples of {_graphs(rare.trials)}",
-            (" for each c agree", " are"),
-            f" say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
+            f"I{sample} for each c agree with the exact distribution{reach}.",
+            f"i{sample} are",
+            f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
             f"[{low:.3Dg}, {high:.3Ug}].",
-            "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}",
         )
 
 
 def _about_bounds(check: ComponentCheck) -> str:
+    slacks = {row.c: row.slack for row in check.rows if row.slack is not None}
     if check.bounded:
-        slacks = [row.slack for row in check.rows[1:] if row.slack is not None]
-        factor = at_most(min(slacks), 3) if slacks else "1"
-        least = f", for c >= 2 by a factor of {factor} or more" if factor != "1" else ""
-        through = f" to {len(check.rows)}" if slacks else ""
+        rare = [slack for c, slack in slacks.items() if c > 1]
+        through = f" to {len(check.rows)}" if rare else ""
+        factor = at_most(min(rare, default=1.0), 3)
+        least = "" if factor == "1" else f", for c >= 2 by a factor of {factor} or more"
         return f"Proved for c = 1{through}: the exact distribution is below the bounds{least}."
     if check.bounded is not None:
-        wrong = [f"c = {row.c}" for row in check.rows if row.slack is not None and row.slack < 1]
-        where = ", ".join(wrong) or "E[q^C]"
-        return f"VIOLATED: the exact distribution is above a bound, at {where}."
+        wrong = [f"c = {c}" for c, slack in slacks.items() if slack < 1]
+        places = ", ".join(wrong) or "E[q^C]"
+        return f"VIOLATED: the exact distribution is above a bound, at {places}."
     if check.graph.hiding < 2:
         return "Nothing to prove: no bound is stated where fewer than two messages hide."
-    most = f"{MAX_LAW_USERS:,}"
-    text = f"Not proved here: the exact distribution is computed for at most {most} users."
+    text = (
+        f"Not proved here: the exact distribution is computed for at most {MAX_LAW_USERS:,} users."
+    )
     if not check.contradicted:
         return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
     places = ", ".join(f"c = {c}" for c in check.contradicted)
     return f"{text} CONTRADICTED: sampled graphs exceed the bounds, at {places}."
 
 
-def _about_fit(
-    fit: float | None, samples: str, verbs: tuple[str, str], unknown: str, reach: str = ""
-) -> str:
-    """Return whether samples agree with the exact distribution, and what they say if not known."""
+def _about_fit(fit: float | None, agrees: str, contradicts: str, unknown: str) -> str:
+    """Return whether samples agree with the exact distribution, or what is said of unknown ones."""
     if fit is None:
-        return samples + unknown
+        return unknown
     if fit >= FALSE_ALARM:
-        return f"{samples}{verbs[0]} with the exact distribution{reach}."
-    return (
-        f"CONTRADICTED: {samples[0].lower()}{samples[1:]}{verbs[1]} farther from the exact "
-        "distribution than chance explains."
-    )
+        return agrees
+    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
 
 
 def _graphs(many: int) -> str:

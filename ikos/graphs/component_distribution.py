@@ -5,7 +5,7 @@ s - 1 others (`ikos.counts.recursion`),
 
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
-where all terms are positive. It is computed in rationals, to be checked against enumerations; in
+where all terms are positive. It is computed in rationals, to be compared with enumerations; with
 directed rounding, for proofs; and in floating point, for all c at once.
 """
 
@@ -39,13 +39,12 @@ MAX_RATIONAL_USERS = 128
 MAX_EXPONENT = 1 << 29
 """Binary digits before which all numbers of the exact distribution must begin."""
 
-_SECOND = 2
-"""The order of the group in a recursion of which only the graph's distribution is used."""
+_SECOND = 2  # any order of the group: only the distribution of C is used
 
 
 @dataclass(frozen=True)
 class Enclosure:
-    """A number between two bounds that are proved, of 256 binary digits and without underflow."""
+    """Proved bounds of a number, of 256 binary digits and without underflow."""
 
     low: mpfr
     high: mpfr
@@ -76,7 +75,7 @@ def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model
 
 
 def check_exponents(model: Model, log2_of_more: float = 0.0) -> None:
-    """Refuse weights f_n that are no numbers of MPFR, whose exponents end at 2^30."""
+    """Refuse weights f_n beyond the exponents of MPFR, which end at 2^30."""
     if model.graph.hiding == 0:
         return
     digits = float(model.graph.log_weight(model.n, UP)) / math.log(2) + log2_of_more
@@ -102,20 +101,16 @@ def component_pmf(
     Returns
     -------
     (n,) ndarray of float64
-        Entry c - 1 is P[C = c], with a relative error below 1e-9 where it is above 1e-290, and
-        neither above nor below on purpose. Smaller ones are inexact, or 0.
+        Entry c - 1 is P[C = c], with a relative error below 1e-9, of either sign, where it is above
+        1e-290. Smaller ones are inexact, or 0.
 
     Raises
     ------
     ValueError
-        For more users: the bounds hold for any number of them. And for so many messages that
-        its numbers begin after 2^29 zeros.
+        For more users, and where a weight f_k is above 2^(2^29).
 
     Examples
     --------
-    Of two users who send two messages each through parallel shufflers, each permutation joins
-    them or does not:
-
     >>> component_pmf(2, 2)
     array([0.75, 0.25])
     """

@@ -1,8 +1,7 @@
 """Connected components of share graphs, many graphs in one call.
 
 The reference is networkx, one graph at a time. The fast path is scipy's csgraph, with many graphs
-as blocks of one sparse matrix, whose arrays are the sampled ones. Weakly connected components are
-strongly connected in a union of permutations; scipy finds the former far faster.
+as blocks of one sparse matrix that holds the sampled arrays.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ BACKENDS = tuple(_LABELS)
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """How many components each graph has, the users in its largest and smallest, and those alone.
+    """For each graph: its components, the users in the largest and smallest, and the users alone.
 
     Without a clear share a component holds as many left as right copies; its size is that number.
     """
@@ -136,13 +135,13 @@ def count_components(
 
 
 def counted(graphs: Targets, clear_share: bool, backend: str) -> Components:
-    """Count, of graphs that are known to be graphs."""
+    """Return `count_components` of graphs that are checked already."""
     trials, n, m = graphs.shape
     result = Components(*(np.empty(trials, dtype=np.int64) for _ in range(4)))
     for part in _blocks(trials, n * m):
         labels = _LABELS[backend](graphs[part], clear_share)
         size = len(labels)
-        if backend == "networkx":  # which names components in each graph anew
+        if backend == "networkx":  # whose labels begin at 0 in each graph
             labels = labels + (n * np.arange(size, dtype=np.int32))[:, None]
         sizes = np.bincount(labels.ravel())
         owner = np.zeros(sizes.size, dtype=np.int64)

@@ -7,7 +7,7 @@ messages of each user, all of them shuffled, and S the shuffler,
 
 where C counts the components of the share graph with one vertex for each user; by Lemma C.2 the
 left-hand side is the probability that two independent views of X agree. All three are counted
-here, each from its definition and exactly; no formula of the library has a part in them.
+here exactly, each from its definition; no formula of the library is used.
 
 Slot h of user i is number i m + h.
 """
@@ -28,27 +28,13 @@ from ikos.graphs.components import count_components
 from ikos.modular import blocks
 from ikos.trust import SHUFFLERS
 
-__all__ = [
-    "check_collision_identity",
-    "collision_probability",
-    "enumerated_component_law",
-    "view_agreement",
-]
-
-MAX_PERMUTATIONS = 4_000_000
-"""Most permutations that are enumerated: a few seconds."""
-
-MAX_TUPLES = 1 << 20
-"""Most tuples of shares, q^(mn)."""
-
+MAX_PERMUTATIONS = 4_000_000  # most permutations that are enumerated: a few seconds
+MAX_TUPLES = 1 << 20  # most tuples of shares, q^(mn)
 MAX_CASES = 100_000_000
 """Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
 
-MAX_MESSAGES = 64
-"""Most messages, which only matters for one user."""
-
-_TOGETHER = 1 << 18
-"""How many numbers are handled in one call."""
+MAX_MESSAGES = 64  # most messages, which only matters for one user
+_TOGETHER = 1 << 18  # how many numbers are handled in one call
 
 Integers = NDArray[np.int64]
 
@@ -179,9 +165,8 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
     """
     n, m, q, shuffler = _checked_group(n, m, q, shuffler)
     # An outcome is a permutation pi, inputs x, and sharings a and b of x; there are
-    # |P| q^n (q^((m-1)n))^2 of them, equally likely. Those with a = pi(b) are counted by b alone:
-    # b is a sharing of one x only, pi says what a must be, and it remains to see whether that is
-    # a sharing of x.
+    # |P| q^n (q^((m-1)n))^2 of them, equally likely. Those with a = pi(b) are counted by b alone,
+    # which decides x and a: the only question is whether a is a sharing of x.
     matches = 0
     for shuffled_to in _permutations(n, m, shuffler):
         shuffled_from = np.argsort(shuffled_to, axis=1)
@@ -242,20 +227,10 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
 class CollisionIdentity:
     """Lemma C.4 of BBGN20 at one size.
 
-    Attributes
-    ----------
-    permutations : int
-        How many were enumerated: all of the shuffler's group.
-    tuples : int
-        For each of them, how many tuples of shares: all, q^(mn).
-    matched : Fraction
-        The left-hand side, P[R(X) = S(R'(X))], enumerated.
-    views : Fraction
-        P[V(X) = V'(X)], enumerated.
-    expected : Fraction
-        The right-hand side, E[q^(C - mn)], by the enumerated distribution of C.
-    formula : Fraction
-        The same by `exact_component_law`.
+    All ``permutations`` of the shuffler's group were enumerated, and all ``tuples`` of shares,
+    q^(mn), for each: ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is
+    P[V(X) = V'(X)]. ``expected`` is the right-hand side, E[q^(C - mn)], by the enumerated
+    distribution of C, and ``formula`` the same by `exact_component_law`.
     """
 
     n: int
@@ -293,17 +268,12 @@ def check_collision_identity(
     """
     n, m, q, shuffler = _checked_group(n, m, q, shuffler)
     return CollisionIdentity(
-        n,
-        m,
-        q,
-        shuffler,
-        _order(n, m, shuffler),
-        int(q ** (m * n)),
+        n, m, q, shuffler, _order(n, m, shuffler), int(q ** (m * n)),
         matched=collision_probability(n, m, q, shuffler=shuffler),
         views=view_agreement(n, m, q, shuffler=shuffler),
         expected=_mean_power(enumerated_component_law(n, m, shuffler=shuffler), q, m * n),
         formula=_mean_power(exact_component_law(n, m, shuffler=shuffler), q, m * n),
-    )
+    )  # fmt: skip
 
 
 def _mean_power(law: tuple[Fraction, ...], q: int, slots: int) -> Fraction:

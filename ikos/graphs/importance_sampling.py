@@ -15,7 +15,7 @@ f_(s_1) ... f_(s_c) / f_n over all compositions of n. Every graph with C >= c ca
 
 where the mean is over the drawn graphs. 1 / S(C, c) is 1 unless there are more than c components,
 which is rare: a few thousand graphs estimate its mean well, however rare the event is. Both
-estimates are unbiased, with intervals that hold at every number of trials.
+estimates are unbiased, with intervals that hold for any number of trials.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
-from operator import mul
+from operator import add, mul
 
 import gmpy2
 import numpy as np
@@ -36,25 +36,20 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.concurrency import Interrupted, Progress
+from ikos.concurrency import Progress
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_distribution import MAX_LAW_USERS, Enclosure, check_exponents
 from ikos.graphs.components import counted
 from ikos.graphs.models import Model
-from ikos.graphs.sampling import MAX_TRIALS, Streams, run_batches
+from ikos.graphs.sampling import MAX_TRIALS, Streams, occurrences, run_batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-MAX_PARTS = 64
-"""Most parts that are planted."""
-
-_GRID = 192
-"""Binary digits to which the distribution of the sizes is rounded."""
-
-_DRAWN = 64
-"""Binary digits that are drawn at first; the others where these leave the size open."""
+MAX_PARTS = 64  # most parts that are planted
+_GRID = 192  # binary digits to which the distribution of the sizes is rounded
+_DRAWN = 64  # binary digits that are drawn at first; the others where these leave the size open
 
 
 def _stirling(c: int, k: int) -> int:
@@ -65,7 +60,7 @@ def _stirling(c: int, k: int) -> int:
 
 @dataclass(frozen=True)
 class PlantedTally:
-    """Graphs drawn with c ``parts`` planted: how many of ``trials`` had how many components.
+    """Graphs drawn with c ``parts`` planted: of ``trials``, how many had each number of components.
 
     ``expected`` encloses Q_c / c!, the expected number of divisions of a graph's users into c
     unions of components: an upper bound of P[C >= c].
@@ -119,10 +114,7 @@ class PlantedTally:
         return _floats(self._scaled(found, 1))
 
     def probability(self, k: int, confidence: float = 0.95) -> Interval:
-        """Return an interval that contains P[C = k] with at least this probability.
-
-        For a single k of c or more. From the drawn graphs with k components (Clopper and Pearson).
-        """
+        """Return an interval (Clopper and Pearson) for P[C = k], for a single k >= c."""
         return _floats(self.enclosure(k, confidence))
 
     def enclosure(self, k: int, confidence: float = 0.95) -> Enclosure:
@@ -208,13 +200,15 @@ class _SamplePlan:
             weights, self.expected = self._smaller_parts()
             self._pair = _sizes(weights)
             return
-        low, high = (_sums(self.n, self.graph, parts, way)[self.n] for way in (DOWN, UP))
-        alone, alone_up = (_sums(self.n, self.graph, 1, way)[self.n] for way in (DOWN, UP))
-        with rounding(DOWN):
-            low = low / alone_up / gmpy2.fac(parts)
-        with rounding(UP):
-            high = high / alone / gmpy2.fac(parts)
-        self.expected = Enclosure(low, high)
+        ends = []
+        for way, other in ((DOWN, UP), (UP, DOWN)):
+            total, alone = (
+                _sums(self.n, self.graph, parts, way),
+                _sums(self.n, self.graph, 1, other),
+            )
+            with rounding(way):
+                ends.append(total[self.n] / alone[self.n] / gmpy2.fac(parts))
+        self.expected = Enclosure(*ends)
 
     def _smaller_parts(self) -> tuple[list[mpfr], Enclosure]:
         """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
@@ -223,24 +217,24 @@ class _SamplePlan:
         come is negligible, so are these, and they are left out of the distribution of the sizes.
         """
         n, graph = self.n, self.graph
-        low, high = [], []
+        terms, total = [], mpfr(0)
         below = above = mpfr(1)
         for s in range(1, n // 2 + 1):
             # B(n, s) = B(n, s - 1) g(s) / g(n - s + 1), from B(n, 0) = 1
+            share = 2 if 2 * s == n else 1
             with rounding(DOWN):
                 below = below * graph.growth(s, DOWN) / graph.growth(n - s + 1, UP)
-                low.append(below / 2 if 2 * s == n else below)
+                terms.append(below / share)
             with rounding(UP):
                 above = above * graph.growth(s, UP) / graph.growth(n - s + 1, DOWN)
-                high.append(above / 2 if 2 * s == n else above)
+                total += above / share
                 rest = (n // 2 - s) * above
-                if rest <= low[0] * mpfr(2) ** -(_GRID + 8):
+                if rest <= terms[0] * mpfr(2) ** -(_GRID + 8):
                     break
         with rounding(DOWN):
-            lower = gmpy2.fsum(low)
+            lower = gmpy2.fsum(terms)
         with rounding(UP):
-            upper = gmpy2.fsum(high) + rest
-        return low, Enclosure(lower, upper)
+            return terms, Enclosure(lower, total + rest)
 
     def sizes(self, trials: int, rng: RandomSource) -> NDArray[np.int64]:
         """Draw the sizes of the parts of each trial, (trials, parts)."""
@@ -279,8 +273,7 @@ def _planted(streams: Streams, model: Model, parts: int, number: int, trials: in
             here = sizes == size
             targets = Model(int(size), graph).sample(int(np.count_nonzero(here)), rng)
             components[here] = counted(targets, graph.clear_share, "scipy").counts
-    values, times = np.unique(components.sum(axis=1), return_counts=True)
-    return Counter(dict(zip(values.tolist(), times.tolist(), strict=True)))
+    return Counter(occurrences(components.sum(axis=1)))
 
 
 def rare_components(
@@ -344,19 +337,10 @@ def rare_components(
         )
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     check_exponents(model)
-    plan = _plan(model, parts)
-    counts: Counter[int] = Counter()
+    expected = _plan(model, parts).expected
 
-    def keep(batch: Counter[int]) -> int:
-        nonlocal counts
-        counts = counts + batch  # one assignment: Ctrl-C finds whole batches
-        return counts.total()
+    def finish(counts: Counter[int], done: int) -> PlantedTally:
+        return PlantedTally(users, model.graph, parts, done, dict(sorted(counts.items())), expected)
 
     draw = partial(_planted, secure(rng).streams(), model, parts)
-    stopped = run_batches(draw, keep, model, trials, executor, progress)
-    done = counts.total()
-    ordered = dict(sorted(counts.items()))
-    tally = PlantedTally(users, model.graph, parts, done, ordered, plan.expected)
-    if stopped:
-        raise Interrupted(tally if done else None, done, trials, "graphs")
-    return tally
+    return run_batches(draw, add, Counter[int](), finish, model, trials, executor, progress)

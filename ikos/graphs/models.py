@@ -9,7 +9,7 @@ slot, self-loops and repeated edges kept:
   unconditioned permutation model R*(n, 2m) of BBGN20, Definition C.1;
 - without one, between the left copy of user i and the right copy of user ``targets[i, h]``.
 
-The array says nothing of the clear share, which decides only how it is read.
+The clear share decides only how the array is read.
 """
 
 from __future__ import annotations
@@ -68,12 +68,7 @@ class Model:
 
 
 def sample_targets(
-    n: int,
-    m: int,
-    trials: int = 1,
-    *,
-    shuffler: str = "parallel",
-    rng: RandomSource | None = None,
+    n: int, m: int, trials: int = 1, *, shuffler: str = "parallel", rng: RandomSource | None = None
 ) -> Targets:
     """Draw share graphs as arrays.
 
@@ -100,7 +95,7 @@ def sample_targets(
 
 
 def checked_targets(targets: ArrayLike) -> Targets:
-    """Return graphs as a (trials, n, m) array, refusing what no permutation leads to."""
+    """Return graphs as a (trials, n, m) array; refuse those that no permutation gives."""
     array = np.asarray(targets)
     if array.dtype.kind not in "iu":
         raise TypeError(f"targets must hold integers, got an array of {array.dtype}")

@@ -2,8 +2,8 @@
 
 Trials are cut into batches whose size depends on the graph alone, and batch k draws from source k
 of one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs
-on any executor, and what was done before an interruption is what fewer trials would have given.
-Memory does not grow with the number of trials: batches return tallies.
+on any executor, and an interrupted run has the graphs of a shorter one. Memory does not grow with
+the number of trials: batches return tallies.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from operator import add
 from typing import TypeVar
 
 import numpy as np
@@ -28,23 +29,23 @@ from ikos.graphs.models import Model
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-MAX_TRIALS = 1 << 50
-"""Most graphs in one call of `tally_components`."""
-
+MAX_TRIALS = 1 << 50  # most graphs in one call of `tally_components`
 MAX_COUNTS = 1 << 30
 """Most graphs in one call of `component_counts`, which returns a number for each."""
 
 _SLOTS_IN_BATCH = 1 << 20
 
+_Batch = TypeVar("_Batch")
+_Sum = TypeVar("_Sum")
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many of ``trials`` graphs had how many components: ``counts``, ascending.
+    """How many of ``trials`` graphs had each number of components: ``counts``, ascending.
 
-    ``alone`` is in how many some user was a component of its own. Without trials, as Ctrl-C may
-    leave a check, every interval is [0, 1].
+    ``alone`` counts the graphs in which some user was a component of its own. Without trials, as
+    after an early Ctrl-C, every interval is [0, 1].
     """
 
     n: int
@@ -63,15 +64,12 @@ class Tally:
             return NotImplemented
         if (self.n, self.graph) != (other.n, other.graph):
             raise ValueError(
-                "other must be a tally of the same model, "
-                f"got n = {other.n} and {other.graph} for n = {self.n} and {self.graph}"
+                f"other must be a tally of the same model, n = {self.n} and {self.graph}, "
+                f"got n = {other.n} and {other.graph}"
             )
+        counts = dict(sorted((Counter(self.counts) + Counter(other.counts)).items()))
         return Tally(
-            self.n,
-            self.graph,
-            self.trials + other.trials,
-            dict(sorted((Counter(self.counts) + Counter(other.counts)).items())),
-            self.alone + other.alone,
+            self.n, self.graph, self.trials + other.trials, counts, self.alone + other.alone
         )
 
     def at_least(self, c: int) -> int:
@@ -87,7 +85,7 @@ class Tally:
         return self._interval(self.at_least(c), confidence)
 
     def _interval(self, seen: int, confidence: float) -> Interval:
-        """Return what this many graphs of all say, and no graph says nothing."""
+        """Return an interval for the probability of what this many graphs had."""
         return clopper_pearson(seen, self.trials, confidence) if self.trials else Interval(0.0, 1.0)
 
 
@@ -95,28 +93,33 @@ Streams = Callable[[int], RandomSource]
 
 
 def run_batches(
-    draw: Callable[[int, int], _T],
-    keep: Callable[[_T], int],
+    draw: Callable[[int, int], _Batch],
+    add: Callable[[_Sum, _Batch], _Sum],
+    start: _Sum,
+    finish: Callable[[_Sum, int], _T],
     model: Model,
     trials: int,
     executor: Executor | None,
     progress: Progress | None,
-) -> bool:
-    """Draw all batches and keep each; ``keep`` returns how many graphs are done.
+) -> _T:
+    """Draw all batches, add them up, and return what ``finish`` makes of the sum and the trials.
 
-    Return whether that ended early, by Ctrl-C: what was kept is whole batches.
+    At Ctrl-C the `Interrupted` that is raised holds the same of the batches that were done.
     """
     size = max(1, _SLOTS_IN_BATCH // model.slots)
     batches = ((k, min(size, trials - k * size)) for k in range(-(-trials // size)))
+    state = start, 0
     try:
         with closing(spread(draw, batches, executor)) as results:
             for batch in results:
-                done = keep(batch)
+                # one assignment, so that Ctrl-C finds whole batches
+                state = add(state[0], batch), min(trials, state[1] + size)
                 if progress is not None:
-                    progress(done, trials)
+                    progress(state[1], trials)
     except KeyboardInterrupt:
-        return True
-    return False
+        done = state[1]
+        raise Interrupted(finish(*state) if done else None, done, trials, "graphs") from None
+    return finish(*state)
 
 
 def _drawn(
@@ -127,12 +130,16 @@ def _drawn(
     return found.counts, int(np.count_nonzero(found.alone))
 
 
+def occurrences(values: NDArray[np.int64]) -> dict[int, int]:
+    """Return how often each number occurs, in ascending order."""
+    found, times = np.unique(values, return_counts=True)
+    return dict(zip(found.tolist(), times.tolist(), strict=True))
+
+
 def _tallied(streams: Streams, model: Model, backend: str, number: int, trials: int) -> Tally:
     """Draw one batch, and return its tally."""
     counts, alone = _drawn(streams, model, backend, number, trials)
-    values, times = np.unique(counts, return_counts=True)
-    seen = dict(zip(values.tolist(), times.tolist(), strict=True))
-    return Tally(model.n, model.graph, trials, seen, alone)
+    return Tally(model.n, model.graph, trials, occurrences(counts), alone)
 
 
 def component_counts(
@@ -189,17 +196,10 @@ def component_counts(
     trials = integer("trials", trials, low=1, high=MAX_COUNTS)
     model = Model.of(n, m, shuffler, clear_share)
     draw = partial(_drawn, secure(rng).streams(), model, choice("backend", backend, BACKENDS))
-    parts: list[NDArray[np.int64]] = []
-
-    def keep(batch: tuple[NDArray[np.int64], int]) -> int:
-        parts.append(batch[0])
-        return sum(part.size for part in parts)
-
-    stopped = run_batches(draw, keep, model, trials, executor, progress)
-    found = np.concatenate(parts) if parts else None
-    if stopped or found is None:
-        raise Interrupted(found, 0 if found is None else found.size, trials, "graphs")
-    return found
+    return run_batches(
+        draw, lambda parts, batch: [*parts, batch[0]], list[NDArray[np.int64]](),
+        lambda parts, _: np.concatenate(parts), model, trials, executor, progress,
+    )  # fmt: skip
 
 
 def tally_components(
@@ -236,13 +236,7 @@ def tally_components(
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     model = Model.of(n, m, shuffler, clear_share)
     draw = partial(_tallied, secure(rng).streams(), model, choice("backend", backend, BACKENDS))
-    tally = Tally(model.n, model.graph, 0, {}, 0)
-
-    def keep(batch: Tally) -> int:
-        nonlocal tally
-        tally = tally + batch  # one assignment: Ctrl-C finds whole batches
-        return tally.trials
-
-    if run_batches(draw, keep, model, trials, executor, progress):
-        raise Interrupted(tally if tally.trials else None, tally.trials, trials, "graphs")
-    return tally
+    return run_batches(
+        draw, add, Tally(model.n, model.graph, 0, {}, 0), lambda tally, _: tally,
+        model, trials, executor, progress,
+    )  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gmpy2
 from gmpy2 import mpfr
@@ -23,7 +22,7 @@ except ImportError:
 if TYPE_CHECKING:
     from ikos.graphs import ComponentCheck
 
-# hollow markers leave to be seen what lies beneath them
+# what lies beneath hollow markers can be seen
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none"}
 _CURVES: dict[str, dict[str, Any]] = {
     "lemma": {"color": VERMILLION, "marker": "s", "linestyle": (0, (4, 1.5)), "markersize": 7}
@@ -39,26 +38,28 @@ _ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.
 """From a bar at an upper limit downwards."""
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What samples say of P[C = c]: decimal logarithms; None for zero."""
+class _Sampled(NamedTuple):
+    """What samples say of P[C = c]: decimal logarithms, minus infinity for zero."""
 
     c: int
-    low: float | None
-    middle: float | None
+    low: float
+    middle: float
     high: float
 
 
-def _log10(value: float | mpfr) -> float | None:
+Points = list[tuple[int, float]]
+
+
+def _log10(value: float | mpfr) -> float:
     """Return a decimal logarithm, also of numbers far below the smallest float."""
-    return float(gmpy2.log10(mpfr(value))) if value > 0 else None
+    return float(gmpy2.log10(mpfr(value)))
 
 
 def components_figure(check: ComponentCheck) -> Figure:
     """Return a figure of P[C = c] against c, on a logarithmic axis without a lower end.
 
-    Beneath it, where the exact distribution is known, the importance samples in proportion to that:
-    their intervals are too narrow for the large axis.
+    Where the exact distribution is known, the importance samples are drawn below it once more, in
+    proportion to that: their intervals are too narrow for the large axis.
 
     Parameters
     ----------
@@ -86,10 +87,13 @@ def components_figure(check: ComponentCheck) -> Figure:
     axes = figure.add_axes((0.09, 0.37, 0.495, 0.505) if ratios else (0.09, 0.12, 0.495, 0.755))
     many = len(check.rows)
     for name, points in curves.items():
-        _draw_curve(axes, name, points, many)
+        style = _scaled(_CURVES[name], many)
+        axes.plot(*zip(*points, strict=True), linewidth=1.3, gid=name, **style)
     for name, seen in samples.items():
         _draw_samples(axes, name, seen, many)
-    _probabilities(axes, curves, samples)
+    heights = [log for points in curves.values() for _, log in points]
+    heights += [end for seen in samples.values() for one in seen for end in (one.low, one.high)]
+    _probabilities(axes, min(filter(math.isfinite, heights)))
     _components(axes, many)
     last = axes
     if ratios:
@@ -102,43 +106,35 @@ def components_figure(check: ComponentCheck) -> Figure:
     return figure
 
 
-# What is drawn
-
-
-def _curves(check: ComponentCheck) -> dict[str, list[tuple[int, float]]]:
+def _curves(check: ComponentCheck) -> dict[str, Points]:
     """Return the points of each curve, c and log10; the highest curve first."""
     rows = check.rows
     values = {
-        "lemma": [row.lemma for row in rows if row.lemma is not None],
-        "bound": [row.bound for row in rows if row.bound is not None],
-        "exact": [row.exact.high for row in rows if row.exact is not None],
+        "lemma": [row.lemma for row in rows],
+        "bound": [row.bound for row in rows],
+        "exact": [None if row.exact is None else row.exact.high for row in rows],
     }
-    curves = {}
-    for name, bounds in values.items():
-        logs = [(c, _log10(bound)) for c, bound in enumerate(bounds, 1)]
-        curves[name] = [(c, log) for c, log in logs if log is not None]
+    curves = {
+        name: [(c, _log10(value)) for c, value in enumerate(bounds, 1) if value]
+        for name, bounds in values.items()
+    }
     return {name: points for name, points in curves.items() if points}
 
 
-def _samples(check: ComponentCheck) -> dict[str, list[_Seen]]:
+def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
     """Return what each kind of samples says."""
     trials = check.tally.trials
     sampled = [
-        _Seen(
-            row.c, _log10(row.sampled.low), _log10(row.seen / trials), math.log10(row.sampled.high)
-        )
+        _Sampled(row.c, *map(_log10, (row.sampled.low, row.seen / trials, row.sampled.high)))
         for row in check.rows
     ]
     planted = []
     for row, tally in zip(check.rows[1:], check.planted, strict=False):
         assert row.planted is not None
-        scale = _log10(tally.expected.high)
-        seen = _log10(tally.counts.get(row.c, 0) / tally.trials)
-        high = _log10(row.planted.high)
-        assert scale is not None  # two messages hide, or none are planted
-        assert high is not None
-        middle = None if seen is None else scale + seen
-        planted.append(_Seen(row.c, _log10(row.planted.low), middle, high))
+        share = tally.counts.get(row.c, 0) / tally.trials
+        middle = _log10(tally.expected.high) + _log10(share)
+        ends = _log10(row.planted.low), middle, _log10(row.planted.high)
+        planted.append(_Sampled(row.c, *ends))
     return {"sampled": sampled, "planted": planted}
 
 
@@ -150,53 +146,29 @@ def _scaled(style: dict[str, Any], rows: int) -> dict[str, Any]:
     return style | {"markersize": style["markersize"] * min(1.0, math.sqrt(14 / rows))}
 
 
-def _draw_curve(axes: Axes, name: str, points: Sequence[tuple[int, float]], rows: int) -> None:
-    places, heights = zip(*points, strict=True)
-    axes.plot(places, heights, linewidth=1.3, gid=name, **_scaled(_CURVES[name], rows))
-
-
-def _draw_samples(axes: Axes, name: str, seen: Sequence[_Seen], rows: int) -> None:
+def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) -> None:
     style = _scaled(_SAMPLES[name], rows)
-    some = [
-        (point.c, point.low, point.middle, point.high)
-        for point in seen
-        if point.low is not None and point.middle is not None
-    ]
-    none = [(point.c, point.high) for point in seen if point.low is None]
+    colour = style["color"]
+    some = [one for one in seen if math.isfinite(one.low)]
+    none = [(one.c, one.high) for one in seen if not math.isfinite(one.low)]
     if some:
         places, lows, middles, highs = zip(*some, strict=True)
         axes.vlines(
-            places,
-            lows,
-            highs,
-            color=style["color"],
-            linewidth=1.6,
-            zorder=4,
-            gid=f"{name}-intervals",
+            places, lows, highs, color=colour, linewidth=1.6, zorder=4, gid=f"{name}-intervals"
         )
         axes.plot(places, middles, linestyle="none", zorder=5, gid=name, **style)
     if none:
         size = 15 if rows <= 20 else 10
         axes.plot(
-            *zip(*none, strict=True),
-            marker=_ARROW,
-            color=style["color"],
-            linestyle="none",
-            zorder=4,
-            gid=f"{name}-limits",
-            markersize=size,
-            markeredgewidth=size / 15,
-            **_HOLLOW,
-        )
+            *zip(*none, strict=True), marker=_ARROW, color=colour, linestyle="none", zorder=4,
+            gid=f"{name}-limits", markersize=size, markeredgewidth=size / 15, **_HOLLOW,
+        )  # fmt: skip
 
 
-def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Seen], rows: int) -> None:
+def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Sampled], rows: int) -> None:
     """Draw the intervals of the importance samples, divided by the exact distribution."""
     ends = [
-        [
-            0.0 if value is None else 10 ** (value - exact[point.c])
-            for value in (point.low, point.middle, point.high)
-        ]
+        [10 ** (value - exact[point.c]) for value in (point.low, point.middle, point.high)]
         for point in seen
     ]
     places = [point.c for point in seen]
@@ -226,15 +198,10 @@ def _components(axes: Axes, rows: int) -> None:
     plain(axes)
 
 
-def _probabilities(
-    axes: Axes, curves: dict[str, list[tuple[int, float]]], samples: dict[str, list[_Seen]]
-) -> None:
+def _probabilities(axes: Axes, lowest: float) -> None:
     """Scale the axis of the logarithms, and label it with powers of ten."""
-    heights = [log for points in curves.values() for _, log in points]
-    for seen in samples.values():
-        heights += [end for point in seen for end in (point.low, point.high) if end is not None]
     # an arrow hangs from its limit, and takes some of the height
-    span = max(1.0, -min(heights))
+    span = max(1.0, -lowest)
     bottom = -1.13 * span
     axes.set_ylim(bottom, 0.05 * span)
     ticks = MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, 0.0)
@@ -281,16 +248,10 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
     drawn = {line.get_gid(): line for line in axes.get_lines()}
     names = [name for name in words if name in drawn]
     figure.legend(
-        [drawn[name] for name in names],
-        [words[name] for name in names],
-        loc="upper left",
-        bbox_to_anchor=(0.6, 0.895),
-        frameon=False,
-        fontsize=9.5,
-        alignment="left",
-        handlelength=2.6,
-        labelspacing=0.9,
-    )
+        [drawn[name] for name in names], [words[name] for name in names], loc="upper left",
+        bbox_to_anchor=(0.6, 0.895), frameon=False, fontsize=9.5, alignment="left",
+        handlelength=2.6, labelspacing=0.9,
+    )  # fmt: skip
     figure.text(
         0.61, 0.03, "\n".join(_notes(check)), fontsize=8, color=GREY, va="bottom", linespacing=1.35
     )

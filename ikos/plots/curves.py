@@ -15,8 +15,7 @@ from ikos.counts import ANALYSES, MessageCount, message_count
 from ikos.counts.floor import counting_floor
 from ikos.counts.secure import BEST, checked_analysis
 
-Setting = tuple[str, bool]
-"""A shuffler, and whether there is a clear share."""
+Setting = tuple[str, bool]  # a shuffler, and whether there is a clear share
 
 BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 """The settings of BBGN20 and of IKOS06; the others need as many messages, give or take one."""
@@ -24,7 +23,7 @@ BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 
 @dataclass(frozen=True)
 class Curve:
-    """How many messages, by one analysis in one setting, as a function of the users.
+    """How many messages one analysis asks for in one setting, as a function of the users.
 
     Attributes
     ----------
@@ -73,11 +72,9 @@ def grid(low: int, high: int, per_decade: int, *, also: Iterable[int] = ()) -> t
 def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     """Estimate how many shuffled messages stop the tuple-counting attack at 2^-sigma.
 
-    Neither a proof nor a bound. The attack's statistic has mean 2 and variance
-    ``4 (n^m + 2^m - 2)/q`` (`ikos.attacks`); were it normal, the advantage would be about
-    ``sqrt(2/pi * q / (n^m + 2^m - 2))``, which is where experiments come out at advantages from
-    1/2 down to 1/100, or a little lower. With fewer messages the attack is expected to gain more
-    than ``2**-sigma``; better attacks may exist.
+    Neither a proof nor a bound: if the attack's statistic (`ikos.attacks`) were normal, its
+    advantage would be ``sqrt(2/pi * q / (n^m + 2^m - 2))``. Experiments come out there or a little
+    lower, at advantages from 1/2 down to 1/100. Better attacks may exist.
 
     Returns
     -------
@@ -93,7 +90,6 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     wanted = 2 * float(sigma) + math.log2(q) + math.log2(2 / math.pi)
 
     def enough(m: int) -> bool:
-        # log2(n^m + 2^m); the 2 matters only where there is no security to speak of
         return m * math.log2(n) + math.log2(1 + (2 / n) ** m) >= wanted
 
     m = max(1, math.ceil(wanted / math.log2(n)))
@@ -122,8 +118,8 @@ def secure_curves(
     q, sigma
         As for `SecureSum`.
     analyses : sequence of str
-        Which. "second_moment" gives a curve in each setting, the others in the first that they
-        cover (all that they cover need the same total).
+        "second_moment" gives a curve in each setting, the others in the first that they cover (they
+        need the same total in all of them).
     settings : sequence of (str, bool)
         Shuffler and clear share.
     honest : Fraction
@@ -155,15 +151,9 @@ def secure_curves(
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount:
         return message_count(
-            n,
-            q,
-            sigma,
-            analysis=analysis,
-            shuffler=setting[0],
-            clear_share=setting[1],
-            min_honest=_part(n, honest),
-            corrupt_shufflers=corrupt,
-        )
+            n, q, sigma, analysis=analysis, shuffler=setting[0], clear_share=setting[1],
+            min_honest=_part(n, honest), corrupt_shufflers=corrupt,
+        )  # fmt: skip
 
     lowest = min(settings, key=lambda setting: (setting[0] == "parallel", setting[1]))
 
@@ -175,13 +165,9 @@ def secure_curves(
         )
 
     curves = [Curve("floor", *lowest, tuple((n, floor(n)) for n in users if n > 1))]
-    attacked = [setting for setting in settings if setting[0] == "parallel"][:1]
-    for shuffler, clear in attacked:
-        points = (
-            (n, attack_estimate(_part(n, honest), q, sigma) + clear + corrupt)
-            for n in users
-            if _part(n, honest) > 1
-        )
+    for shuffler, clear in [setting for setting in settings if setting[0] == "parallel"][:1]:
+        present = [(n, _part(n, honest)) for n in users]
+        points = ((n, attack_estimate(p, q, sigma) + clear + corrupt) for n, p in present if p > 1)
         curves.append(Curve("attack", shuffler, clear, tuple(points)))
     curves += _analysed(users, analyses, settings, count, progress)
     return [curve for curve in curves if curve.points]
@@ -231,18 +217,10 @@ def private_curves(
             if modulus <= n * steps:
                 return None
         return PrivateSum(
-            n,
-            epsilon,
-            delta,
-            precision=precision,
-            modulus=modulus,
-            analysis=analysis,
-            shuffler=setting[0],
-            clear_share=setting[1],
-            min_honest=at_least,
-            corrupt_shufflers=corrupt,
-            reserve=reserve,
-        ).messages
+            n, epsilon, delta, precision=precision, modulus=modulus, analysis=analysis,
+            shuffler=setting[0], clear_share=setting[1], min_honest=at_least,
+            corrupt_shufflers=corrupt, reserve=reserve,
+        ).messages  # fmt: skip
 
     return [c for c in _analysed(users, analyses, settings, count, progress) if c.points]
 

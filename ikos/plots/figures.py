@@ -19,7 +19,7 @@ try:
         MaxNLocator,
         NullFormatter,
         NullLocator,
-    )
+    )  # fmt: skip
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
@@ -41,55 +41,44 @@ _DASHES: dict[tuple[str, bool], Any] = {
     ("single", True): (0, (5, 1.2, 1, 1.2)),
 }
 
-_WORDS = {
-    "floor": "counting floor: fewer cannot be enough",
-    "attack": "fewer: the attack gains more than $2^{-\\sigma}$",
+_STYLES: dict[str, dict[str, Any]] = {
+    "floor": {"linestyle": "-", "linewidth": 1.0, "zorder": 2},
+    "attack": {"linestyle": (0, (1, 1.5)), "linewidth": 1.6, "zorder": 6},
+    "second_moment": {"linewidth": 2.0, "zorder": 5},
 }
-
-
-def _setting(curve: Curve) -> str:
-    clear = "clear share" if curve.clear_share else "no clear share"
-    if curve.name == "attack":
-        return f"parallel shufflers only, {clear}"
-    return f"{curve.shuffler}, {clear}"
 
 
 def label(curve: Curve) -> str:
     """Return a curve's name for a legend."""
     if curve.name == "floor":
-        return _WORDS["floor"]
-    return f"{_WORDS.get(curve.name, curve.name)}, {_setting(curve)}"
+        return "counting floor: fewer cannot be enough"
+    setting = f"{curve.shuffler}, {'clear share' if curve.clear_share else 'no clear share'}"
+    if curve.name == "attack":
+        setting = setting.replace("parallel", "parallel shufflers only")
+        return f"fewer: the attack gains more than $2^{{-\\sigma}}$, {setting}"
+    return f"{curve.name}, {setting}"
 
 
 def _style(curve: Curve) -> dict[str, Any]:
-    if curve.name == "floor":
-        return {"linestyle": "-", "linewidth": 1.0, "zorder": 2}
-    if curve.name == "attack":
-        return {"linestyle": (0, (1, 1.5)), "linewidth": 1.6, "zorder": 6}
-    if curve.name == "second_moment":
-        dashes = _DASHES[(curve.shuffler, curve.clear_share)]
-        return {"linestyle": dashes, "linewidth": 2.0, "zorder": 5}
-    return {"linestyle": "-", "linewidth": 1.5, "zorder": 4}
+    style = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
+    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | style
 
 
 def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
     """Draw the curves as steps, and shade what lies below the floor.
 
-    Between two points a step errs on the safe side: what suffices is drawn at the larger of the two
-    values (ishai2006 rises with the users, the others fall), the floor at the smaller.
+    Between two points a step errs on the safe side: what is enough is drawn at the larger of the
+    two values (ishai2006 rises with the users, the others fall), the floor at the smaller.
     """
     for curve in curves:
         users, totals = zip(*curve.points, strict=True)
         before = curve.name in ("floor", "ishai2006")
+        clear = "clear" if curve.clear_share else "shuffled"
         axes.plot(
-            users,
-            totals,
-            color=COLOURS[curve.name],
+            users, totals, color=COLOURS[curve.name], label=label(curve),
             drawstyle="steps-pre" if before else "steps-post",
-            label=label(curve),
-            gid=f"{curve.name}-{curve.shuffler}-{'clear' if curve.clear_share else 'shuffled'}",
-            **_style(curve),
-        )
+            gid=f"{curve.name}-{curve.shuffler}-{clear}", **_style(curve),
+        )  # fmt: skip
         if curve.name == "floor":
             axes.fill_between(
                 users, totals, 1e-9, step="pre", color=COLOURS["floor"], alpha=0.18, linewidth=0
@@ -122,8 +111,8 @@ _DIGITS: tuple[tuple[float, ...], ...] = (
 def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -> None:
     """Scale the axis of the messages logarithmically, with numbers that people read.
 
-    Over this many decades and more, it shows only powers of ten; over few, as many others as
-    it takes to have three, or two powers of ten.
+    Over this many decades and more it shows only powers of ten, over fewer also other numbers:
+    three in all, or two powers of ten.
     """
     bottom = max(0.8, 0.8 * low)
     top = max(2 * bottom, 1.25 * high)
@@ -144,14 +133,13 @@ def _totals(curves: Sequence[Curve]) -> list[int]:
     return [total for curve in curves for _, total in curve.points]
 
 
-def _grouped(value: float) -> str:
-    if value >= 10**6:
-        return f"{value / 10**6:g}M"
-    return f"{value / 1000:g}k" if value >= 10**5 else f"{value:,.0f}"
-
-
 def _messages_formatter() -> FuncFormatter:
-    return FuncFormatter(lambda m, _: _grouped(m))
+    def text(value: float, _: object) -> str:
+        if value >= 10**6:
+            return f"{value / 10**6:g}M"
+        return f"{value / 1000:g}k" if value >= 10**5 else f"{value:,.0f}"
+
+    return FuncFormatter(text)
 
 
 def legend_order(curves: Sequence[Curve], users: int | None = None) -> list[Curve]:
@@ -182,7 +170,7 @@ def messages_figure(
     title : str
         What is counted.
     mark : int, optional
-        A number of users to mark; the legend then tells each curve's value there.
+        A number of users to mark, with each curve's value there in the legend.
     honest : Fraction
         What part of the users is assumed to be honest, for the axis.
     footnote : str
@@ -214,15 +202,11 @@ def messages_figure(
         if mark is not None:
             axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
         for curve in drawn:
-            total = None if mark is None else curve.at(mark)
-            if mark is not None and total is not None:
-                dot: dict[str, Any] = {
-                    "color": COLOURS[curve.name],
-                    "markersize": 4.5,
-                    "zorder": 8,
-                    "clip_on": False,
-                }
-                axes.plot([mark], [total], "o", **dot)
+            if mark is not None and (total := curve.at(mark)) is not None:
+                colour = COLOURS[curve.name]
+                axes.plot(
+                    [mark], [total], "o", color=colour, markersize=4.5, zorder=8, clip_on=False
+                )
     if far:
         log_messages(upper, min(_totals(far)), max(_totals(far)))
         lower.set_ylim(0, 1.06 * max(_totals(near)))
@@ -233,18 +217,14 @@ def messages_figure(
         log_messages(lower, min(_totals(near)), max(_totals(near)))
     assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
     lower.set_xlabel(f"users n{assumed}", fontsize=10)
-    figure.text(
-        0.008, 0.5, "messages per user in all", fontsize=10, rotation=90, va="center", ha="left"
-    )
+    words = "messages per user in all"
+    figure.text(0.008, 0.5, words, fontsize=10, rotation=90, va="center", ha="left")
     _legend(figure, ordered, mark, footnote)
     return figure
 
 
 def apart(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """Return the curves that are far above all others, for a panel of their own, and the others.
-
-    None is where the others are not among themselves, or the gap is small.
-    """
+    """Return the curves for a panel of their own, because they are far above, and the others."""
     near = [curve for curve in curves if curve.name not in ("ishai2006", "ghazi2020")]
     far = [curve for curve in curves if curve not in near]
     if near and far and min(_totals(far)) > 1.5 * max(_totals(near)):
@@ -257,24 +237,15 @@ def break_axis(upper: Axes, lower: Axes) -> None:
     upper.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
     upper.spines["bottom"].set_visible(False)
     slash: dict[str, Any] = {
-        "marker": [(-1, -0.6), (1, 0.6)],
-        "markersize": 8,
-        "linestyle": "none",
-        "color": "k",
-        "markeredgewidth": 1,
-        "clip_on": False,
-    }
+        "marker": [(-1, -0.6), (1, 0.6)], "markersize": 8, "linestyle": "none",
+        "color": "k", "markeredgewidth": 1, "clip_on": False,
+    }  # fmt: skip
     upper.plot([0], [0], transform=upper.transAxes, **slash)
     lower.plot([0], [1], transform=lower.transAxes, **slash)
 
 
 def _legend(figure: Figure, curves: Sequence[Curve], mark: int | None, footnote: str) -> None:
-    lines = {
-        line.get_label(): line
-        for axes in figure.axes
-        for line in axes.get_lines()
-        if not str(line.get_label()).startswith("_")
-    }
+    lines = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
     texts = []
     for curve in curves:
         total = None if mark is None else curve.at(mark)
@@ -282,17 +253,10 @@ def _legend(figure: Figure, curves: Sequence[Curve], mark: int | None, footnote:
         known = "" if total is None else f"{total:,}   "
         texts.append(f"{known}{first}" + (f"\n{rest}" if rest else ""))
     figure.legend(
-        [lines[label(curve)] for curve in curves],
-        texts,
-        loc="upper left",
-        bbox_to_anchor=(0.6, 0.925),
-        frameon=False,
-        fontsize=9.5,
+        [lines[label(curve)] for curve in curves], texts, loc="upper left",
+        bbox_to_anchor=(0.6, 0.925), frameon=False, fontsize=9.5, alignment="left",
         title=None if mark is None else f"messages at n = {power_of_ten(mark)}",
-        title_fontproperties={"size": 9.5, "weight": "bold"},
-        alignment="left",
-        handlelength=2.6,
-        labelspacing=0.75,
-    )
+        title_fontproperties={"size": 9.5, "weight": "bold"}, handlelength=2.6, labelspacing=0.75,
+    )  # fmt: skip
     if footnote:
         figure.text(0.61, 0.03, footnote, fontsize=8, color=GREY, va="bottom", linespacing=1.35)

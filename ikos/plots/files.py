@@ -25,8 +25,13 @@ _METADATA: dict[str, dict[str, str | None]] = {
 }
 
 
-def destination(path: Path) -> Path:
-    """Return where a file of that name is written: links are followed, folders must exist."""
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """Give a temporary file in the same folder, which takes the name ``path`` once it is whole.
+
+    Links are followed, and the folder must exist. After an exception, the file that was there under
+    this name stays as it was.
+    """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError):
         mode = os.stat(target).st_mode
@@ -36,16 +41,6 @@ def destination(path: Path) -> Path:
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
-    return target
-
-
-@contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Give a temporary file in the same folder, which takes the name ``path`` once it is whole.
-
-    After an exception, the file that was there under this name stays as it was.
-    """
-    target = destination(path)
     temporary = target.with_name(f".ikos-{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:

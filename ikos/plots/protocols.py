@@ -27,8 +27,7 @@ _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
 _LINE = 105
 
-_LEAST = 1e-140
-"""What stands for no root mean squared error at all on a logarithmic axis."""
+_LEAST = 1e-140  # what stands for no root mean squared error at all on a logarithmic axis
 
 _COLOURS = {"ours": VERMILLION, "shuffle": BLUE, "local": ORANGE}
 _WORDS = {

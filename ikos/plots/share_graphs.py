@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle, pairwise
+from itertools import cycle
 from typing import Any
 
 import networkx as nx
@@ -36,11 +36,11 @@ _DARK = (BLUE, GREEN, VERMILLION)
 _SIZES = {"o": 14.5, "s": 13.5, "D": 13.5, "p": 17.0, "h": 16.0}
 """Points across, so that two digits fit in."""
 
-_LEGEND = 8
-"""Most components that the legend names one by one."""
+_LEGEND = 8  # most components that the legend names one by one
+_INCHES = 0.5  # of one unit; users on a circle are 1.15 apart
 
-
-# A graph
+_ROW, _ACROSS, _BETWEEN = 0.72, 4.5, 0.75
+"""Of copies in columns: between two, between the columns, and between two components."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,6 @@ class _Look:
         return self.size == 1
 
     @property
-    def line(self) -> str:
-        return GREY if self.alone else self.colour
-
-    @property
     def marking(self) -> dict[str, Any]:
         return {
             "marker": self.marker,
@@ -69,10 +65,6 @@ class _Look:
             "markeredgewidth": 1.3,
         }
 
-    @property
-    def text(self) -> str:
-        return "white" if self.colour in _DARK and not self.alone else BLACK
-
 
 def _by_size(labels: NDArray[np.int32]) -> list[int]:
     """Return the components, the largest first."""
@@ -80,26 +72,24 @@ def _by_size(labels: NDArray[np.int32]) -> list[int]:
     return order
 
 
-def _looks(labels: NDArray[np.int32]) -> list[_Look]:
-    """Return a look for each component."""
+def _looks(labels: NDArray[np.int32]) -> dict[int, _Look]:
+    """Return the look of each component, the largest first."""
     sizes = np.bincount(labels).tolist()
-    looks = {
+    ways = zip(_by_size(labels), cycle(COLOURS), cycle(MARKERS), strict=False)
+    return {
         part: _Look(sizes[part], colour, marker if sizes[part] > 1 else "o")
-        for part, colour, marker in zip(
-            _by_size(labels), cycle(COLOURS), cycle(MARKERS), strict=False
-        )
+        for part, colour, marker in ways
     }
-    return [looks[part] for part in range(len(sizes))]
 
 
 def graph_figure(
     targets: ArrayLike, *, clear_share: bool = True, title: str | None = None
 ) -> Figure:
-    """Draw one share graph, its components apart and each in a colour and shape of its own.
+    """Draw one share graph, each component on a circle, in a colour and shape of its own.
 
     Every edge is drawn: repeated ones as bundles of arcs, self-loops as loops. Users who are a
-    component of their own are hollow. Without a clear share, left copies stand on the left and
-    right ones on the right. The same graph gives the same picture.
+    component by themselves are hollow. Without a clear share, left copies stand on the left and
+    right ones on the right. The same graph always gives the same picture.
 
     Parameters
     ----------
@@ -131,15 +121,16 @@ def graph_figure(
         )
     labels = component_labels(edges, clear_share=clear_share)[0]
     looks = _looks(labels)
-    owners: dict[Any, int] = dict(enumerate(labels.tolist()))
-    place = _components_apart(graph, labels) if clear_share else _columns(edges, labels)
-    if not clear_share:
-        ends = zip(labels.tolist(), edges.tolist(), strict=True)
-        receivers = {("right", to): part for part, row in ends for to in row}
-        owners = {("left", user): part for user, part in owners.items()} | receivers
+    place, outwards = _circles(graph, labels) if clear_share else (_columns(edges, labels), {})
+    of_user = [looks[part] for part in labels.tolist()]
+    owner = {vertex: of_user[vertex] for vertex in graph} if clear_share else {
+        vertex: of_user[user]
+        for user, row in enumerate(edges.tolist())
+        for vertex in (("left", user), *(("right", to) for to in row))
+    }  # fmt: skip
     figure, axes = _canvas(place, clear_share)
-    _draw_edges(axes, graph, place, owners, looks)
-    _draw_users(axes, place, owners, looks)
+    _draw_edges(axes, graph, place, outwards, owner)
+    _draw_users(axes, place, owner)
     if title is None:
         parts = len(looks)
         title = (
@@ -147,7 +138,7 @@ def graph_figure(
             f"user{'s' if n > 1 else ''}, m = {m} shuffled message{'s' if m > 1 else ''} of each"
         )
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=24 if clear_share else 34)
-    _name_components(axes, looks, clear_share)
+    _name_components(axes, list(looks.values()), clear_share)
     return figure
 
 
@@ -155,255 +146,158 @@ def _user(vertex: Any) -> int:
     return int(vertex[1] if isinstance(vertex, tuple) else vertex)
 
 
-def _components_apart(graph: Any, labels: NDArray[np.int32]) -> dict[Any, Point]:
-    """Place users: near those they are joined to, in rows of components, the largest first.
+def _circles(graph: Any, labels: NDArray[np.int32]) -> tuple[dict[Any, Point], dict[Any, float]]:
+    """Place each component on a circle, the largest first in rows; and angles away from it.
 
-    The unit is the distance at which two users can be told apart with ease.
+    The order on a circle is that of a depth-first search, from an end of a path if it is one: many
+    edges then join neighbours on the circle.
     """
-    boxes = []
-    for part in _by_size(labels):
-        users = np.flatnonzero(labels == part).tolist()
-        boxes.append((users, _spread_out(nx.Graph(graph.subgraph(users)))))
-    widths = [np.ptp(points[:, 0]) + 1.4 for _, points in boxes]
-    area = sum((np.ptp(points[:, 0]) + 1.4) * (np.ptp(points[:, 1]) + 1.4) for _, points in boxes)
-    line = max(max(widths), 1.5 * math.sqrt(area))
+    parts = _by_size(labels)
+    sizes = np.bincount(labels)[parts]
+    radii = np.where(sizes > 1, 0.575 / np.sin(np.pi / np.maximum(sizes, 2)), 0.0)
+    line = max(2 * radii.max() + 1.4, 1.5 * math.sqrt(float(((2 * radii + 1.4) ** 2).sum())))
     place: dict[Any, Point] = {}
+    outwards: dict[Any, float] = {}
     left = top = deepest = 0.0
-    for (users, points), width in zip(boxes, widths, strict=True):
-        if left and left + width > line + 1e-9:
+    for part, radius in zip(parts, radii.tolist(), strict=True):
+        width = 2 * radius + 1.4
+        if left + width > line + 1e-9:
             left, top, deepest = 0.0, top - deepest, 0.0
-        corner = np.array([points[:, 0].min(), points[:, 1].max()])
-        for user, point in zip(users, points, strict=True):
-            place[user] = point - corner + np.array([left + 0.7, top - 0.7])
-        left += width
-        deepest = max(deepest, float(np.ptp(points[:, 1])) + 1.4)
-    return place
-
-
-def _spread_out(graph: Any) -> Point:
-    """Return places for the users of one component, at least a unit apart, in their order."""
-    users = sorted(graph)
-    if len(users) == 1:
-        return np.zeros((1, 2))
-    if len(users) == 2:
-        return np.array([[0.0, 0.0], [1.6, 0.0]])
-    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
-    if max(dict(graph.degree()).values()) <= 2:  # a path or a ring
-        ordered = nx.Graph()
-        ordered.add_nodes_from(nx.dfs_preorder_nodes(graph, _end(graph)))
-        found = nx.circular_layout(ordered)
-    else:
-        found = nx.kamada_kawai_layout(graph)
-    points = np.array([found[user] for user in users])
-    gaps = np.linalg.norm(points[:, None] - points[None], axis=-1) + 1e9 * np.eye(len(users))
-    # the nearest two decide, unless that would make the picture huge
-    scale = min(1.15 / max(float(gaps.min()), 1e-9), 1.0 * len(users))
-    scale = max(scale, 1.1 / float(np.median(gaps.min(axis=1))))
-    return _pushed_apart(points * scale)
-
-
-def _end(graph: Any) -> int:
-    """Return where to begin on a path or a ring: at an end, if there is one."""
-    return int(min(graph, key=lambda user: (graph.degree(user), user)))
-
-
-def _pushed_apart(points: Point) -> Point:
-    """Move points that are too near to each other, a little at a time."""
-    points = points.copy()
-    for _ in range(200):
-        apart = points[:, None] - points[None]
-        gaps = np.linalg.norm(apart, axis=-1) + 1e9 * np.eye(len(points))
-        if gaps.min() >= 1.0:
-            break
-        push = np.clip(1.02 - gaps, 0, None)[..., None] * apart / np.maximum(gaps, 1e-9)[..., None]
-        points += push.sum(axis=1) / 2
-    return points
-
-
-_ROW, _ACROSS, _BETWEEN = 0.72, 4.5, 0.75
+        users = np.flatnonzero(labels == part).tolist()
+        first = min(users, key=lambda user: (len(set(graph[user]) - {user}), user))
+        centre = np.array([left + width / 2, top - width / 2])
+        for i, user in enumerate(nx.dfs_preorder_nodes(graph, first)):
+            outwards[user] = angle = math.pi * (0.5 + 2 * i / len(users))
+            place[user] = centre + radius * np.array([math.cos(angle), math.sin(angle)])
+        left, deepest = left + width, max(deepest, width)
+    return place, outwards
 
 
 def _columns(edges: NDArray[Any], labels: NDArray[np.int32]) -> dict[Any, Point]:
-    """Place left and right copies in two columns, components below each other."""
+    """Place left and right copies in two columns, components below each other.
+
+    Each column is sorted a few times by the mean place of the neighbours: fewer edges cross.
+    """
     place: dict[Any, Point] = {}
     depth = 0.0
+    senders: dict[int, list[int]] = {}
+    for user, row in enumerate(edges.tolist()):
+        for to in row:
+            senders.setdefault(to, []).append(user)
     for part in _by_size(labels):
         left = np.flatnonzero(labels == part).tolist()
-        right = sorted(set(edges[left].ravel().tolist()))
-        left, right = _uncrossed(edges, left, right)
-        for row, (sender, receiver) in enumerate(zip(left, right, strict=True)):
-            place["left", sender] = np.array([0.0, depth - row * _ROW])
-            place["right", receiver] = np.array([_ACROSS, depth - row * _ROW])
-        depth -= len(left) * _ROW + _BETWEEN
+        right = sorted({to for user in left for to in edges[user].tolist()})
+        for _ in range(24):
+            rank = {user: i for i, user in enumerate(left)}
+            right.sort(key=lambda to: (np.mean([rank[user] for user in senders[to]]), to))
+            rank = {to: i for i, to in enumerate(right)}
+            left.sort(key=lambda user: (np.mean([rank[to] for to in edges[user]]), user))
+        for sender, receiver in zip(left, right, strict=True):
+            place["left", sender] = np.array([0.0, depth])
+            place["right", receiver] = np.array([_ACROSS, depth])
+            depth -= _ROW
+        depth -= _BETWEEN
     return place
-
-
-def _uncrossed(
-    edges: NDArray[Any], left: list[int], right: list[int]
-) -> tuple[list[int], list[int]]:
-    """Return the two columns in an order in which fewer edges cross: by their neighbours' means."""
-    for _ in range(24):
-        rank = {user: i for i, user in enumerate(left)}
-        met: dict[int, list[int]] = {user: [] for user in right}
-        for user in left:
-            for to in edges[user].tolist():
-                met[to].append(rank[user])
-        right = sorted(right, key=lambda user: (sum(met[user]) / len(met[user]), user))
-        rank = {user: i for i, user in enumerate(right)}
-        left = sorted(left, key=lambda user: (sum(rank[to] for to in edges[user].tolist()), user))
-    return left, right
-
-
-_INCHES = 0.5
-"""Of one unit."""
 
 
 def _canvas(place: dict[Any, Point], clear_share: bool) -> tuple[Figure, Axes]:
     points = np.array(list(place.values()))
-    low, high = points.min(axis=0) - 0.9, points.max(axis=0) + 0.9
+    low, high = points.min(axis=0) - 1.1, points.max(axis=0) + 1.1
     width, height = (high - low) * _INCHES
     # room for the title above, and for the legend on the right
-    above, below, beside = (0.75 if clear_share else 0.95), 0.15, 3.0
-    whole = max(width + beside + 0.2, 6.6), max(height + above + below, 2.4)
+    above, below, legend = (0.75 if clear_share else 0.95), 0.15, 3.0
+    whole = max(width + legend + 0.2, 6.6), max(height + above + below, 2.4)
     figure = Figure(figsize=whole, dpi=150)
     axes = figure.add_axes(
         (0.15 / whole[0], 1 - (above + height) / whole[1], width / whole[0], height / whole[1])
     )
-    axes.set_xlim(low[0], high[0])
-    axes.set_ylim(low[1], high[1])
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_axis_off()
     return figure, axes
 
 
 def _draw_edges(
-    axes: Axes, graph: Any, place: dict[Any, Point], owners: dict[Any, int], looks: Sequence[_Look]
+    axes: Axes,
+    graph: Any,
+    place: dict[Any, Point],
+    outwards: dict[Any, float],
+    owner: dict[Any, _Look],
 ) -> None:
     """Draw every edge, with a name that says of which user, to which one, and which message."""
-    together: dict[tuple[Any, Any], list[tuple[Any, Any, int]]] = {}
+    bundles: dict[frozenset[Any], list[tuple[Any, Any, int]]] = {}
     for one, other, message in graph.edges(data="message"):
-        key = (one, other) if place[one].tolist() <= place[other].tolist() else (other, one)
-        together.setdefault(key, []).append((one, other, message))
-    free = {
-        one: _free_angle([place[to] - place[one] for to in graph[one] if to != one])
-        for one, other in together
-        if one == other
-    }
-    for (one, other), bundle in together.items():
-        look = looks[owners[one]]
+        bundles.setdefault(frozenset((one, other)), []).append((one, other, message))
+    for ends, bundle in bundles.items():
+        start, end = (place[vertex] for vertex in (min(ends), max(ends)))
+        look = owner[min(ends)]
         for i, (sender, receiver, message) in enumerate(bundle):
-            if one == other:
-                path = _loop(place[one], free[one], i, len(bundle))
+            if len(ends) == 1:
+                path = _loop(start, outwards[sender], i, len(bundle))
             else:
-                path = _arc(place[one], place[other], i - (len(bundle) - 1) / 2)
+                path = _arc(start, end, i - (len(bundle) - 1) / 2)
+            name = f"edge-{_user(sender)}-{_user(receiver)}-{message}"
+            colour = GREY if look.alone else look.colour
             axes.add_patch(
-                PathPatch(
-                    path,
-                    facecolor="none",
-                    edgecolor=look.line,
-                    linewidth=1.3,
-                    alpha=0.9,
-                    zorder=2,
-                    clip_on=False,
-                    gid=f"edge-{_user(sender)}-{_user(receiver)}-{message}",
-                )
-            )
+                PathPatch(path, facecolor="none", edgecolor=colour, linewidth=1.3, alpha=0.9,
+                          zorder=2, clip_on=False, gid=name)
+            )  # fmt: skip
 
 
 def _arc(start: Point, end: Point, rank: float) -> Path:
     """Return a curve between two users, the more bent the farther from a bundle's middle."""
     along = end - start
-    length = max(float(np.linalg.norm(along)), 1e-9)
+    length = float(np.linalg.norm(along))
     across = np.array([-along[1], along[0]]) / length
     middle = (start + end) / 2 + across * rank * min(0.42, 0.3 * length)
     return Path([start, middle, end], [Path.MOVETO, Path.CURVE3, Path.CURVE3])
 
 
-def _free_angle(towards: Sequence[Point]) -> float:
-    """Return the middle of the widest angle between a user's neighbours; upwards without any."""
-    if not towards:
-        return math.pi / 2
-    angles = sorted(math.atan2(y, x) for x, y in towards)
-    gaps = [after - angle for angle, after in pairwise([*angles, angles[0] + 2 * math.pi])]
-    widest = max(range(len(gaps)), key=gaps.__getitem__)
-    return angles[widest] + gaps[widest] / 2
-
-
 def _loop(at: Point, angle: float, rank: int, many: int) -> Path:
-    """Return a loop at a user, in a direction where there is room; several fan out."""
+    """Return a loop at a user, away from the circle; several fan out."""
     angle += (rank - (many - 1) / 2) * min(1.1, 2 * math.pi / many)
     half = min(0.5, 0.9 * math.pi / max(many, 2))
     legs = [at + 1.15 * np.array([math.cos(a), math.sin(a)]) for a in (angle - half, angle + half)]
     return Path([at, *legs, at], [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
 
 
-def _draw_users(
-    axes: Axes, place: dict[Any, Point], owners: dict[Any, int], looks: Sequence[_Look]
-) -> None:
+def _draw_users(axes: Axes, place: dict[Any, Point], owner: dict[Any, _Look]) -> None:
+    columns = isinstance(next(iter(place)), tuple)
     for vertex, (x, y) in place.items():
-        look = looks[owners[vertex]]
-        side = f"{vertex[0]}-" if isinstance(vertex, tuple) else ""
-        axes.plot(
-            [x], [y], **look.marking, zorder=4, clip_on=False, gid=f"user-{side}{_user(vertex)}"
-        )
+        look = owner[vertex]
+        side = f"{vertex[0]}-" if columns else ""
+        name = f"user-{side}{_user(vertex)}"
+        axes.plot([x], [y], **look.marking, zorder=4, clip_on=False, gid=name)
         axes.text(
-            x,
-            y,
-            str(_user(vertex)),
-            color=look.text,
-            fontsize=7.5,
-            fontweight="bold",
-            ha="center",
-            va="center_baseline",
-            zorder=5,
-        )
-    if isinstance(next(iter(place)), tuple):
-        for x, words in ((0.0, "left copies"), (_ACROSS, "right copies")):
-            axes.text(x, 0.5, words, fontsize=8.5, color=GREY, ha="center", va="bottom")
+            x, y, str(_user(vertex)), fontsize=7.5, fontweight="bold", zorder=5,
+            color="white" if look.colour in _DARK and not look.alone else BLACK,
+            ha="center", va="center_baseline",
+        )  # fmt: skip
+    for x, words in ((0.0, "left copies"), (_ACROSS, "right copies")) if columns else ():
+        axes.text(x, 0.5, words, fontsize=8.5, color=GREY, ha="center", va="bottom")
 
 
 def _name_components(axes: Axes, looks: Sequence[_Look], clear_share: bool) -> None:
-    larger = sorted((look for look in looks if not look.alone), key=lambda look: -look.size)
-    alone = [look for look in looks if look.alone]
-    handles = [_handle(look, _size_text(look.size, clear_share)) for look in larger[:_LEGEND]]
-    if len(larger) > _LEGEND:
-        more = f"and {len(larger) - _LEGEND} more components"
-        handles.append(Line2D([], [], linestyle="none", label=more))
-    if alone:
-        if clear_share:
-            words = "a user alone: nothing hides it"
-        else:
-            words = "one left and one right copy:\nnothing hides them"
-        handles.append(_handle(alone[0], words + (f" ({len(alone)})" if len(alone) > 1 else "")))
-    axes.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.0),
-        bbox_transform=axes.transAxes,
-        frameon=False,
-        fontsize=9,
-        borderaxespad=0.3,
-        labelspacing=0.8,
-    )
-    words = "an edge for each shuffled message"
-    if not clear_share:
-        words += ", from its sender's left copy to a right copy"
-    axes.annotate(
-        words,
-        (0, 1),
-        (0, 10 if clear_share else 20),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=8.5,
-        color=GREY,
-        annotation_clip=False,
-    )
-
-
-def _size_text(size: int, clear_share: bool) -> str:
+    """Say what is drawn; the looks are of the components, the largest first."""
+    larger = [look for look in looks if not look.alone]
+    alone = looks[len(larger) :]
     if clear_share:
-        return f"a component of {size} users"
-    return f"a component of {size} left\nand {size} right copies"
-
-
-def _handle(look: _Look, words: str) -> Line2D:
-    return Line2D([], [], linestyle="none", label=words, **look.marking)
+        size, single = "a component of {} users", "a user alone: nothing hides it"
+    else:
+        size = "a component of {0} left\nand {0} right copies"
+        single = "one left and one right copy:\nnothing hides them"
+    named = [(size.format(look.size), look.marking) for look in larger[:_LEGEND]]
+    if len(larger) > _LEGEND:
+        named.append((f"and {len(larger) - _LEGEND} more components", {}))
+    if alone:
+        named.append((single + f" ({len(alone)})" * (len(alone) > 1), alone[0].marking))
+    axes.legend(
+        handles=[Line2D([], [], linestyle="none", label=words, **how) for words, how in named],
+        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9,
+        borderaxespad=0.3, labelspacing=0.8,
+    )  # fmt: skip
+    sent = "" if clear_share else ", from its sender's left copy to a right copy"
+    axes.annotate(
+        f"an edge for each shuffled message{sent}", (0, 1), (0, 10 if clear_share else 20),
+        xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=GREY,
+        annotation_clip=False,
+    )  # fmt: skip

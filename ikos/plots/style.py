@@ -1,4 +1,4 @@
-"""What all figures share: colours that also the colour-blind tell apart, axes, numbers."""
+"""What all figures share: colours that suit the colour-blind, axes, numbers."""
 
 from __future__ import annotations
 

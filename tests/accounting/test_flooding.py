@@ -543,7 +543,7 @@ def test_largest_moment_is_over_all_pairs_and_sums(
         tables.append((np.array([step, 0 * step]), none))
     for (up, down), shifts in tables:
         here, there = rng.uniform(0, 0.2, (2, 1, steps + 1)) * (shifts is pairs)
-        table = flooding_gkmps21._Table(grid, flooding_gkmps21.ShiftMoments(up, down, 0.0))
+        table = flooding_gkmps21._MomentTable(grid, flooding_gkmps21.ShiftMoments(up, down, 0.0))
         worst = largest_moment(s, 2.0, here, there, up, down, shifts)
         for cells in (1, 3, steps + 1):  # runs of values, and each by itself
             monkeypatch.setattr(flooding_gkmps21, "_CELLS", cells)

@@ -9,7 +9,7 @@ import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import mpfr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
@@ -156,6 +156,7 @@ def test_long_laws_and_large_epsilons_fall_back_on_silence() -> None:
         assert least_chance(100, 1e-3, rate, precision) <= published_chance(100, 1e-3)
 
 
+@settings(max_examples=30)
 @given(
     st.integers(1, 10**5),
     st.floats(1e-12, 0.5),

@@ -19,12 +19,11 @@ from analysis.wlqdly21_published import (
     published_values,
 )
 from ikos.accounting import clones_delta, response_delta, response_gamma
+from ikos.accounting.blanket import exp_down, local_epsilon
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
     collision_parameters,
     collision_variances,
-    exp_down,
-    local_epsilon,
     raised,
     set_response_gamma,
 )
@@ -103,13 +102,13 @@ def test_the_papers_local_values_are_near_the_best(s, epsilon):
 @pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "d", "s", "epsilon", "delta"),
-    [(10**4, 256, 4, 0.5, 1e-5), (500, 32, 4, 1.0, 1e-4), (10**5, 1024, 32, 0.5, 1e-5)],
+    [(500, 32, 4, 1.0, 1e-4), (10**5, 1024, 32, 0.5, 1e-5)],
 )
 def test_no_other_number_of_values_is_much_better_after_shuffling(n, d, s, epsilon, delta):
     found = collision_parameters(n, d, s, epsilon, delta)
     best = collision_variances(found.t, s, found.gamma).mean_square(d, s)
     assert response_delta(epsilon, n, Fraction(found.t, s), found.gamma) <= delta
-    for factor in (0.5, 0.8, 0.95, 1.05, 1.25, 2):
+    for factor in (0.5, 0.95, 1.05, 2):
         t = max(2 * s, round(found.t * factor))
         other = collision_parameters(n, d, s, epsilon, delta, t=t)
         assert collision_variances(t, s, other.gamma).mean_square(d, s) >= best * 0.9999

@@ -14,7 +14,7 @@ pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
 from deployment_wired import small, wired
 
-from ikos.cli import main, submit
+from ikos.cli import errors, main, submit
 from ikos.deployment import tokens
 from ikos.deployment.reports import ClientReport
 
