@@ -26,7 +26,7 @@ from recorded_randomness import Numbered, Recorded, records
 
 import ikos
 from ikos import PrivateSum, SecureSum
-from ikos.aggregation import execution
+from ikos.aggregation import shuffled_sum
 from ikos.cluster import Cluster, ClusterError, connection, driver, versions, waiting
 from ikos.cluster.errors import Refusal
 from ikos.cluster.tasks import Block, BlockSharing, Checked, Envelope, digest
@@ -192,7 +192,7 @@ def test_sums_of_all_kinds(cluster, kind):
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
-    for module in (execution, driver):
+    for module in (shuffled_sum, driver):
         monkeypatch.setattr(module, "USERS", 64)
     x = np.random.default_rng(0).random(N)
 

@@ -20,9 +20,8 @@ from ikos._validation import flag, floating, integer, quote, round_up, validate_
 from ikos.accounting.vector_noise import NoiseRate
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.calibration import reports
-from ikos.aggregation.execution import Values
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
-from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, Values
 from ikos.bounds import Bounds, Domain
 from ikos.counts import (
     Layout,

@@ -15,7 +15,7 @@ from ikos.cli.output import power_text, print_report, progress
 from ikos.report import Report
 
 if TYPE_CHECKING:
-    from ikos.aggregation.execution import Engine
+    from ikos.aggregation.shuffled_sum import Engine
 
 KEYS = {
     **release.KEYS,

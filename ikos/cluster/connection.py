@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
-from ikos.aggregation.execution import Encoder
+from ikos.aggregation.shuffled_sum import ShuffledSum
 from ikos.cluster.driver import add_up
 from ikos.cluster.errors import ClusterError, connection
 from ikos.cluster.processes import MAX_WORKERS, interrupts_held
@@ -90,7 +90,7 @@ class Cluster:
         return Calls(self.client)
 
     def add_up(
-        self, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
+        self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[int, int]:
         """Return the sum modulo q of all users' elements, and how many users there were."""
         check_open(self.client)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ikos.aggregation.engine import Partition, SharingScheme
-from ikos.aggregation.execution import (
+from ikos.aggregation.shuffled_sum import (
     USERS,
-    Encoder,
+    ShuffledSum,
     checked_blocks,
     iterator_or_array,
     with_location,
@@ -35,6 +34,7 @@ from ikos.cluster.versions import check_versions
 from ikos.cluster.waiting import first_done, results, threads
 from ikos.concurrency import Progress
 from ikos.randomness import RandomSource
+from ikos.sharing import Partition, SharingScheme
 
 LONGEST = 1 << 26
 """Approximate cap on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
@@ -52,7 +52,7 @@ _STRIDE = 1 << 32
 
 
 def block_tasks(
-    client: Any, clients: Encoder, x: Any, rng: RandomSource, threads: int
+    client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, threads: int
 ) -> Generator[Any, None, None]:
     """Yield a future of a `Block` for each block of users, as fast as they are asked for.
 
@@ -128,7 +128,7 @@ class _Reshared(Exception):  # noqa: N818
 class _Sum:
     """One sum on a cluster, with the tasks that it holds there."""
 
-    def __init__(self, client: Any, clients: Encoder, progress: Progress | None) -> None:
+    def __init__(self, client: Any, clients: ShuffledSum[Any], progress: Progress | None) -> None:
         self.client = client
         self.clients = clients
         self.progress = progress
@@ -226,7 +226,7 @@ def _same(released: bytes, blocks: bytes) -> bool:
 
 
 def add_up(
-    client: Any, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
+    client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
 ) -> tuple[int, int]:
     """Run a secure summation on a cluster: return the sum modulo q and the number of users.
 

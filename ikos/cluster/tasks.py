@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.aggregation.engine import Partition, SharingScheme
-from ikos.aggregation.execution import Encoder, checked_blocks
+from ikos.aggregation.shuffled_sum import ShuffledSum, checked_blocks
 from ikos.cluster.errors import Refusal
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
-from ikos.sharing import Sharing
+from ikos.sharing import Partition, Sharing, SharingScheme
 from ikos.shuffling import release
 
 NONCE_BYTES = 16
@@ -88,7 +87,7 @@ class BlockSharing:
     block has ``stride`` to itself, and the secret from one of ``sharing``.
     """
 
-    clients: Encoder
+    clients: ShuffledSum[Any]
     encoding: Callable[[int], RandomSource]
     sharing: Callable[[int], RandomSource]
     stride: int
