@@ -104,7 +104,8 @@ class Sharing:
             source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
-                    self._begin(block)
+                    if self._blank[block]:
+                        self._begin(block)
                     self.group.take_off(last[part], out[part])
 
     def finish(self, block: int) -> None:
@@ -188,7 +189,7 @@ class Plan:
 
 def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longest: int) -> Plan:
     """Return the pieces, of ``longest`` messages at most, of a sum over blocks of users."""
-    shuffled = scheme.shuffled
+    shuffled = scheme.messages - scheme.clear
     width = shuffled if scheme.single else 1
     size, last = width * users, None if scheme.clear else shuffled - 1
     firsts = range(0, shuffled, max(1, width))
@@ -212,8 +213,8 @@ def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longe
     return plan
 
 
-_Done = tuple[int, int]  # pieces that a step of the work has made, and what it adds to the sum
-_Step = tuple[Callable[[Any], _Done], Any]
+_Step = tuple[Callable[[Any], int | None], Any]
+"""A part of the work, which returns the sum of a piece that it makes, and what it is about."""
 
 
 @dataclass
@@ -221,32 +222,15 @@ class _Shufflers:
     """The shufflers at work on one sharing."""
 
     sharing: Sharing
-    scheme: SharingScheme
     receive: Receiver | None
     stop: threading.Event = field(default_factory=threading.Event)
     failed: BaseException | None = None
     local: threading.local = field(default_factory=threading.local)
 
-    def stages(
-        self, plan: Plan, encoded: Iterator[NDArray[Any]] | None
-    ) -> tuple[Iterable[_Step], ...]:
-        """Return the steps of the work, each stage of which waits for all of the one before it."""
-        given: list[_Step] = [] if encoded is None else [(self.put, encoded)]
-        columns = [
-            *zip(repeat(self.make), plan.whole, strict=False),
-            *zip(repeat(self.peel), plan.peeled, strict=False),
-        ]
-        finishing = zip(repeat(self.finish), range(len(self.sharing.blocks)), strict=False)
-        later = zip(repeat(self.make), plan.later, strict=False)
-        if plan.whole and self.sharing.messages - 1 in plan.whole[-1].rows:
-            # the last row is released with the others: all users' elements must be there
-            return given, columns, finishing, later
-        return given + columns, finishing, later
-
     def work(
         self, steps: Iterable[_Step], executor: Executor | None
-    ) -> Generator[_Done, None, None]:
-        """Do steps, on all threads, and yield what each has done."""
+    ) -> Generator[int | None, None, None]:
+        """Do steps, on all threads, and yield what each returns."""
         if executor is None:
             for step, about in steps:
                 yield step(about)
@@ -254,9 +238,10 @@ class _Shufflers:
         with closing(spread(self._one, steps, executor, ahead=_AHEAD)) as done:
             yield from done
 
-    def _one(self, step: Callable[[Any], _Done], about: Any) -> _Done:
+    def _one(self, step: Callable[[Any], int | None], about: Any) -> int | None:
         """Do one step of many on a thread; if it fails, the others stop."""
-        self.go_on()
+        if self.stop.is_set():
+            raise KeyboardInterrupt
         try:
             return step(about)
         except BaseException as error:
@@ -265,43 +250,30 @@ class _Shufflers:
                 self.stop.set()
             raise
 
-    def go_on(self) -> None:
-        """Stop where the others have stopped."""
-        if self.stop.is_set():
-            raise KeyboardInterrupt
-
-    def put(self, encoded: Iterator[NDArray[Any]]) -> _Done:
+    def put(self, encoded: Iterator[NDArray[Any]]) -> None:
         """Put all users' elements to the last row."""
         users, first = self.sharing.last.size, 0
         for elements in encoded:
-            self.go_on()
+            if self.stop.is_set():
+                raise KeyboardInterrupt
             if first + elements.size > users:
                 raise ValueError(f"encoded must hold {users} elements, got more")
             self.sharing.put(first, elements)
             first += elements.size
         if first < users:
             raise ValueError(f"encoded must hold {users} elements, got {first}")
-        return 0, 0
 
-    def make(self, piece: Partition) -> _Done:
+    def make(self, piece: Partition) -> int:
         """Make a piece of a shuffler's output, which is sorted, and add it up."""
         messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
-        self.go_on()
         messages.sort()
         if self.receive is None:
-            return 1, self.sharing.group.sum(messages)
-        return 1, self.receive(piece, messages)
+            return self.sharing.group.sum(messages)
+        return self.receive(piece, messages)
 
-    def peel(self, where: tuple[int, int]) -> _Done:
+    def peel(self, where: tuple[int, int]) -> None:
         """Subtract one block of a row from the last row."""
         self._drawn(*where, peel=True)
-        return 0, 0
-
-    def finish(self, block: int) -> _Done:
-        """Reduce one block of the last row; where it is the clear shares, they are added up."""
-        self.sharing.finish(block)
-        clear = self.sharing.last[self.sharing.blocks[block]]
-        return 0, self.sharing.group.sum(clear) if self.scheme.clear else 0
 
     def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
         """Return a thread's memory for messages, at least ``size``; the first ``kept`` stay."""
@@ -315,7 +287,8 @@ class _Shufflers:
         return held
 
     def _drawn(self, row: int, block: int, *, peel: bool) -> NDArray[Any]:
-        self.go_on()
+        if self.stop.is_set():
+            raise KeyboardInterrupt
         here = self.sharing.blocks[block]
         if row == self.sharing.messages - 1:
             return self.sharing.last[here]
@@ -337,7 +310,8 @@ class _Shufflers:
                 messages[place] = self.sharing.last
                 continue
             for step in range(len(cuts)):
-                self.go_on()
+                if self.stop.is_set():
+                    raise KeyboardInterrupt
                 # each row begins elsewhere, so that threads seldom wait for the same users
                 number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
                 self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
@@ -398,19 +372,35 @@ def mixed_sum(
     most = min(longest, max(1, AT_ONCE // threads))
     cuts = len(sharing.blocks)
     plan = planned(scheme, elements.size, cuts=cuts, threads=threads, longest=most)
-    shufflers = _Shufflers(sharing, scheme, receive)
+    shufflers = _Shufflers(sharing, receive)
     wanted = len(plan.whole) + len(plan.later)
+    given: list[_Step] = [] if encoded is None else [(shufflers.put, encoded)]
+    columns: list[_Step] = [
+        *zip(repeat(shufflers.make), plan.whole, strict=False),
+        *zip(repeat(shufflers.peel), plan.peeled, strict=False),
+    ]
+    # where the last row is released with the others, all users' elements must be there before
+    apart = bool(plan.whole) and scheme.messages - 1 in plan.whole[-1].rows
+    stages: tuple[Iterable[_Step], ...] = (
+        *((given, columns) if apart else (given + columns,)),
+        zip(repeat(sharing.finish), range(cuts), strict=False),
+        zip(repeat(shufflers.make), plan.later, strict=False),
+    )
     total = done = 0
     try:
         with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
             try:
-                for stage in shufflers.stages(plan, encoded):
+                for stage in stages:
                     with closing(shufflers.work(stage, executor)) as made:
-                        for pieces, found in made:
+                        for found in made:
+                            if found is None:
+                                continue
                             total += found
-                            done += pieces
-                            if pieces and progress is not None:
+                            done += 1
+                            if progress is not None:
                                 progress(done, wanted)
+                if scheme.clear:
+                    total += scheme.group.sum(elements)
             except BaseException as error:
                 shufflers.stop.set()  # before the executor waits for its threads
                 raise shufflers.failed or error from None

@@ -27,13 +27,13 @@ from recorded_randomness import Numbered, Recorded, records
 import ikos
 from ikos import PrivateSum, SecureSum
 from ikos.aggregation import shuffled_sum
-from ikos.cluster import Cluster, ClusterError, connection, driver, versions, waiting
-from ikos.cluster.errors import Refusal
-from ikos.cluster.tasks import Block, BlockSharing, Checked, Envelope, digest
+from ikos.cluster import Cluster, ClusterError, connection, driver, waiting
+from ikos.cluster.driver import Block, BlockSharing, Checked, Envelope, Refusal, digest
 from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
+from ikos.vectors import Categories, PrivateVectorSum, SecureVectorSum
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -150,6 +150,44 @@ def test_the_sum_of_a_column_of_a_data_frame(here):
     x = np.arange(N)
     ages = dd.from_pandas(pd.DataFrame({"age": x}), npartitions=3)["age"]
     assert SecureSum(N, 2**20, messages=2).run(ages, cluster=here) == x.sum()
+
+
+def vectors_of(x):
+    return {
+        "array": x,
+        "iterator": iter(np.array_split(x, 3)),
+        "dask array": da.from_array(x, chunks=(300, 2)),
+        "data frame": dd.from_pandas(pd.DataFrame(x), npartitions=3),
+    }
+
+
+@pytest.mark.parametrize("kind", vectors_of(np.zeros((1, 3))))
+def test_sums_of_vectors(here, kind):
+    """Each coordinate for itself, whatever is shuffled together."""
+    d, q = 3, 2**61 - 1
+    x = values(q, N * d).reshape(N, d) if kind != "data frame" else np.arange(N * d).reshape(N, d)
+    told = []
+    protocol = SecureVectorSum(N, d, q, messages=3, clear_share=kind == "array", layout="group")
+    given = vectors_of(x)[kind]
+    found = protocol.run(given, cluster=here, progress=lambda *now: told.append(now))
+    assert found.tolist() == [truth(column, q) for column in x.T]
+    whole = d * (3 - (kind == "array"))
+    assert told == [(i + 1, whole) for i in range(whole)]
+
+
+def test_private_sums_of_vectors(here):
+    x = np.eye(4, dtype=int)[np.arange(N) % 4]
+    protocol = PrivateVectorSum(N, Categories([4]), 1, 1e-6, shuffler="single")
+    found = [protocol.run(x, DeterministicRandom(5), cluster=here) for _ in range(2)]
+    assert found[0] == found[1]
+    low, high = found[0].interval(1 - 1e-12, simultaneous=True)
+    assert (low <= N / 4).all()
+    assert (high >= N / 4).all()
+    x[777] = 1
+    with pytest.raises(ValueError, match=r"x\[177\] must have exactly one 1 .* \(in partition 2"):
+        protocol.run(da.from_array(x, chunks=300), cluster=here)
+    with pytest.raises(ValueError, match="x must be two-dimensional, got 1 dimensions"):
+        protocol.run(da.ones(N), cluster=here)
 
 
 def kinds(x):
@@ -378,15 +416,17 @@ def test_printed_forms_show_no_values():
     desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
     assert isinstance(block, Block)
-    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", block.last))]
+    (column,) = block.columns
+    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", column.last))]
     shown.append(repr(block))
     shown.append(repr(Refusal.of(ValueError("got 424242"), 0)))
     for text in shown:
         assert "424242" not in text
-        assert not any(str(share) in text for share in block.last)
+        assert not any(str(share) in text for share in column.last)
     again = pickle.loads(pickle.dumps(block))
     rows = [
-        [one.row(row, block.last.copy()).tolist() for row in range(3)] for one in (block, again)
+        [one.columns[0].row(row, column.last.copy()).tolist() for row in range(3)]
+        for one in (block, again)
     ]
     assert rows[0] == rows[1]
     assert [sum(column) % 2**64 for column in zip(*rows[0], strict=True)] == [11, 22, 33]
@@ -887,7 +927,7 @@ class Newer:
 
 def test_workers_of_another_version(here, monkeypatch):
     protocol, there = SecureSum(3, 8, messages=2), re.escape(ikos.__version__)
-    monkeypatch.setattr(versions, "ikos", Newer)
+    monkeypatch.setattr(waiting, "ikos", Newer)
     said = rf"^the worker tcp://\S+ has version {there} of ikos, and here is 9\.8\.7: they must be"
     for run in (lambda: protocol.run([1, 2, 3], cluster=here), lambda: here.executor):
         with pytest.raises(ClusterError, match=said):

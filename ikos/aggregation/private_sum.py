@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,7 @@ from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, decode
 from ikos.errors import NoisySum, SumError
 from ikos.noise.population import polya_shares
-from ikos.randomness import RandomSource
+from ikos.randomness import RandomSource, SecureRandom
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
 
@@ -84,7 +84,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._proved, self._error, self.setting  # found once, and not in each run
+        _ = self.guarantee, self._error, self.setting, self._cost  # found once, and not in each run
 
     @property
     def precision(self) -> int:
@@ -101,13 +101,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         """Inverse scale of the noise in every coordinate, in steps of the encoding, exactly."""
         return self.noise.rate
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each user, for one run or all ``releases`` of them together."""
-        return self._proved
-
-    @cached_property
-    def _proved(self) -> Guarantee:
         delta, count = self.layout.delta, self.layout.count
         assert delta is not None
         promise = "while any two vectors that a user may have are within the promised sensitivity"
@@ -202,7 +198,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         What are numbers of a suitable type already is not copied.
         """
         values = self.domain.values(x, first)
-        self.encoding.check(values, first)
+        if self.encoding.exact or self.encoding.promised:
+            self.encoding.check(values, first)
         return values
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -211,9 +208,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
         # All entries are independent, whichever of them share a variable.
         honest = self.trust.min_honest
-        noisy, noise = polya_shares(elements.size, self.noise.rate, parties=honest, rng=rng)
+        noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
         changed = elements[noisy]
-        group.add(changed, group.reduce(noise))
+        group.subtract(changed, group.reduce(-noise))
         elements[noisy] = changed
         return elements.reshape(values.shape)
 
@@ -222,19 +219,24 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return self.share(x, rng)
 
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> SumResult:
-        p, q, bounds = self.encoding.precision, self.q, self.encoding.bounds
-        sums = [bounds.total(Fraction(decode(z, users, p, q), p), users) for z in totals]
+        p, bounds, sums = self.encoding.precision, self.encoding.bounds, []
+        for z in totals:
+            steps = decode(z, users, p, self.q)
+            sums.append(bounds.total(Fraction(steps, p), users))
         estimate: Any = sums[0]
         if not self.scalar:
             estimate = np.array(sums)
             estimate.setflags(write=False)
+        guarantee = self.guarantee
+        if rng is not None and not isinstance(rng, SecureRandom):
+            guarantee = guarantee.of_run(rng)
         return SumResult(
             estimate=estimate,
             users=users,
             domain=self.domain,
-            guarantee=self.guarantee if rng is None else self.guarantee.of_run(rng),
-            cost=self.cost(users),
-            error=self.error(users),
+            guarantee=guarantee,
+            cost=replace(self._cost, users=users),
+            error=self._error if users == self.n else self._error_of(users),
         )
 
     def __repr__(self) -> str:

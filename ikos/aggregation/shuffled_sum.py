@@ -15,7 +15,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
@@ -258,12 +258,12 @@ class ShuffledSum(ABC, Generic[_T]):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        messages = self.layout.sums * self.setting.messages
-        return Cost(validate_users(users, self.n), messages, self.layout.bits_per_message)
+        return replace(self._cost, users=validate_users(users, self.n))
 
-    def check_users(self, users: int, name: str) -> None:
-        """Refuse fewer users than the guarantee counts on, and more than there are."""
-        check_participation(name, users, self.trust.min_honest, self.n)
+    @cached_property
+    def _cost(self) -> Cost:
+        messages = self.layout.sums * self.setting.messages
+        return Cost(self.n, messages, self.layout.bits_per_message)
 
     # The client
 
@@ -286,7 +286,8 @@ class ShuffledSum(ABC, Generic[_T]):
             its noise: do not send as soon as it is done.
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
-        return shares_of(self, 1, coordinates(self, values, source), source)[:, 0].copy()
+        elements = coordinates(self, values, source.streams()(0) if self.scalar else source)
+        return shares_of(self, 1, elements, source)[:, 0].copy()
 
     def share(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' shares of their values, ``x`` as for `run`.
@@ -340,7 +341,7 @@ class ShuffledSum(ABC, Generic[_T]):
                 f"shares must have shape ({wanted}), got {shares.shape}: "
                 "all of a user's shares are needed, or none"
             )
-        self.check_users(shares.shape[1], "shares")
+        check_participation("shares", shares.shape[1], self.trust.min_honest, self.n)
         if not self.group.contains(shares):
             raise ValueError(
                 f"shares must be of dtype {self.group.dtype} in [0, q) for q = {quote(self.q)}, "
@@ -396,7 +397,7 @@ class ShuffledSum(ABC, Generic[_T]):
         unasked = not per_column and any(column.size for column in view.columns)
         if unasked or len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
             raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
-        self.check_users(int(users), "view")
+        check_participation("view", int(users), self.trust.min_honest, self.n)
         totals = [0] * self.dimension
         for messages, block in received:
             vectors = unpack(messages, self.group, block.stop - block.start)
@@ -441,7 +442,7 @@ class ShuffledSum(ABC, Generic[_T]):
             Workers of Dask to run the sum on instead; ``x`` may then be a Dask collection.
         progress : callable, optional
             Called with how many pieces of the shufflers' output are done and how many there are;
-            for vectors, with coordinates instead of pieces.
+            for vectors, unless on a cluster, with coordinates instead of pieces.
 
         Returns
         -------
@@ -490,16 +491,17 @@ class ShuffledSum(ABC, Generic[_T]):
 def checked_blocks(
     clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike]
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked values, `USERS` at a time.
+    """Yield checked values of `USERS` users at a time, of fewer where they are vectors.
 
     What is checked is a copy, which is what is used: others may write to the memory, or to the file
     that is mapped there, in the meantime.
     """
+    size = max(1, USERS // clients.dimension)
     if not isinstance(x, Iterator):
-        for part in blocks(x.shape[0], USERS):
+        for part in blocks(x.shape[0], size):
             yield clients.checked(x[part].copy(), part.start)
         return
-    first, lacking = 0, USERS
+    first, lacking = 0, size
     kept: list[NDArray[Any]] = []
     for some in x:
         if _is_one(some):
@@ -510,11 +512,11 @@ def checked_blocks(
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.shape[0]
         if first > clients.n:  # before more of them are read, perhaps without end
-            clients.check_users(first, "x")
+            check_participation("x", first, clients.min_honest, clients.n)
         # copied, by both: an iterator may write what comes next to the same memory
         while values.shape[0] >= lacking:
             yield np.concatenate([*kept, values[:lacking]])
-            values, kept, lacking = values[lacking:], [], USERS
+            values, kept, lacking = values[lacking:], [], size
         if values.shape[0]:
             kept.append(values.copy())
             lacking -= values.shape[0]
@@ -571,48 +573,43 @@ def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | It
     return clients.checked(x)
 
 
-def coordinates(
-    clients: ShuffledSum[Any], values: NDArray[Any] | Iterator[ArrayLike], rng: RandomSource
-) -> Iterator[Coordinate]:
-    """Yield the group elements of each coordinate of all users' values.
-
-    Of numbers, blocks of users, as they are read: the k-th draws from source k of the
-    `RandomSource.streams`. Of checked vectors arrays, `COLUMNS` of which are encoded together.
-    """
-    if clients.scalar:
-        yield map(clients.encoded, checked_blocks(clients, values), map(rng.streams(), count()))
-        return
-    assert isinstance(values, np.ndarray)
-    for part in blocks(clients.dimension, COLUMNS):
-        yield from clients.encoded(np.ascontiguousarray(values[:, part].T), rng)
-
-
 def collect(
     clients: ShuffledSum[Any], x: Values, rng: RandomSource
 ) -> tuple[int, Iterator[Coordinate]]:
     """Return how many users there are, and the elements of each coordinate of their values.
 
-    An iterator is read here, once: how many users there are is not known before.
+    Numbers of an array are encoded as they are asked for. An iterator is read here, once: how many
+    users there are is not known before.
     """
-    given = iterator_or_array(clients, x)
-    if not isinstance(given, Iterator):
-        clients.check_users(given.shape[0], "x")
-        return given.shape[0], coordinates(clients, given, rng)
-    try:
-        if clients.scalar:
-            (encoded,) = coordinates(clients, given, rng)
-            found = list(encoded)
-        else:
-            found = list(checked_blocks(clients, given))
-    except KeyboardInterrupt:
-        raise Interrupted(None, 0, 0, "while values were read") from None
-    users = sum(some.shape[0] for some in found)
-    clients.check_users(users, "x")
-    joined = np.concatenate(found)
+    given, found = iterator_or_array(clients, x), None
+    read: Any = checked_blocks(clients, given)
+    if clients.scalar:  # block k draws from source k
+        read = map(clients.encoded, read, map(rng.streams(), count()))
+    if isinstance(given, Iterator):
+        try:
+            found = list(read)
+        except KeyboardInterrupt:
+            raise Interrupted(None, 0, 0, "while values were read") from None
+        users = sum(some.shape[0] for some in found)
+    else:
+        users = given.shape[0]
+    check_participation("x", users, clients.trust.min_honest, clients.n)
     if clients.scalar:
-        return users, iter((joined,))
+        return users, iter((read if found is None else np.concatenate(found),))
     # a promise about all vectors is checked when they are together
-    return users, coordinates(clients, clients.checked(joined), rng)
+    vectors: Any = given if found is None else clients.checked(np.concatenate(found))
+    return users, coordinates(clients, vectors, rng)
+
+
+def coordinates(
+    clients: ShuffledSum[Any], values: NDArray[Any], rng: RandomSource
+) -> Iterator[NDArray[Any]]:
+    """Yield the elements of each coordinate of checked values, `COLUMNS` encoded together."""
+    if clients.scalar:
+        yield clients.encoded(values, rng)
+        return
+    for part in blocks(clients.dimension, COLUMNS):
+        yield from clients.encoded(np.ascontiguousarray(values[:, part].T), rng)
 
 
 def shares_of(

@@ -7,20 +7,28 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
 from ikos.aggregation.shuffled_sum import ShuffledSum
 from ikos.cluster.driver import add_up
-from ikos.cluster.errors import ClusterError, connection
-from ikos.cluster.processes import MAX_WORKERS, interrupts_held
-from ikos.cluster.versions import check_versions
-from ikos.cluster.waiting import ANSWER, Calls, check_open, workers
+from ikos.cluster.waiting import (
+    ANSWER,
+    Calls,
+    ClusterError,
+    check_open,
+    check_versions,
+    connection,
+    workers,
+)
 from ikos.concurrency import Progress, cores
 from ikos.randomness import RandomSource
+
+MAX_WORKERS = 1024
 
 START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""
@@ -91,8 +99,8 @@ class Cluster:
 
     def add_up(
         self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
-    ) -> tuple[int, int]:
-        """Return the sum modulo q of all users' elements, and how many users there were."""
+    ) -> tuple[list[int], int]:
+        """Return the sum modulo q of each coordinate, and how many users there were."""
         check_open(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
@@ -110,6 +118,23 @@ class Cluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold back Ctrl-C, which a terminal sends to all, from processes that start meanwhile."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    # as it starts, which it does with the first process, it lets all signals through
+    resource_tracker.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _local(opened: ExitStack, workers: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.noise.bernoulli import bernoulli_exp, one_bernoulli_exp
+from ikos.noise.bernoulli import bernoulli_exp
 from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, plus, positive
 from ikos.randomness import RandomSource, secure
 
@@ -105,6 +105,14 @@ def discrete_laplace(
     rate, count, source = positive("s", s), how_many(size), secure(rng)
     draws = plus(geometric_draws(rate, count, source), -geometric_draws(rate, count, source))
     return deliver(draws, size)
+
+
+def one_bernoulli_exp(numerator: int, denominator: int, rng: RandomSource) -> bool:
+    """Return one Bernoulli variable, as `bernoulli_exp` does."""
+    k = 1
+    while rng.integer(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
 
 
 def one_geometric(s: Fraction, rng: RandomSource) -> int:

@@ -57,28 +57,27 @@ def polya_population(
     ((1000000,), True)
     """
     n = integer("n", n, low=1, high=MAX_DRAWS)
-    users, noise = polya_shares(n, s, parties=parties, rng=rng)
+    parties = n if parties is None else integer("parties", parties, low=1, high=1 << 62)
+    users, noise = polya_shares(n, positive("s", s), parties, secure(rng))
     result = np.zeros(n, dtype=noise.dtype)
     result[users] = noise
     return result
 
 
 def polya_shares(
-    n: int, s: Real, *, parties: int | None = None, rng: RandomSource | None = None
+    n: int, rate: Fraction, parties: int, rng: RandomSource
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Draw what `polya_population` draws, and return the users who get any, ascending, and it."""
-    n = integer("n", n, low=1, high=1 << 62)
-    parties = n if parties is None else integer("parties", parties, low=1, high=1 << 62)
-    rate, source = positive("s", s), secure(rng)
-    jumps = [_jumps(n, rate, parties, source) for _ in range(2)]
-    users, places = np.unique(np.concatenate([user for user, _ in jumps]), return_inverse=True)
-    noise = np.zeros(users.size, dtype=np.int64)
-    if sum(int(amount) for _, amounts in jumps for amount in amounts) > INT64_MAX:
-        noise = noise.astype(object)  # else no partial sum of any user exceeds it
-    first = jumps[0][0].size
-    np.add.at(noise, places[:first], jumps[0][1])
-    np.subtract.at(noise, places[first:], jumps[1][1])
-    return users, shortened(noise)
+    """Draw what `polya_population` does; return the users with any noise, ascending, and theirs."""
+    gaining, gains = _jumps(n, rate, parties, rng)
+    losing, losses = _jumps(n, rate, parties, rng)
+    users, places = np.unique(np.concatenate((gaining, losing)), return_inverse=True)
+    exact = (
+        sum(map(int, gains)) + sum(map(int, losses)) > INT64_MAX
+    )  # else no user's sum exceeds it
+    noise = np.zeros(users.size, dtype=object if exact else np.int64)
+    np.add.at(noise, places[: gaining.size], gains)
+    np.subtract.at(noise, places[gaining.size :], losses)
+    return users, shortened(noise) if exact else noise
 
 
 def polya_jumps(

@@ -19,7 +19,7 @@ from ikos import counts
 from ikos.baselines import PROTOCOLS
 from ikos.cli import COMMANDS, commands, names, output
 from ikos.cli.program import SETTINGS, SUMMARIES
-from ikos.cluster.processes import MAX_WORKERS
+from ikos.cluster.connection import MAX_WORKERS
 
 
 def examples(text):
