@@ -17,25 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import flag, floating, integer, quote, round_up, validate_users
-from ikos.accounting.vector_noise import NoiseRate
+from ikos.accounting.vector_noise import NoiseRate, Sensitivity
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
-from ikos.aggregation.calibration import reports
+from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration, reports
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
-from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, Values
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, Values, layout_name
 from ikos.bounds import Bounds, Domain
-from ikos.counts import (
-    Layout,
-    MessageCount,
-    Remaining,
-    private_message_count,
-    private_proved,
-    private_remaining,
-)
+from ikos.counts import MessageCount, Remaining, private_remaining
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
-from ikos.encoding import MAX_PRECISION, Encoding, decode
+from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise.population import polya_shares
 from ikos.randomness import RandomSource, SecureRandom
@@ -43,6 +36,9 @@ from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
 
 MAX_USERS = 1 << 53
+
+MAX_VECTORS = 10**9
+"""Most users with vectors."""
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
@@ -81,6 +77,35 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     encoding: Encoding
     noise: NoiseRate
     releases: int
+
+    def _calibrate(
+        self,
+        plan: NoiseCalibration,
+        domain: Domain,
+        encoding: Encoding,
+        law: Noise,
+        modulus: int | None,
+        messages: int | None,
+    ) -> None:
+        """Set all fields: the messages and the noise that a plan proves for an encoding."""
+        q = checked_modulus(modulus, plan.users, encoding.precision, law, plan.analysis)
+        if messages is not None:
+            messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        found = plan.chosen(q, messages)
+        PrivateAggregation.__init__(
+            self,
+            plan.users,
+            domain.dimension,
+            q,
+            found.layout,
+            plan.trust,
+            domain=domain,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            encoding=encoding,
+            noise=found.noise,
+            releases=plan.releases,
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -365,45 +390,20 @@ class PrivateSum(PrivateAggregation):
         if precision is None:
             precision = default_precision(budget, trust.min_honest)
         p = checked_precision(precision)
-        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
-        q = checked_modulus(modulus, n, p, law, analysis)
-        # One user's value changes: the views of min_honest users hide it, and giving the adversary
-        # what the other honest ones send only helps it. So the delta for min_honest is enough,
-        # however many are honest. (A level sigma is about inputs that may differ everywhere.)
-        if messages is None:
-            count = private_message_count(
-                n, q, budget, allowed, p, analysis=analysis, reserve=spare, **asdict(trust)
-            )
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = private_proved(
-                trust.min_honest,
-                q,
-                trust.hiding(total),
-                budget,
-                allowed,
-                p,
-                analysis=analysis,
-                reserve=spare,
-                most=n,
-                **trust.graph,
-            ).with_corruption(trust.corrupt_shufflers, total)
-        assert count.noise_epsilon is not None
-        rate = Fraction(count.noise_epsilon) / p
-        bits = (q - 1).bit_length()
-        super().__init__(
-            n,
-            1,
-            q,
-            Layout(ONE_GROUP, count, 1, bits, count.sigma, budget, count.delta, rate),
-            trust,
-            domain=bounds,
+        encoding = Encoding(bounds, p, exact, None)
+        plan = NoiseCalibration(
+            users=n,
+            trust=trust,
             epsilon=budget,
             delta=allowed,
-            encoding=Encoding(bounds, p, exact, None),
-            noise=NoiseRate(rate, "pure", 0.0),
-            releases=1,
+            reserve=spare,
+            shift=encoding.shift(1),
+            layout=ONE_GROUP,
+            analysis=analysis,
+            always_pure=True,
         )
+        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
+        self._calibrate(plan, bounds, encoding, law, modulus, messages)
 
     @property
     def lower(self) -> float:
@@ -488,4 +488,143 @@ class PrivateSum(PrivateAggregation):
             f"[{self.lower:g}, {self.upper:g}] in {self.precision:,} steps, modulo "
             f"{quote(self.modulus)}, {self.shuffler} "
             f"shuffler{'s' * (self.shuffler == 'parallel')}"
+        )
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PrivateVectorSum(PrivateAggregation):
+    """Differentially private summation of vectors: exact noise that no user adds alone.
+
+    Each user encodes its vector in integers, adds a noise share to each coordinate, and sends the
+    result through `SecureVectorSum`. The noise shares of ``min_honest`` users add up to exactly
+    discrete Laplace noise in every coordinate, of the largest rate (inverse scale) that is proved.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    domain : Box, Ball, SparseTernary or Categories
+        Where the vectors lie. Reals are rounded at random to steps, integers and categories are
+        not.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's whole vector.
+    precision : int, optional
+        Steps between the smallest and the largest value of a coordinate. By default the smallest
+        power of two at which rounding adds at most 1 % to the variance of the noise, and what it
+        adds to sensitivities at most 1 % to the deviation.
+    modulus : int, optional
+        Order q of each coordinate's group, above n precision; by default as of `ikos.PrivateSum`,
+        for each coordinate.
+    layout : {"separate", "group"}
+        As of `SecureVectorSum`.
+    sensitivity : Sensitivity, optional
+        For a Box: a promise how far any two vectors that a user may have are apart, in the data's
+        units. Privacy rests on it.
+    integers : bool
+        For a Box: promise that all entries are integers, and refuse others.
+    messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
+        As of `ikos.PrivateSum`; messages, of each sum.
+    releases : int
+        How many sums about the same users the guarantee is for, all of them together: the rounds
+        of federated learning. Later vectors may depend on earlier results. The noise grows with
+        about its square root, where it is not purely private.
+
+    Attributes
+    ----------
+    layout : Layout
+        Messages of each user, and what is proved for them.
+    noise : NoiseRate
+        The rate of the noise, and which bound proves it: "pure", "composition" or "renyi".
+    guarantee : Guarantee
+        What holds, by which theorem, under which conditions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Ball
+    >>> protocol = PrivateVectorSum(1000, Ball(64), epsilon=1, delta=1e-8)
+    >>> protocol.noise.method, round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
+    ('renyi', 14.9)
+    >>> x = np.random.default_rng(0).normal(size=(1000, 64))
+    >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
+    >>> result = protocol.run(x, DeterministicRandom(0))  # in production, omit the generator
+    >>> bool(np.linalg.norm(result.estimate - x.sum(axis=0)) < 1.5 * result.standard_error)
+    True
+    """
+
+    def __init__(
+        self,
+        n: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        modulus: int | None = None,
+        layout: str = "separate",
+        messages: int | None = None,
+        sensitivity: Sensitivity | None = None,
+        integers: bool = False,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+        reserve: float | Fraction = 0.01,
+        releases: int = 1,
+    ) -> None:
+        n = integer("n", n, low=1, high=MAX_VECTORS)
+        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+        layout = layout_name(layout)
+        analysis = checked_analysis(analysis)
+        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        made = encoding_of(domain, precision, integers, sensitivity)
+
+        def plan(encoding: Encoding) -> NoiseCalibration:
+            return NoiseCalibration(
+                users=n,
+                trust=trust,
+                epsilon=budget,
+                delta=allowed,
+                reserve=spare,
+                shift=encoding.shift(domain.dimension),
+                layout=layout,
+                analysis=analysis,
+                releases=times,
+            )
+
+        def signal(encoding: Encoding) -> float:
+            return encoding.precision * float(plan(encoding).least_rate) / math.sqrt(2)
+
+        if not isinstance(made, Encoding):
+            made = converge(made, signal, math.sqrt(trust.min_honest) / 2)
+        found = plan(made)
+        law = NoiseLaw(found.least_rate, Fraction(n, trust.min_honest))
+        self._calibrate(found, domain, made, law, modulus, messages)
+
+    scalar = False
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        promise = self.encoding.promise
+        bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
+        return {
+            "protocol": "ikos-private-vector-sum-1",
+            **super().parameters,
+            "releases": self.releases,
+            "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
+            "domain": type(self.domain).__name__,
+        }
+
+    @property
+    def _title(self) -> str:
+        corrupt = self.trust.corrupt_shufflers
+        trust = f", corrupt_shufflers={corrupt}" if corrupt else ""
+        return (
+            f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, {self.domain}, "
+            f"precision={self.precision}, q={quote(self.modulus)}{trust}, "
+            f"{self.shuffler}: {self.layout}"
         )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._options import VectorSumOptions
 from ikos._validation import doubles, flag, number, quote, real
 from ikos.accounting.vector_noise import Sensitivity
-from ikos.aggregation.private_vector_sum import PrivateVectorSum
+from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND
 from ikos.domains import Ball, Box

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._options import SumOptions, VectorSumOptions
 from ikos._validation import array, quote, reject_masked
-from ikos.aggregation.private_vector_sum import PrivateVectorSum
+from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.domains import Categories
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Printed, SumResult, at_least, footer

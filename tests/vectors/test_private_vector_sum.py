@@ -547,13 +547,6 @@ def test_what_blocks_of_vectors_hold_is_refused_where_it_is() -> None:
         protocol.run(iter([np.full((2, 2), 0.9), np.full((2, 2), -0.9)]))
     with pytest.raises(ValueError, match=r"^x must hold n = 4 users' values, got 6"):
         protocol.run(iter([np.zeros((3, 2))] * 5))
-    with pytest.raises(ValueError, match=r"^cluster "):
-        protocol.run(np.zeros((4, 2)), cluster=_Elsewhere())  # type: ignore[arg-type]
-
-
-class _Elsewhere:
-    def add_up(self) -> None:
-        """Not called."""
 
 
 def test_other_dtypes_and_orders_of_memory() -> None:
