@@ -1,7 +1,6 @@
 """Differentially private sums (BBGN20, Algorithms 5 and 6), of numbers or of vectors.
 
-There is one implementation, `PrivateAggregation`: values are encoded as integers, noise is added
-to them, and `ShuffledSum` adds them up.
+Values are encoded as integers, noise is added to them, and `ShuffledSum` adds them up.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def checked_precision(precision: object) -> int:
 
 
 def checked_modulus(modulus: object, users: int, precision: int, law: Noise, analysis: str) -> int:
-    """Check and return the order of the group; None for the least from `default_modulus` on."""
+    """Check and return the order of the group; by default, that of `default_modulus`."""
     if modulus is None:
         return covered(analysis, default_modulus(users, precision, law))
     q = integer("modulus", modulus, low=2)
@@ -66,7 +65,7 @@ def checked_modulus(modulus: object, users: int, precision: int, law: Noise, ana
 
 @dataclass(frozen=True, repr=False)
 class PrivateAggregation(ShuffledSum[SumResult]):
-    """What `PrivateSum` and `PrivateVectorSum` have in common: all but how they are calibrated.
+    """What `PrivateSum` and `PrivateVectorSum` have in common.
 
     ``noise`` is that of every coordinate; the budget is for ``releases`` about the same users.
     """
@@ -128,7 +127,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user, for one run or all ``releases`` of them together."""
+        """What is guaranteed to each user, for one run or for all ``releases`` together."""
         delta, count = self.layout.delta, self.layout.count
         assert delta is not None
         promise = "while any two vectors that a user may have are within the promised sensitivity"
@@ -144,11 +143,10 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over this many users.
 
-        Of each coordinate: noise of variance ``2 alpha / (1 - alpha)^2`` times ``users /
-        min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless values are
-        integers; and wrap-around, ``q^2`` times its probability, which is at most
-        ``alpha^((q - users p) / 2)`` for ``min_honest = users`` (BBGN20, Section 5.3). All of it in
-        squared steps.
+        In squared steps, each coordinate has noise of variance ``2 alpha / (1 - alpha)^2`` times
+        ``users / min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless
+        values are integers; and wrap-around, ``q^2`` times its probability, which is at most
+        ``alpha^((q - users p) / 2)`` for ``min_honest = users`` (BBGN20, Section 5.3).
         """
         users = validate_users(users, self.n)
         return self._error if users == self.n else self._error_of(users)
@@ -171,7 +169,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def mse(self) -> float:
         """Bound on the mean squared error of the sum with all n users, in squared data units.
 
-        Of vectors, on the mean of the squared Euclidean norm of the error.
+        For vectors, on the mean of the squared Euclidean norm of the error.
         """
         return self._error.mean_square
 
@@ -184,8 +182,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def influence(self) -> float:
         """Greatest Euclidean distance that one user's messages alone can move the estimate.
 
-        In the data's units. A user may send any element of each coordinate's group, so that each
-        may land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
+        In the data's units. A user may send any group elements, and so move each coordinate to any
+        of the q points of the window that sums are decoded to (BBGN20, Section 8).
         """
         reach = floating(Fraction(self.q - 1, self.precision))
         return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
@@ -218,10 +216,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.name, **how)
 
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return values in the data's units, each looked at; from user ``first`` on.
-
-        What are numbers of a suitable type already is not copied.
-        """
+        """Return values in the data's units, checked; arrays of a suitable type are not copied."""
         values = self.domain.values(x, first)
         if self.encoding.exact or self.encoding.promised:
             self.encoding.check(values, first)
@@ -304,32 +299,31 @@ class PrivateSum(PrivateAggregation):
         Users, from 1 to 2^53; public.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. A float is taken at its exact value.
-        The imperfect hiding is paid for with ``delta`` and a small part of ``epsilon``; the noise
-        alone is purely private.
+        The noise alone is purely private; ``delta`` and a small part of ``epsilon`` pay for the
+        imperfect hiding.
     precision : int, optional
         Steps p of the encoding, at most 2^52. By default the smallest p at which randomized
-        rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest):
-        more steps cost bits (the modulus grows with p), fewer cost accuracy.
+        rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest).
+        More steps cost bits, fewer cost accuracy.
     modulus : int, optional
         Order q of the group, above n p. By default the smallest power of two at which the noisy
-        sum wraps around with probability at most 2^-40, and at which that adds at most a thousandth
-        of the noise's variance to the mean squared error (a wrong result, no loss of privacy);
-        with ``analysis="ghazi2020"``, which is proved for primes alone, the next prime.
+        sum wraps around, which makes a wrong result and costs no privacy, with probability at most
+        2^-40, and adds by it at most a thousandth of the noise's variance to the mean squared
+        error; with ``analysis="ghazi2020"``, which is proved for primes only, the next prime.
     messages, analysis, shuffler, clear_share, corrupt_shufflers
         As for `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
-        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; as
-        little of it is spent as allows the number of messages (`private_message_count`).
+        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; no
+        more of it is spent than the number of messages needs (`private_message_count`).
     min_honest : int, optional
         The guarantee holds while at least this many users are honest and present; ``n`` by
-        default. Noise and messages are chosen for this many, so that with all n present the noise
-        variance is n / min_honest times as large. `run` and `analyze` refuse fewer.
+        default. Noise and messages are chosen for this many: with all n present, the variance of
+        the noise is n / min_honest times as large. `run` and `analyze` refuse fewer.
     lower, upper : float
-        Public bounds of the values, within 1e100; 0 and 1 by default. Results are in the same
-        units.
+        Public bounds of the values, within 1e100. Results are in the same units.
     integers : bool
-        Promise that the values are integers, and refuse others. The bounds must be integers and
-        the precision is ``upper - lower``: nothing is rounded, and messages are short.
+        Promise that the values are integers, and refuse others. The bounds must be integers, and
+        the precision is ``upper - lower``: nothing is rounded.
 
     Attributes
     ----------
@@ -444,18 +438,18 @@ class PrivateSum(PrivateAggregation):
         honest, corrupt_shufflers : int, optional
             As for `SecureSum.remaining`.
         delta : float, optional
-            The delta to be reached; by default the one that was asked for.
+            The delta to be reached, by default the sum's own.
 
         Returns
         -------
         Remaining
             The smallest epsilon that is proved with this delta, rounded up. By the sum's own
-            analysis, or by "best" where that one proves nothing.
+            analysis, or "best" if that one proves nothing.
 
         Raises
         ------
         ValueError
-            If no epsilon is proved with this delta; the message says which could be reached.
+            If no epsilon is proved with this delta; the message says which delta can be reached.
 
         Examples
         --------
@@ -504,8 +498,7 @@ class PrivateVectorSum(PrivateAggregation):
     n : int
         Users; public.
     domain : Box, Ball, SparseTernary or Categories
-        Where the vectors lie. Reals are rounded at random to steps, integers and categories are
-        not.
+        Where the vectors lie. Reals are rounded at random to steps; integers are not.
     epsilon, delta : float
         The guarantee, under replacement of one user's whole vector.
     precision : int, optional
@@ -518,16 +511,16 @@ class PrivateVectorSum(PrivateAggregation):
     layout : {"separate", "group"}
         As of `SecureVectorSum`.
     sensitivity : Sensitivity, optional
-        For a Box: a promise how far any two vectors that a user may have are apart, in the data's
-        units. Privacy rests on it.
+        For a Box: a promise how far apart any two vectors of a user may be, in the data's units.
+        Privacy rests on it.
     integers : bool
         For a Box: promise that all entries are integers, and refuse others.
     messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
         As of `ikos.PrivateSum`; messages, of each sum.
     releases : int
-        How many sums about the same users the guarantee is for, all of them together: the rounds
-        of federated learning. Later vectors may depend on earlier results. The noise grows with
-        about its square root, where it is not purely private.
+        How many sums about the same users the guarantee covers, such as rounds of federated
+        learning. Later vectors may depend on earlier results. The noise grows with about the square
+        root of this number, if it is not purely private.
 
     Attributes
     ----------

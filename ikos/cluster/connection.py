@@ -56,9 +56,9 @@ class Cluster:
     Raises
     ------
     ClusterError
-        If there is no scheduler at the address, or it has no workers. Sums and calls raise it as
-        well: where this was closed, where a worker has another version of ikos, and where the
-        cluster has had no workers for a minute, or only such as are paused for lack of memory.
+        If there is no scheduler at the address, or it has no workers. Sums and calls raise it if
+        the cluster was closed, if a worker has another version of ikos, and if for a minute there
+        were no workers, or all were paused for lack of memory.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
     from distributed import LocalCluster
 
     class Local(LocalCluster):  # type: ignore[misc]
-        """Is told twice, at times, that a worker has gone."""
+        """Does not fail where it is told twice that a worker has gone."""
 
         def _update_worker_status(self, op: str, msg: Any) -> None:
             with suppress(KeyError):  # which would keep it from closing
@@ -186,13 +186,13 @@ def _end(local: Any) -> None:
 
 
 def _leave(client: Any) -> None:
-    """End a connection; what is wrong with one that takes too long has been said before."""
+    """End a connection; if that takes too long, another error has said why."""
     with suppress(TimeoutError):
         client.close(timeout=CLOSING)
 
 
 def _client(place: Any) -> Any:
-    """Connect to a scheduler that has workers."""
+    """Connect to a scheduler that has workers, by its address or the object that runs it."""
     from distributed import Client
     from distributed.comm import connect
 
