@@ -238,6 +238,7 @@ def test_ctrl_c_while_values_are_read(threads):
     assert found["alive"] == 1
 
 
+@pytest.mark.slow
 def test_without_ctrl_c_the_same_program_ends_with_the_sum():
     """What the tests above see is the signal's doing."""
     found = child(INTERRUPTED, 10**6, 1, "nowhere")
