@@ -242,7 +242,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What a proof assumes: of the group, and who is honest."""
+        """What a proof assumes of the group, and of users and shufflers."""
         trust = self.trust
         if trust.single:
             shufflers = alone(trust.clear_share)
@@ -268,14 +268,7 @@ class ShuffledSum(ABC, Generic[_T]):
     # The client
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its value (BBGN20, Algorithm 6).
-
-        Parameters
-        ----------
-        x : int or float, or (dimension,) array_like
-            A value as of `run`.
-        rng : RandomSource, optional
-            Secure randomness by default.
+        """Return one user's shares of its value, as of `run` (BBGN20, Algorithm 6).
 
         Returns
         -------
@@ -311,17 +304,16 @@ class ShuffledSum(ABC, Generic[_T]):
     def shuffle(
         self, shares: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Pass shares through the shufflers.
+        """Pass shares, as `share` returns them, through the shufflers.
 
         Parameters
         ----------
         shares : (total, k) or (total, k, dimension) ndarray
-            As `share` returns them; left unchanged.
+            Left unchanged.
         rng : RandomSource, optional
             Secure randomness by default; used for ``order="permuted"`` only.
         order : {"sorted", "permuted"}
-            Each shuffler's output sorted, or in a uniformly random order of its own. Both tell
-            exactly the multiset of the messages.
+            Each shuffler's output sorted, or in a uniformly random order of its own.
 
         Returns
         -------
@@ -334,9 +326,10 @@ class ShuffledSum(ABC, Generic[_T]):
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
         reject_masked("shares", shares)
-        total, rest = self.setting.messages, () if self.scalar else (self.dimension,)
-        if shares.ndim != 2 + len(rest) or (shares.shape[0], *shares.shape[2:]) != (total, *rest):
-            wanted = ", ".join(map(str, (total, "users", *rest)))
+        rest = () if self.scalar else (self.dimension,)
+        users = shares.shape[1] if shares.ndim > 1 else "users"
+        if shares.shape != (self.setting.messages, users, *rest):
+            wanted = ", ".join(map(str, (self.setting.messages, "users", *rest)))
             raise ValueError(
                 f"shares must have shape ({wanted}), got {shares.shape}: "
                 "all of a user's shares are needed, or none"
@@ -362,7 +355,7 @@ class ShuffledSum(ABC, Generic[_T]):
     # The analyzer
 
     def users(self, view: View) -> int:
-        """Return how many users' complete reports a view holds, or refuse it."""
+        """Return how many users' complete reports a view holds; ValueError if it does not."""
         return self._read(view)[1]
 
     def analyze(self, view: View) -> _T:
