@@ -8,9 +8,9 @@ the last row is held in memory.
 
 What each shuffler releases is all of its messages, sorted. `mixed_sum` makes the release in pieces,
 a range of values at a time where all would be too long, and adds up and forgets each piece. Most
-pieces are whole columns: drawn once, taken off the last share, sorted in place. Columns that do not
-go evenly into the threads, or are longer than a piece may be, are first taken off the last share
-and then drawn again, once for each range.
+pieces are whole columns: drawn once, subtracted from the last share, sorted in place. Columns that
+do not go evenly into the threads, or are longer than a piece may be, are first subtracted from the
+last share and then drawn again, once for each range.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Sharing:
 
         With ``peel``, the shares are subtracted from the last row.
         """
-        # One source for each block of each row, and no two of them alike: no two messages share
-        # randomness, whatever draws them and in whatever order.
+        # One source for each block of each row: no two messages share randomness, whichever thread
+        # draws them and in any order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
         for part in blocks(out.size, _STEP):

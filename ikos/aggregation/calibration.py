@@ -139,7 +139,7 @@ class NoiseCalibration:
 
     @property
     def least_rate(self) -> Fraction:
-        """The rate of the largest noise there can be, whatever hiding takes of the budget."""
+        """The rate of the largest possible noise: hiding takes all of the budget that it may."""
         return self._noise(self.epsilon - self._spare).rate
 
     def chosen(self, q: int, messages: int | None = None) -> HiddenNoise:
@@ -196,7 +196,7 @@ class NoiseCalibration:
         return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
 
     def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
-        """Purely private noise, by the hockey-stick theorem as it is."""
+        """Purely private noise, by the hockey-stick theorem."""
         d = self.shift.dimension
         count = private_proved(
             self.trust.min_honest,
@@ -269,7 +269,7 @@ class NoiseCalibration:
         low = float_up(exact(self.epsilon - self._spare, UP))
         found = [untouched, first := self._way(order, graph, low, allowed)]
         if first is not None:
-            # as much for the noise as c leaves, and a hair for what moves with it
+            # as much for the noise as c leaves; a little less, since c changes with the noise
             with rounding(DOWN):
                 spent = 2 * self.releases * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
                 left = float_down(exact(self.epsilon, DOWN) - spent)

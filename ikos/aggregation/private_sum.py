@@ -226,7 +226,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         """Return checked values, rounded and noisy, as group elements."""
         group = self.group
         elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
-        # All entries are independent, whichever of them share a variable.
+        # All entries are independent, also those that share a variable.
         honest = self.trust.min_honest
         noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
         changed = elements[noisy]
@@ -291,7 +291,7 @@ class PrivateSum(PrivateAggregation):
 
     Each user rounds its value to {0..precision} at random, adds a noise share, and sends the
     result through `SecureSum`. The noise shares of ``min_honest`` users add up to exactly discrete
-    Laplace noise of inverse scale noise_epsilon / precision, drawn by integer arithmetic alone.
+    Laplace noise of inverse scale noise_epsilon / precision, drawn by integer arithmetic.
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
         return integer("q", q, low=2), None
     upper = integer("upper", upper, low=1)
     largest = n * upper
-    if q is None and analysis == "ghazi2020":  # which is proved for primes alone
+    if q is None and analysis == "ghazi2020":  # which is proved for primes only
         return covered(analysis, largest + 1), upper
     if q is None:
         return 1 << largest.bit_length(), upper
@@ -330,7 +330,7 @@ class SecureSum(SecureAggregation[int]):
         return self.layout.count
 
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
-        """Return values as group elements, each looked at; the first is user number ``first``."""
+        """Return values as group elements, each checked; the first is user number ``first``'s."""
         values = list(x) if isinstance(x, range) else x
         return vector("x", x, self.group.elements(values, first=first, upper=self.upper))
 
@@ -415,7 +415,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     scalar = False
 
     def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors, each entry looked at; the first is that of user number ``first``."""
+        """Return vectors, each entry checked; the first is user number ``first``'s."""
         reject_masked("x", x)
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.ndim != 2 or given.shape[1] != self.dimension:

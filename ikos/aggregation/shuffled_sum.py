@@ -531,7 +531,7 @@ class _Located:
     clients: ShuffledSum[Any]
 
     def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
-        """Return a block of a table as it is, checked where it is read."""
+        """Return a block of a table unchanged, checked where it is read."""
         try:
             self.clients.checked(values, before)
         except ValueError as error:

@@ -92,7 +92,7 @@ class Refusal:
 
 
 def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
-    """Return the SHA-256 of blocks' numbers and nonces, in whatever order they come."""
+    """Return the SHA-256 of blocks' numbers and nonces, in any order."""
     pairs = sorted(number.to_bytes(8, "big") + nonce for number, nonce in sharings)
     return hashlib.sha256(b"".join(pairs)).digest()
 
@@ -133,8 +133,8 @@ class Column(Sharing):
 class Sealed:
     """What belongs to one sharing of the values of a block of users.
 
-    The nonce tells it from every other sharing: it comes from the operating system whatever the
-    source of randomness, so that no two runs have the same.
+    The nonce tells it from every other sharing: it comes from the operating system, even
+    with a seeded source of randomness, so that no two runs have the same.
     """
 
     number: int
@@ -307,7 +307,7 @@ def block_tasks(
     given: Iterable[Any]
     span = SPAN
     if hasattr(x, "parts"):
-        # a part that cannot be sent, such as a pipe, says so as it is pickled
+        # pickling raises the error of a part that cannot be sent, such as a pipe
         given = (part for part in with_location(clients, x).parts if pickle.dumps(part))
         span = _STRIDE
     else:

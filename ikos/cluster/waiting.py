@@ -107,7 +107,7 @@ def threads(client: Any) -> int:
 class Watch:
     """Looks at a cluster, and gives it up if for `LIMIT` seconds no worker is seen to run twice.
 
-    One look is not enough: where memory is short, workers start and are ended at once, for ever.
+    One look is not enough: where memory is short, workers start and are ended again and again.
     """
 
     def __init__(self, client: Any) -> None:
@@ -179,8 +179,8 @@ def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
 def results(client: Any, futures: Iterable[Any]) -> list[Any]:
     """Return the results of tasks, in their order, when all of them are done.
 
-    What tasks raise is raised as it is where it says something about their input or about workers
-    (`ValueError`, `TypeError`, `distributed.KilledWorker`), and else as a `ClusterError`.
+    Errors of tasks about their input or about workers (`ValueError`, `TypeError`,
+    `distributed.KilledWorker`) are raised unchanged, others as a `ClusterError`.
     """
     tasks = list(futures)
     return _finished(client, _results(client, tasks, Watch(client))) if tasks else []
