@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow bench lint format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -28,7 +28,10 @@ test: .venv/installed-test ## the quick tests, on two processes
 	$(PYTEST) -m "not slow" -n 2
 
 test-slow: .venv/installed-test ## the slow tests alone
-	$(PYTEST) -m slow -n 2
+	$(PYTEST) -m "slow and not reproduces" -n 2
+
+test-docs: .venv/installed-test ## the documentation's figures, tables and notebooks, made anew
+	$(PYTEST) -m reproduces -n 2
 
 bench: .venv/installed-bench ## times as ratios to floors of the same run
 	$(PYTEST) benchmarks

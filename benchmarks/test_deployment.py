@@ -27,7 +27,7 @@ from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.hpke import PrivateKey, seal, size, unseal
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_secrets, write_party_files
-from ikos.deployment.reports import ID_BYTES, Report
+from ikos.deployment.reports import ID_BYTES, ClientReport
 from ikos.deployment.shuffler import Shuffler
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded
@@ -167,7 +167,9 @@ class Releasing:
         self.envelopes: list[tuple[int, bytes]] = []
         self._start(self.filled)
         waiting = []
-        for secret, report in zip(secrets, Report.make_many(self.task, [1] * users), strict=True):
+        for secret, report in zip(
+            secrets, ClientReport.make_many(self.task, [1] * users), strict=True
+        ):
             for party, part in enumerate(report.parts):
                 token = tokens.digest(tokens.for_party(secret, self.task, party))
                 desk = self.shufflers[party] if party else self.analyzer

@@ -7,12 +7,12 @@ single party is trusted to add the noise.
 
 - `message_count`, `security_level`, `private_message_count`: how many messages are enough.
 - `SecureSum`, `PrivateSum`: run the protocols.
-- `ikos.counts`: what else can be asked of messages, users and budgets.
-- `ikos.statistics`: means, variances, counts and histograms built from them.
+- `ikos.counts`: more about messages, users and budgets.
+- `ikos.statistics`: means, variances, counts and histograms.
 - `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
-- `ikos.baselines`, `ikos.accounting`: the other protocols for sums, and what they guarantee.
+- `ikos.baselines`, `ikos.accounting`: other protocols for sums, and their guarantees.
 - `ikos.vectors`: sums of vectors, and the protocols of the literature for them.
-- `ikos.attacks`: what an adversary can do, measured.
+- `ikos.attacks`: measurements of what an adversary can do.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
 """
 
@@ -79,34 +79,23 @@ __all__ = [
 
 
 _NAMES = {
-    "Ball": "vectors",
-    "Box": "vectors",
-    "Guarantee": "results",
-    "MessageCount": "counts",
-    "PrivateSum": "aggregation",
-    "PrivateVectorSum": "vectors",
-    "SecureSum": "aggregation",
-    "SecureVectorSum": "vectors",
-    "SumResult": "results",
-    "View": "shuffling",
-    "message_count": "counts",
-    "private_message_count": "counts",
-    "security_level": "counts",
+    "aggregation": ("PrivateSum", "SecureSum"),
+    "counts": ("MessageCount", "message_count", "private_message_count", "security_level"),
+    "results": ("Guarantee", "SumResult"),
+    "shuffling": ("View",),
+    "vectors": ("Ball", "Box", "PrivateVectorSum", "SecureVectorSum"),
 }
-"""Where names are from that are imported when they are first used.
-
-So are modules. Few programs need all of them, and the command line answers at once.
-"""
+"""The modules of the names above; they are imported on first use, so that a program starts fast."""
 
 
-if not TYPE_CHECKING:  # which knows all names from above, and finds slips
+if not TYPE_CHECKING:  # type checkers know all names from above, and find misspelled ones
 
     def __getattr__(name: str) -> Any:
         """Import a name, or a module."""
-        if name in _NAMES:
-            found = getattr(importlib.import_module(f"ikos.{_NAMES[name]}"), name)
-            globals()[name] = found
-            return found
+        for module, names in _NAMES.items():
+            if name in names:
+                globals()[name] = found = getattr(importlib.import_module(f"ikos.{module}"), name)
+                return found
         if name in __all__:
             return importlib.import_module(f"ikos.{name}")
         raise AttributeError(
@@ -116,5 +105,5 @@ if not TYPE_CHECKING:  # which knows all names from above, and finds slips
 
 
 def __dir__() -> list[str]:
-    """Name what is public, with the modules that are not imported yet."""
+    """Return the public names, with modules that are not imported yet."""
     return sorted(__all__)

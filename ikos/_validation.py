@@ -1,8 +1,8 @@
-"""Checks of arguments that every public entry point shares.
+"""Checks of arguments, shared by all public functions.
 
-Each returns the value in the exact type that the caller computes with, or raises a
-``TypeError`` (wrong kind) or ``ValueError`` (out of range) that names the parameter and
-quotes the value. Of people's data it says where and never what: errors end up in logs.
+Each returns the value in the type that the caller computes with, or raises a ``TypeError`` (wrong
+kind) or ``ValueError`` (out of range) that names the parameter and quotes the value. Of people's
+data, messages say where a value is and never what it is: errors end up in logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def quote(value: object) -> str:
-    """Return ``value`` as an error message shows it: never longer than a short line."""
+    """Return ``value`` as an error message shows it, in a short line."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > 4096:
@@ -36,12 +36,12 @@ def quote(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return somebody else's words with nothing in them that commands a terminal or ends a line."""
+    """Return foreign text without characters that control a terminal or end a line."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _decimal(value: Fraction) -> str:
-    """Return a rational as the decimal that it was written as, if it was one."""
+    """Return a rational as the decimal that it was given as, if it was one."""
     if value.denominator == 1:
         return str(value)
     text = repr(float(value)) if abs(value) < 1 << 1000 else "0"
@@ -119,12 +119,9 @@ def flag(name: str, value: object) -> bool:
 
 
 def reject_masked(name: str, x: _T) -> _T:
-    """Return ``x``, refusing masked arrays with masked values: they would be used as they are.
-
-    A list of rows of which one is a masked array would become an array without its mask.
-    """
+    """Return ``x``, refusing masked values, which would be used as they are; in lists, too."""
     if isinstance(x, (list, tuple)) and any(
-        issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, x))
+        issubclass(kind, (np.ma.MaskedArray, list, tuple)) for kind in set(map(type, x))
     ):
         for row in x:
             reject_masked(name, row)
@@ -150,7 +147,7 @@ def array(name: str, x: object) -> NDArray[Any]:
 
 
 def doubles(name: str, x: object) -> NDArray[np.float64]:
-    """Return an array of real numbers as doubles; what is too large for one is infinite."""
+    """Return an array of real numbers as doubles; numbers too large for one become infinite."""
     given = array(name, x)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
@@ -159,17 +156,16 @@ def doubles(name: str, x: object) -> NDArray[np.float64]:
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
-    """Return ``x`` as an array of real numbers; an error says where the first is that is none.
+    """Return ``x`` as an array of real numbers, whose indices in messages begin at ``first``.
 
     Booleans are 0 and 1, and decimals and fractions may be integers.
-    ``first`` is the index of the first of them, for error messages.
     """
     given = array(name, x)
     if given.dtype.kind in "iuf":
         return given
     if given.dtype.kind == "b":
         return given.astype(np.uint8)
-    # what the entries were before they became an array, in which a text makes texts of numbers
+    # the entries before they became an array, in which one text turns numbers into texts
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
     found = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
@@ -208,28 +204,28 @@ def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def validate_users(users: object, n: int) -> int:
-    """Return how many of n users are asked about: from 1 to all of them, and all for ``None``."""
+    """Return a number of users from 1 to n; n for ``None``."""
     return n if users is None else integer("users", users, low=1, high=n)
 
 
 def check_participation(name: str, users: int, min_honest: int, n: int) -> None:
-    """Refuse fewer users than the guarantee counts on, and more than there are."""
+    """Refuse a number of users below ``min_honest`` or above n."""
     if not min_honest <= users <= n:
         wanted = f"n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
         raise ValueError(f"{name} must hold {wanted} users' values, got {users}")
 
 
 def floating(value: Fraction) -> float:
-    """Return a rational of at least 0 as a float; infinite from 2^1000 on, near doubles' end."""
+    """Return a rational of at least 0 as a float; infinite from 2^1000 on."""
     return float(value) if value < 1 << 1000 else math.inf
 
 
 def round_up(value: Fraction) -> float:
-    """Return the smallest float that is at least a rational, for budgets that may not shrink."""
+    """Return the smallest float that is at least a rational."""
     result = float(value)
     return math.nextafter(result, math.inf) if Fraction(result) < value else result
 
 
 def round_down(value: Fraction) -> float:
-    """Return the largest float that is at most a rational: a smaller budget is more private."""
+    """Return the largest float that is at most a rational."""
     return -round_up(-value)

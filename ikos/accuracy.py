@@ -7,11 +7,12 @@ concerns accuracy alone; privacy never rests on it. Tail bounds are upper bounds
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -30,55 +31,99 @@ _LARGEST_QUANTILE = 1e15  # above it nothing is computed in doubles
 _FAR = 1 << 1000  # a distance that doubles hold, and as much as any
 
 
-class Noise(Protocol):
-    """The distribution of a sum's noise, as far as accuracy depends on it; `NoiseLaw` is one."""
+def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
+    """Return t with P[abs(error) > t] <= miss, from a bound of the moment generating function.
+
+    ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
+    gives a bound, (log_mgf(h) + ln(2 / miss)) / h. As ``log_mgf`` is convex, these have a single
+    minimum, which is found on a grid and refined.
+    """
+    from scipy import optimize  # takes a second to import, which a release need not wait for
+
+    wanted = math.log(2 / miss)
+
+    def bound(log_h: float) -> float:
+        h = math.exp(log_h)
+        try:
+            return (log_mgf(h) + wanted) / h if h < largest else math.inf
+        except OverflowError:
+            return math.inf
+
+    top = math.log(largest) if largest < math.inf else 60.0
+    near, best = top, math.inf
+    for step in range(1, 800):
+        value = bound(top - 0.25 * step)
+        if value > best:
+            break
+        if value < math.inf:
+            near, best = top - 0.25 * step, value
+    with np.errstate(invalid="ignore"):  # where the bound is infinite
+        found = optimize.minimize_scalar(
+            bound, bounds=(near - 0.25, min(near + 0.25, top)), method="bounded"
+        )
+    return min(best, float(found.fun))
+
+
+class Noise(ABC):
+    """The symmetric distribution of a sum's noise, as far as accuracy depends on it."""
+
+    rate: Fraction
 
     @property
+    @abstractmethod
     def variance(self) -> float:
         """Variance."""
 
+    @abstractmethod
+    def log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise) for 0 < theta < ``rate``, by operations of gmpy2."""
+
+    @property
+    def _largest(self) -> float:
+        """A double below the rate by a part of 1e-12: at it, differences lose 40 bits."""
+        return round_down(self.rate) * (1 - 1e-12)
+
     def log_tail_bound(self, distance: float | Fraction) -> float:
-        """Return the natural logarithm of a bound as that of `tail_bound`, rounded up."""
+        """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0.
+
+        Every theta gives a bound: a good one is found in doubles, and its bound computed again.
+        """
+        from scipy import optimize
+
+        t, top = Fraction(min(distance, _FAR)), self._largest
+        near = float(t)
+        found = optimize.minimize_scalar(
+            lambda theta: float(self.log_mgf(theta)) - theta * near,
+            bounds=(0.0, top),
+            method="bounded",
+            options={"xatol": top * 1e-9},
+        )
+        theta = float(found.x)
+        fallen = Fraction(theta) * t
+        with gmpy2.context(precision=300):
+            # 2^-100 is far above the errors
+            grown = self.log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
+            bound = gmpy2.const_log2() + grown
+            bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
+        with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
+            return min(0.0, float(+bound))
 
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
 
-        What is outside of the analyzer's window, which holds one of its two ends.
+        This is the probability outside of the analyzer's window, which holds one of its two ends.
         """
         with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
             return float(gmpy2.exp(self.log_tail_bound(distance)))
 
     def half_width(self, miss: float, users: int) -> float:
-        """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss."""
+        """Return t with P[abs(noise + rounding error) > t] <= miss, by Chernoff's bound.
 
-
-def log_chernoff(
-    log_mgf: Callable[[float], mpfr], rate: Fraction, distance: float | Fraction
-) -> float:
-    """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0.
-
-    ``log_mgf(theta)`` is ln E exp(theta noise) for 0 < theta < rate, by operations of gmpy2: in
-    doubles they find a theta, and every theta gives a bound.
-    """
-    from scipy import optimize  # costs a second to import, which a release need not wait for
-
-    t, top = Fraction(min(distance, _FAR)), round_down(rate) * (1 - 1e-12)
-    near = float(t)
-    found = optimize.minimize_scalar(
-        lambda theta: float(log_mgf(theta)) - theta * near,
-        bounds=(0.0, top),
-        method="bounded",
-        options={"xatol": top * 1e-9},
-    )
-    theta = float(found.x)
-    fallen = Fraction(theta) * t
-    with gmpy2.context(precision=300):
-        # 2^-100 is far above the errors: below the rate by a part of 1e-12, theta costs 40 bits
-        grown = log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
-        bound = gmpy2.const_log2() + grown
-        bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
-    with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
-        return min(0.0, float(+bound))
+        Rounding errors of ``users`` are independent, centred and each within an interval of length
+        1, so that their sum R has E exp(h R) <= exp(h^2 users / 8) (Hoeffding's lemma); 0 users
+        where nothing was rounded.
+        """
+        return chernoff(lambda h: float(self.log_mgf(h)) + h * h * users / 8, miss, self._largest)
 
 
 @dataclass(frozen=True)
@@ -101,74 +146,34 @@ class NoiseLaw(Noise):
         """Exact variance, 2 shape alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
         return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
 
+    def log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise) = -shape ln(1 - (sinh(theta / 2) / sinh(rate / 2))^2)."""
+        rate = mpfr(self.rate.numerator) / self.rate.denominator
+        part = gmpy2.sinh(mpfr(theta) / 2) / gmpy2.sinh(rate / 2)
+        return -self.shape.numerator * gmpy2.log1p(-part * part) / self.shape.denominator
+
     def log_tail_bound(self, distance: float | Fraction) -> float:
-        """Return the natural logarithm of `tail_bound`'s bound, rounded up; at most 0.
+        """Return ln of the bound of `tail_bound`, rounded up; at most 0.
 
         Of discrete Laplace noise, outside of (-t, t] there is alpha^t for integers t, and
         2 alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At
-        any other distance there is at most as much as at the multiple of 1/2 below. For larger
-        shapes the bound is twice Chernoff's for one side.
+        any other distance there is at most as much as at the multiple of 1/2 below.
         """
         if self.shape == 1:
             halves = max(0, math.floor(2 * Fraction(min(distance, _FAR))))
             return round_up(-self.rate * halves / 2)
-        return log_chernoff(self._log_mgf, self.rate, distance)
-
-    def _log_mgf(self, theta: float) -> mpfr:
-        """Return ln E exp(theta noise), for 0 < theta < rate."""
-        s = mpfr(self.rate.numerator) / self.rate.denominator
-        log_mgf = 2 * gmpy2.log(-gmpy2.expm1(-s))
-        log_mgf -= gmpy2.log(-gmpy2.expm1(theta - s)) + gmpy2.log(-gmpy2.expm1(-theta - s))
-        return self.shape.numerator * log_mgf / self.shape.denominator
-
-    def _smallest(self, bound: Callable[[float], float]) -> float:
-        """Return the smallest value found of a bound that holds for every theta in (0, rate)."""
-        from scipy import optimize  # costs a second to import, which a release need not wait for
-
-        s = self._s
-        best = optimize.minimize_scalar(
-            bound, bounds=(0.0, s * (1 - 1e-12)), method="bounded", options={"xatol": s * 1e-9}
-        )
-        return float(best.fun)
-
-    @cached_property
-    def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
-        """Return a cell width w and the probabilities and survival of floor(Polya / w), 0.. ."""
-        from scipy import stats
-
-        law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
-        last = int(law.isf(1e-17)) + 2
-        width = -(-last // _GRID)
-        edges = np.arange(0, last + 2 * width, width)
-        survival = law.sf(edges - 1)
-        return width, survival[:-1] - survival[1:], survival
-
-    def _survival(self, cells: int) -> float:
-        """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
-        _, pmf, survival = self._grid
-        above = survival[cells + 1 :][: pmf.size]
-        return float(np.dot(pmf[: above.size], above)) + 1e-15  # and what the grid leaves out
+        return super().log_tail_bound(distance)
 
     def half_width(self, miss: float, users: int) -> float:
-        """Return t with P[abs(noise + rounding error) > t] <= miss.
-
-        Rounding errors of ``users`` are independent, centred and each within an interval of length
-        1; 0 users where nothing was rounded. By Hoeffding's lemma the rounding error R has E exp(h
-        R) <= exp(h^2 users / 8). Two bounds, of which the smaller is returned. Where noise
-        dominates: its survival function S is log-concave (shape >= 1), so S(t - R) is at most S(t)
-        exp(h R) with h the slope of -log S at t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8),
-        up to one step of the lattice. Where rounding dominates: Chernoff's bound for the sum of
-        both.
-        """
-        both = self._smallest(
-            lambda h: (math.log(2 / miss) + h * h * users / 8 + float(self._log_mgf(h))) / h
-        )
-        return min(both, self._tilted(miss, users))
+        """Return the smaller of two bounds: Chernoff's, and `_tilted` where noise dominates."""
+        return min(super().half_width(miss, users), self._tilted(miss, users))
 
     def _tilted(self, miss: float, users: int) -> float:
-        """Return the first of the two bounds of `half_width`; infinite where it says nothing.
+        """Return a half width from the noise's survival function; infinite where it says nothing.
 
-        For shape 1 the survival function is geometric and the bound closed. For larger shapes it is
+        That function S is log-concave (shape >= 1), so S(t - R) is at most S(t) exp(h R) with h the
+        slope of -log S at t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8), up to one step of
+        the lattice. For shape 1, S is geometric and the bound closed. For larger shapes it is
         computed on a lattice of cells of width w: A - B is at most w (floor(A/w) - floor(B/w)) + w,
         and floors of log-concave variables are log-concave.
         """
@@ -196,6 +201,24 @@ class NoiseLaw(Noise):
             low, high = (low, middle) if enough(middle) else (middle, high)
         return float((high + 1 + (width > 1)) * width)
 
+    @cached_property
+    def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
+        """Return a cell width w and the probabilities and survival of floor(Polya / w), 0.. ."""
+        from scipy import stats
+
+        law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
+        last = int(law.isf(1e-17)) + 2
+        width = -(-last // _GRID)
+        edges = np.arange(0, last + 2 * width, width)
+        survival = law.sf(edges - 1)
+        return width, survival[:-1] - survival[1:], survival
+
+    def _survival(self, cells: int) -> float:
+        """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
+        _, pmf, survival = self._grid
+        above = survival[cells + 1 :][: pmf.size]
+        return float(np.dot(pmf[: above.size], above)) + 1e-15  # and what the grid leaves out
+
 
 def default_precision(epsilon: Fraction, parties: int) -> int:
     """Return the smallest precision that keeps the rounding error's share of the noise small.
@@ -211,41 +234,22 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
 
 
 def default_modulus(users: int, precision: int, law: Noise) -> int:
-    """Return the smallest power of two at which wrapping around hardly ever happens, or matters.
+    """Return the smallest power of two at which a sum wraps around with probability <= 2^-40.
 
-    The probability of a wrap-around is at most 2^-40, and what it adds to the mean squared error,
-    at most q^2 times that, at most a thousandth of the noise's variance. A wrap-around makes a
-    wrong result and costs no privacy.
+    What wrap-around adds to the mean squared error, at most q^2 times its probability, is also at
+    most a thousandth of the noise's variance. It makes a wrong result and costs no privacy.
     """
     q = 1 << (users * precision).bit_length()
+    most = math.log(WRAP_SHARE * max(law.variance, TINY))
 
     def wraps(q: int) -> bool:
         # in logarithms: q may exceed what doubles hold
         chance = law.log_tail_bound(Fraction(q - users * precision, 2))
-        spoilt = 2 * math.log(q) + chance
-        most = math.log(WRAP_SHARE * max(law.variance, TINY))
-        return chance > math.log(WRAP_TARGET) or spoilt > most
+        return chance > math.log(WRAP_TARGET) or 2 * math.log(q) + chance > most
 
     while wraps(q):
         q *= 2
     return q
-
-
-def smallest_modulus(users: int, precision: int, law: NoiseLaw, failure: float) -> int:
-    """Return the smallest order at which sums wrap around with probability at most ``failure``."""
-
-    def enough(q: int) -> bool:
-        return law.tail_bound(Fraction(q - users * precision, 2)) <= failure
-
-    low = users * precision
-    step = 1
-    while not enough(low + step):
-        low, step = low + step, 2 * step
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def standard_error(

@@ -1,7 +1,4 @@
-"""The public bounds of all users' values, and values within them.
-
-Every protocol works on [0, 1]; bounds map data to it and results back.
-"""
+"""Domains in general, and public bounds of numbers, which map data to [0, 1] and results back."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ MAX_INTEGER = 1 << 52
 
 
 def require(good: NDArray[np.bool_], first: int, what: str) -> None:
-    """Refuse the first user, or entry of one, that is not good; users count from ``first``."""
+    """Refuse the first value, or entry of one, that is not good; users count from ``first``."""
     if not good.all():
         row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
         place = ", ".join(map(str, (first + int(row), *column)))
@@ -32,7 +29,7 @@ def require(good: NDArray[np.bool_], first: int, what: str) -> None:
 
 
 class Domain(ABC):
-    """Where users' values lie: numbers between bounds, or vectors; frozen dataclasses."""
+    """A set of possible values of a user, numbers or vectors."""
 
     dimension: int
 
@@ -43,9 +40,10 @@ class Domain(ABC):
 
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return users' values, checked: (k,) numbers, or (k, dimension), from user ``first`` on.
+        """Return users' values, (k,) or (k, dimension), checked and in the data's units.
 
-        Arrays of a suitable type are not copied.
+        Arrays of a suitable type are not copied. ``first`` is the number of the first user, for
+        messages.
         """
 
     @abstractmethod
@@ -104,9 +102,9 @@ class Bounds(Domain):
         return self.values([x])  # type: ignore[arg-type]
 
     def whole_steps(self, precision: object = None) -> int:
-        """Return ``upper - lower``, the precision at which integers are encoded as they are.
+        """Return ``upper - lower``, the precision at which integers are encoded exactly.
 
-        Refuses another precision that was asked for, and bounds that are no integers up to 2^52.
+        Bounds must be integers up to 2^52, and ``precision`` this or None.
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
@@ -121,10 +119,10 @@ class Bounds(Domain):
         return steps
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
-        """Return values, (k,), as doubles, each checked, still in the data's units.
+        """Return values, (k,), as doubles, checked and in the data's units.
 
         Booleans are 0 and 1, and decimals and fractions may be integers; NaN is outside. A data
-        frame may have one column. ``first`` is the number of the first user, for messages.
+        frame may have one column.
         """
         given = real("x", x, first)
         if given.ndim != 1:
@@ -142,8 +140,8 @@ class Bounds(Domain):
     ) -> NDArray[np.float64]:
         """Return checked values as parts of the way from ``lower`` to ``upper``.
 
-        Subtraction and division are monotone in floating point: the result is in [0, 1]. ``out``
-        is memory that may be used for it; with it, values that are parts already are returned.
+        The result is in [0, 1], as subtraction and division are monotone in floating point. With
+        memory ``out`` for it, values in [0, 1] already are returned as they are.
         """
         if out is not None and self.lower == 0 and self.upper == 1:
             return values
@@ -151,12 +149,12 @@ class Bounds(Domain):
         return np.divide(distance, self.upper - self.lower, out=distance)
 
     def total(self, parts: Fraction | float, users: int) -> float:
-        """Return the sum over ``users`` in the data's units whose sum of parts is ``parts``."""
+        """Return the sum over ``users`` in the data's units from the sum of their parts."""
         span = Fraction(self.upper) - Fraction(self.lower)
         return float(users * Fraction(self.lower) + span * Fraction(parts))
 
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
-    """Return values that were promised to be integers; ValueError for the first that is not."""
+    """Return values, refusing the first that is no integer."""
     require(values == np.floor(values), first, "be an integer with integers=True")
     return values

@@ -1,9 +1,8 @@
-"""Statements about samples that hold at every sample size, not in the limit of many.
+"""Confidence intervals and tests that are valid at every sample size.
 
-Each is a theorem about n independent draws, for every n: no normal approximation, no condition on
-how many draws fall where. Ends of intervals are computed in floating point and moved outwards by
-more than its errors: a binomial tail is evaluated with a relative error below 1e-7 up to
-2^50 draws, and asked to be a millionth smaller than it must be.
+Each is a theorem about n independent draws, for every n. Ends of intervals are computed in floating
+point and moved outwards by more than its errors: a binomial tail has a relative error below 1e-7 up
+to 2^50 draws, and is asked to be a millionth smaller than it must be.
 """
 
 from __future__ import annotations
@@ -20,42 +19,23 @@ from ikos._validation import integer, number, quote
 from ikos.results import Interval
 
 _CONFIDENCE = Fraction(19, 20)
-
 MAX_DRAWS = 1 << 50
-"""Most draws of one statement."""
-
-_MARGIN = 1e-6
-"""What is asked of a tail beyond what it must be, as a part of it."""
-
+_MARGIN = 1e-6  # part of a tail that is left unused
 _LEAST_RISK = Fraction(1, 10**15)
-
-_SLACK = 1e-9
-"""Relative error that is allowed to sums of doubles."""
-
-_ROUNDING = 1e-15
-"""Absolute error that is allowed to a few operations on numbers of at most 1."""
+_SLACK = 1e-9  # relative error of sums of doubles
+_ROUNDING = 1e-15  # absolute error of a few operations on numbers of at most 1
 
 
 def clopper_pearson(
     successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
-    """Return an interval for the probability of an event from how often it happened.
+    """Return an interval that contains the probability of an event with at least ``confidence``.
 
-    Parameters
-    ----------
-    successes, trials : int
-        How often it happened, in how many independent trials.
-    confidence : float
-        The interval contains the probability with at least this probability, whatever it is.
+    The event happened in ``successes`` of some independent ``trials``. Each side errs with
+    probability at most (1 - confidence)/2, also where the interval ends at 0 or 1 (C. J. Clopper,
+    E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case of the
+    binomial*, Biometrika 26, 1934).
 
-    Notes
-    -----
-    C. J. Clopper, E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case
-    of the binomial*, Biometrika 26, 1934. Each side errs with probability at most
-    (1 - confidence)/2, also where the interval ends at 0 or 1.
-
-    Examples
-    --------
     >>> print(clopper_pearson(0, 1000))
     [0.00000, 0.00369]
     """
@@ -66,8 +46,8 @@ def clopper_pearson(
     failures = trials - successes
     share = successes / trials
     low, high = 0.0, 1.0
-    # Beta quantiles are found here and not by scipy, whose search can end far away. For k of n,
-    # the chance of k or more is at most (e n x / k)^k at probability x: a first bracket.
+    # Bisection, because scipy's beta quantiles can be far off. The chance of k or more of n is at
+    # most (e n x / k)^k at probability x, which gives a first bracket.
     if successes:
         start = share * math.exp(math.log(tail) / successes - 1)
         low = _last(lambda x: bool(betainc(successes, failures + 1, x) <= goal), start, share)
@@ -78,7 +58,7 @@ def clopper_pearson(
 
 
 def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Return a point as near to ``outside`` as can be at which ``holds`` is true."""
+    """Return the point nearest to ``outside`` at which ``holds`` is true, by bisection."""
     for _ in range(120):
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if holds(middle) else (inside, middle)
@@ -86,7 +66,7 @@ def _last(holds: Callable[[float], bool], inside: float, outside: float) -> floa
 
 
 def _risk(confidence: float | Fraction) -> float:
-    """Return 1 - confidence, of at least 1e-15: below, sums of doubles are not told from 1."""
+    """Return 1 - confidence; refused below 1e-15, which sums of doubles do not resolve."""
     level = number("confidence", confidence, above=0, below=1)
     if 1 - level < _LEAST_RISK:
         raise ValueError(f"confidence must be at most 1 - 1e-15, got {quote(confidence)}")
@@ -96,26 +76,13 @@ def _risk(confidence: float | Fraction) -> float:
 def mean_interval(
     total: float, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
-    """Return an interval for the mean of independent variables that lie in [0, 1].
+    """Return an interval for the mean of independent variables in [0, 1] that add up to ``total``.
 
-    Parameters
-    ----------
-    total : float
-        The sum of the variables.
-    trials : int
-        How many there were.
-    confidence : float
-        The interval contains the mean with at least this probability, whatever their distributions.
-
-    Notes
-    -----
     All means mu with trials * kl(total/trials, mu) <= ln(2 / (1 - confidence)), where kl is the
-    relative entropy of two Bernoulli distributions: W. Hoeffding, *Probability inequalities for
-    sums of bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1. Narrow where
-    the variables are nearly always 0 or nearly always 1.
+    relative entropy of two Bernoulli distributions (W. Hoeffding, *Probability inequalities for
+    sums of bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1). It is narrow
+    where the variables are nearly always 0 or nearly always 1.
 
-    Examples
-    --------
     >>> print(mean_interval(999.5, 1000))
     [0.99463, 1.00000]
     """
@@ -141,26 +108,11 @@ def _relative_entropy(p: float, q: float) -> float:
 
 
 def tail_bound(t: float, cells: int) -> float:
-    """Bound the probability that N KL(E || P) is at least t, for N draws from some cells.
+    """Bound P[N KL(E || P) >= t] for the empirical distribution E of N draws from P on k cells.
 
-    Parameters
-    ----------
-    t : float
-        N times the relative entropy of the empirical distribution of N draws to the true one.
-    cells : int
-        How many values the draws can take.
-
-    Returns
-    -------
-    float
-        e^-t (e t / (k - 1))^(k - 1) for k cells and t > k - 1, else 1: an upper bound for every N
-        and every distribution (R. Agrawal, *Finite-sample concentration of the multinomial in
-        relative entropy*, IEEE Trans. Inf. Theory 66, 2020).
-
-    Examples
-    --------
-    >>> tail_bound(30.0, 2) < 1e-10
-    True
+    e^-t (e t / (k - 1))^(k - 1) for t > k - 1, else 1: for every N and every P (R. Agrawal,
+    *Finite-sample concentration of the multinomial in relative entropy*, IEEE Trans. Inf. Theory
+    66, 2020).
     """
     degrees = integer("cells", cells, low=1) - 1
     if math.isnan(t):
@@ -173,25 +125,10 @@ def tail_bound(t: float, cells: int) -> float:
 
 
 def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
-    """Bound the probability, under given probabilities, of counts that fit it as badly as these.
+    """Bound the p-value of a likelihood-ratio test of counts of cells against probabilities.
 
-    A likelihood-ratio test whose false-alarm rate is proved for every number of draws
-    (`tail_bound`).
+    Its false-alarm rate is proved for every number of draws, by `tail_bound`.
 
-    Parameters
-    ----------
-    counts : (k,) array_like of int
-        How often each cell occurred.
-    probabilities : (k,) array_like of float
-        The cells' probabilities; normalized here against rounding.
-
-    Returns
-    -------
-    float
-        An upper bound of the p-value.
-
-    Examples
-    --------
     >>> p_value_bound([495, 505], [0.5, 0.5]), p_value_bound([600, 400], [0.5, 0.5]) < 1e-6
     (1.0, True)
     """

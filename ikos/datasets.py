@@ -1,8 +1,8 @@
 """A small real data set that comes with the package, one row per person.
 
-944 respondents of the 1996 American National Election Study, in the public domain. The README in
-``ikos/data`` has its source and the meaning of the columns. It is public: use it to try things
-out, where the truth can be shown next to the private estimate.
+944 respondents of the 1996 American National Election Study, in the public domain: examples can
+show the truth next to a private estimate. The README in ``ikos/data`` has the source and the
+meaning of the columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ikos.tables import read_column
 __all__ = ["ANES96_BOUNDS", "anes96_path", "load_anes96"]
 
 ANES96_BOUNDS = {"age": (18.0, 100.0), "tv_news": (0.0, 7.0), "vote": (0.0, 1.0)}
-"""Each column with bounds that follow from its question, not from the answers."""
+"""Bounds of each column, taken from its question and not from the answers."""
 
 
 def anes96_path() -> Path:

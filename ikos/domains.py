@@ -1,6 +1,6 @@
-"""Where users' vectors lie: public, and not taken from the data.
+"""Domains of users' vectors: public, and not taken from the data.
 
-Every protocol says which domain it is for, and its guarantee is for vectors of that domain alone.
+The guarantee of a protocol is for vectors of its domain only.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ MAX_DIMENSION = 1 << 20
 """Most coordinates."""
 
 TOLERANCE = 1e-9
-"""Relative excess of a norm that is taken for the rounding of a computed vector.
-
-Protocols for a ball count with a radius that is larger by it.
-"""
+"""Relative excess of a norm that passes as rounding; guarantees for a ball include it."""
 
 MAX_RADIUS = 1e99
-"""Largest radius of a ball: the tolerance on top is then still within what `ikos.Bounds` takes."""
+"""Largest radius of a ball: with the tolerance it is still within the largest bound."""
 
 _BLOCK = 1 << 21
 """Entries that are checked at a time."""
 
 
 class Vectors(Domain):
-    """A set of vectors."""
+    """A set of vectors; NaN is in none."""
 
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        """Raise ValueError for the first of some rows that is outside; ``first`` is its number."""
+        """Raise ValueError for the first row that is outside; rows count from ``first``."""
+
+    def _set(self, **checked: Any) -> None:
+        """Replace fields by what their checks return."""
+        dimension = integer("dimension", self.dimension, low=1, high=MAX_DIMENSION)
+        for name, value in {"dimension": dimension, **checked}.items():
+            object.__setattr__(self, name, value)
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors, (k, dimension), that were checked, still in the data's type and units.
-
-        NaN is outside of every domain. ``first`` is the number of the first user, for messages.
-        """
+        """Return vectors, (k, dimension), checked, in the data's type and units."""
         given = real("x", x, first)
         if given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(
@@ -63,10 +63,6 @@ class Vectors(Domain):
         if given.ndim != 1:
             raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
         return self.values(given[np.newaxis])
-
-
-def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1, high=MAX_DIMENSION)
 
 
 @dataclass(frozen=True)
@@ -95,10 +91,7 @@ class Box(Vectors):
     upper: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", _dimension(self.dimension))
-        bounds = Bounds(self.lower, self.upper)
-        object.__setattr__(self, "lower", bounds.lower)
-        object.__setattr__(self, "upper", bounds.upper)
+        self._set(lower=self.bounds.lower, upper=self.bounds.upper)
 
     @property
     def bounds(self) -> Bounds:
@@ -107,7 +100,7 @@ class Box(Vectors):
 
     @property
     def diameter(self) -> float:
-        """Between opposite corners."""
+        """Distance of opposite corners."""
         return float(self.bounds.width * np.sqrt(self.dimension))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
@@ -124,7 +117,7 @@ class Ball(Vectors):
     dimension : int
         Coordinates.
     radius : float
-        Largest norm, at most 1e99. A norm that is larger by a part of 1e-9 is taken for rounding.
+        Largest norm, at most 1e99. A relative excess of 1e-9 passes as rounding.
 
     Examples
     --------
@@ -140,18 +133,16 @@ class Ball(Vectors):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", _dimension(self.dimension))
-        radius = number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_RADIUS)
-        object.__setattr__(self, "radius", float(radius))
+        self._set(radius=float(number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_RADIUS)))
 
     @property
     def reach(self) -> float:
-        """What norms are at most: the radius and the tolerance."""
+        """Largest norm with the tolerance."""
         return self.radius * (1 + 2 * TOLERANCE)
 
     @property
     def diameter(self) -> float:
-        """Of two opposite vectors of the greatest norm."""
+        """Distance of two opposite vectors of the largest norm."""
         return 2 * self.reach
 
     @property
@@ -166,8 +157,8 @@ class Ball(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(np.isfinite(rows), first, "be finite")
-        # Scaled first, so that squares neither overflow nor vanish. A computed norm is within a
-        # part d 2^-52 of the true one: less than the tolerance for every dimension.
+        # Scaled first, so that squares neither overflow nor vanish. The relative error of a norm,
+        # d 2^-52, is below the tolerance for every dimension.
         inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
         said = f"have a norm of at most {self.radius:g}; clip it in double precision"
         require(inside, first, said)
@@ -175,14 +166,14 @@ class Ball(Vectors):
 
 @dataclass(frozen=True)
 class SparseTernary(Vectors):
-    """Vectors of -1, 0 and 1 with few that are not 0: key-value data, ternary gradients.
+    """Vectors of -1, 0 and 1 with few nonzero entries: key-value data, ternary gradients.
 
     Parameters
     ----------
     dimension : int
         Coordinates (keys).
     sparsity : int
-        How many may differ from 0, at most; between 1 and the dimension.
+        Most entries that are not 0, from 1 to the dimension.
 
     Examples
     --------
@@ -198,13 +189,12 @@ class SparseTernary(Vectors):
     sparsity: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", _dimension(self.dimension))
-        sparsity = integer("sparsity", self.sparsity, low=1, high=self.dimension)
-        object.__setattr__(self, "sparsity", sparsity)
+        self._set()
+        self._set(sparsity=integer("sparsity", self.sparsity, low=1, high=self.dimension))
 
     @property
     def diameter(self) -> float:
-        """Of two opposite vectors."""
+        """Distance of two opposite vectors."""
         return 2 * float(np.sqrt(self.sparsity))
 
     @property
@@ -225,7 +215,7 @@ class SparseTernary(Vectors):
 
 @dataclass(frozen=True)
 class Categories(Vectors):
-    """Vectors with exactly one 1 in each of some runs of coordinates, and 0 elsewhere (one-hot).
+    """One-hot vectors: exactly one 1 in each of some runs of coordinates, and 0 elsewhere.
 
     Parameters
     ----------
@@ -245,7 +235,7 @@ class Categories(Vectors):
     sizes: Sequence[int]
 
     def __post_init__(self) -> None:
-        # a set has no order, and forgets sizes that are equal
+        # not a set, which has no order and drops equal sizes
         given: object = self.sizes
         if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
             kind = type(given).__name__
@@ -263,7 +253,7 @@ class Categories(Vectors):
 
     @property
     def diameter(self) -> float:
-        """Of two vectors that differ in every answer."""
+        """Distance of two vectors that differ in every answer."""
         return float(np.sqrt(2 * len(self.sizes)))
 
     @property

@@ -1,4 +1,4 @@
-"""Values as integers in {0..p} and back: randomized rounding and recentring, of what domains hold.
+"""Values of a domain as integers in {0..p} and back: randomized rounding and recentring.
 
 BBGN20, Section 5.3 and Appendix F. The precision p is an integer: with any other scale the
 sensitivity would be its ceiling, and the privacy budget would be exceeded.
@@ -45,24 +45,23 @@ def encode(
     bounds: Bounds | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Round x p to one of its two neighbouring integers at random, without bias.
+    """Round x p to one of its two neighbouring integers at random, without bias, for p <= 2^52.
 
-    Of (n,) doubles in [0, 1], or parts of the way between ``bounds``, and p up to 2^52. The results
-    are in {0..p}, whatever the rounding: the sensitivity is exactly p. The expectation is the
-    double nearest to x p, up to 2^-53. In ``out``, of any type that holds p, where it is given.
+    ``x`` holds doubles in [0, 1], or between ``bounds``. The results are in {0..p}, whatever the
+    rounding: the sensitivity is exactly p. The expectation is the double nearest to x p, up to
+    2^-53. They are written to ``out``, of any type that holds p, where it is given.
 
     Notes
     -----
-    Floating point is harmless here. Privacy rests on the range {0..p} alone, which it cannot
-    leave. With d digits drawn at first, x p 2^d <= p 2^d, a double, and its whole part is a
-    number of at most p with d binary digits behind the point. What is added to it is below 1, and
-    p has no digits to carry from.
+    Privacy rests on the range {0..p} alone, which floating point cannot leave. With d digits drawn
+    at first, x p 2^d <= p 2^d, a double, and its whole part is a number of at most p with d binary
+    digits behind the point. What is added to it is below 1, and p has no digits to carry from.
 
-    It is rounded up when the digits F of its fraction and as many random ones, H, carry: F + H >=
-    2^d, which F of the 2^d values of H do. One further value, F + H = 2^d - 1, is a tie, which
-    53 - d more random bits decide: up, if they are below the rest of the fraction, which doubles
-    hold exactly. Of the 2^53 values of all bits together, as many round up as there are multiples
-    of 2^-53 in [0, fraction), which is what comparing a number of 53 random bits would do.
+    It is rounded up when the digits F of its fraction and d random ones, H, carry: F + H >= 2^d, as
+    for F of the 2^d values of H. One further value, F + H = 2^d - 1, is a tie, which 53 - d more
+    random bits decide: up, if they are below the rest of the fraction, which doubles hold exactly.
+    Of the 2^53 values of all bits, those round up that a comparison of 53 random bits with the
+    fraction would.
     """
     result = np.empty(x.size, dtype=np.int64) if out is None else out
     narrow = p.bit_length() <= _NARROW
@@ -103,8 +102,8 @@ def encode(
 def decode(z: int, users: int, p: int, q: int) -> int:
     """Return the noisy sum of encodings that a sum modulo q stands for, q > users p.
 
-    The true sum lies in {0..users p}; the window of q integers centred on that range is the
-    likeliest place for sum plus noise: z > (users p + q) / 2 becomes z - q.
+    The true sum lies in {0..users p}, and sum plus noise most likely in the window of q integers
+    around it: z > (users p + q) / 2 becomes z - q.
     """
     return z - q if 2 * z > users * p + q else z
 
@@ -113,9 +112,9 @@ def decode(z: int, users: int, p: int, q: int) -> int:
 class Encoding:
     """How numbers and vectors become integers in {0..precision} and vectors of them.
 
-    ``exact`` says that all values are steps: nothing is rounded. ``promise`` is what two vectors of
-    a user may be apart, in the data's units, or None if the bounds say all; it is ``promised`` if
-    it does not follow from the domain.
+    ``exact`` says that all values are steps, and none is rounded. ``promise`` bounds the distance
+    of two vectors that a user may have, in the data's units; None if the bounds say all. It is
+    ``promised`` if it does not follow from the domain.
     """
 
     bounds: Bounds
@@ -130,7 +129,7 @@ class Encoding:
         return self.bounds.width / self.precision
 
     def shift(self, dimension: int) -> Shift:
-        """Return what one user's replacement moves a sum of encodings by, at most."""
+        """Return how far the replacement of one user moves a sum of encodings, at most."""
         p = self.precision
         if self.promise is None:
             return Shift.within(dimension, None, None, Fraction(p))
@@ -153,94 +152,80 @@ class Encoding:
         return steps.reshape(values.shape)
 
     def check(self, values: NDArray[Any], first: int = 0) -> None:
-        """Refuse values that break a promise, as far as it shows; the domain was checked before.
+        """Refuse values that visibly break a promise; the domain was checked before.
 
         That values are integers shows for each user. A promised sensitivity is about all vectors
-        that a user might have: that two of the users' own differ by more refutes it. In linf norm
-        all pairs are compared; in others with the first alone, so that some may be twice as far
+        that a user might have, and is refuted by two users' own that are further apart. In linf
+        norm all pairs are compared; in others each with the first, so that some may be twice as far
         apart. ``first`` is the number of the first user.
         """
         if not (self.exact or self.promised):
             return
         for part in blocks(values.shape[0], max(1, _BLOCK // math.prod(values.shape[1:]))):
             rows = values[part].astype(np.float64, copy=False)
+            number = first + part.start
             if self.exact:
-                whole(rows, first + part.start)
+                whole(rows, number)
             if self.promised:
-                self._close(np.abs(rows - values[0].astype(np.float64)), first, part.start)
-        if self.promised and self.promise is not None and self.promise.linf is not None:
-            self._within(values, first)
-
-    def _within(self, values: NDArray[Any], first: int) -> None:
-        """Refuse any two vectors that have a coordinate further apart than was promised."""
-        assert self.promise is not None
-        assert self.promise.linf is not None
-        low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
-        if (high - low > float(self.promise.linf) * (1 + 4 * TOLERANCE)).any():
+                apart = np.abs(rows - values[0].astype(np.float64))
+                norms = {"l1": apart.sum(axis=1), "l2": np.sqrt((apart**2).sum(axis=1))}
+                for norm, found in norms.items():
+                    worst = int(np.argmax(found))
+                    self._kept(norm, found[worst], number + worst, first)
+        if self.promised:
+            low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
             j = int(np.argmax(high - low))
-            one, other = int(np.argmin(values[:, j])), int(np.argmax(values[:, j]))
-            raise ValueError(
-                f"x[{first + one}] must differ from x[{first + other}] by at most "
-                f"{float(self.promise.linf):g} in linf, as promised"
+            least, most = (
+                first + int(end) for end in (values[:, j].argmin(), values[:, j].argmax())
             )
+            self._kept("linf", high[j] - low[j], least, most)
 
-    def _close(self, apart: NDArray[np.float64], first: int, start: int) -> None:
-        """Refuse vectors that are further from the first than was promised."""
-        assert self.promise is not None
-        norms = {
-            "l1": apart.sum(axis=1),
-            "l2": np.sqrt((apart**2).sum(axis=1)),
-            "linf": apart.max(axis=1),
-        }
-        for name, found in norms.items():
-            bound = getattr(self.promise, name)
-            # computed norms are within this part of the true ones
-            if bound is not None and (found > float(bound) * (1 + 4 * TOLERANCE)).any():
-                worst = first + start + int(np.argmax(found))
-                raise ValueError(
-                    f"x[{worst}] must differ from x[{first}] by at most {float(bound):g} in "
-                    f"{name}, as promised"
-                )
+    def _kept(self, norm: str, apart: float, one: int, other: int) -> None:
+        """Refuse the vectors of two users that are further apart than was promised."""
+        bound = getattr(self.promise, norm)
+        # computed norms are within this part of the true ones
+        if bound is not None and apart > float(bound) * (1 + 4 * TOLERANCE):
+            raise ValueError(
+                f"x[{one}] must differ from x[{other}] by at most {float(bound):g} in {norm}, as "
+                "promised"
+            )
 
 
 def encoding_of(
     domain: Domain, precision: object, integers: object, sensitivity: object
 ) -> Callable[[int], Encoding] | Encoding:
-    """Return the encoding of a domain, or what makes one for a precision still to be found."""
+    """Return the encoding of a domain, or a function of the precision where that is still open."""
     whole = flag("integers", integers)
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
         raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
-    if isinstance(domain, (SparseTernary, Categories)):
-        if sensitivity is not None:
-            raise ValueError("sensitivity must be None: it follows from the domain")
-        if isinstance(domain, Categories):
-            bounds = Bounds(0, 1)
-            known = Sensitivity(l1=2 * len(domain.sizes), linf=1)
-        else:
-            bounds = Bounds(-1, 1)
-            known = Sensitivity(l1=2 * domain.sparsity, linf=2)
-        return Encoding(bounds, bounds.whole_steps(precision), True, known)
+    promised, known = sensitivity is not None, sensitivity
     if isinstance(domain, Box):
-        if whole:
-            steps = domain.bounds.whole_steps(precision)
-            return Encoding(domain.bounds, steps, True, sensitivity, sensitivity is not None)
-        bounds, known_or_not = domain.bounds, sensitivity
+        bounds = domain.bounds
     elif isinstance(domain, Ball):
-        if whole or sensitivity is not None:
+        if whole or promised:
             raise ValueError(
                 "integers and sensitivity must be left out for a Ball: its radius says it all; "
                 "use a Box for others"
             )
-        bounds = Bounds(-domain.reach, domain.reach)
-        known_or_not = Sensitivity(l2=domain.diameter)
+        bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=domain.diameter)
+    elif isinstance(domain, (SparseTernary, Categories)):
+        if promised:
+            raise ValueError("sensitivity must be None: it follows from the domain")
+        whole = True
+        if isinstance(domain, Categories):
+            bounds, known = Bounds(0, 1), Sensitivity(l1=2 * len(domain.sizes), linf=1)
+        else:
+            bounds, known = Bounds(-1, 1), Sensitivity(l1=2 * domain.sparsity, linf=2)
     else:
         raise TypeError(
             f"domain must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}"
         )
+    if whole:
+        return Encoding(bounds, bounds.whole_steps(precision), True, known, promised)
     if precision is not None:
         p = integer("precision", precision, low=1, high=MAX_PRECISION)
-        return Encoding(bounds, p, False, known_or_not, sensitivity is not None)
-    return lambda p: Encoding(bounds, p, False, known_or_not, sensitivity is not None)
+        return Encoding(bounds, p, False, known, promised)
+    return lambda p: Encoding(bounds, p, False, known, promised)
 
 
 def converge(

@@ -1,28 +1,24 @@
-"""How far off an estimate can be: its mean squared error, and half widths of intervals.
+"""How far off an estimate can be, in the data's units: mean squared error and half widths.
 
-Half widths are bounds at every sample size: Chernoff's method on a bound of the moment generating
-function, no normal approximation. All in the data's units.
+Half widths are bounds at every sample size, by Chernoff's method: no normal approximation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
-import numpy as np
-
 from ikos._validation import floating
-from ikos.accuracy import Noise, standard_error
+from ikos.accuracy import Noise, chernoff, standard_error
 
 __all__ = ["ErrorBound", "SumError"]
 
 
 class ErrorBound(Protocol):
-    """What is known of the error of one estimated number."""
+    """Bounds on the error of one estimated number."""
 
     @property
     def mean_square(self) -> float:
@@ -34,21 +30,21 @@ class ErrorBound(Protocol):
 
 @dataclass(frozen=True)
 class SumError:
-    """What is known of the error of an estimated sum, whatever the users' values.
+    """Bounds on the error of an estimated sum, for all values of the users.
 
     Attributes
     ----------
     coordinate : ErrorBound
-        Of each coordinate by itself; of the number itself where users have numbers.
+        Of each coordinate, or of the number where users have numbers.
     mean_square : float
         Bound on the mean of the squared error, for vectors of its squared Euclidean norm.
     sampling : float
-        The part of ``mean_square`` that is due to coordinates which users do not report; 0 where
-        all report everything. Papers that estimate the sum of what was sampled leave it out.
+        The part of ``mean_square`` that is due to coordinates which users do not report, 0 where
+        they report all. Papers that estimate the sum of the sampled coordinates leave it out.
     integers : bool
-        Whether sums and their errors are integers, so that half widths are as well.
+        Whether sums, their errors and half widths are integers.
     wrap_probability : float
-        Bound on the probability that a coordinate wrapped around, and the estimate is wrong.
+        Bound on the probability that a coordinate wraps around, so that the estimate is wrong.
     """
 
     coordinate: ErrorBound
@@ -61,36 +57,6 @@ class SumError:
     def number(cls, bound: ErrorBound) -> SumError:
         """Return the error of a sum of numbers."""
         return cls(bound, bound.mean_square)
-
-
-def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
-    """Return t with P[abs(error) > t] <= miss, from a bound of the moment generating function.
-
-    ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
-    gives a bound, (log_mgf(h) + ln(2 / miss)) / h: the best of a fine grid and its refinement.
-    """
-    from scipy import optimize
-
-    wanted = math.log(2 / miss)
-
-    def bound(log_h: float) -> float:
-        h = math.exp(log_h)
-        if not h < largest:
-            return math.inf
-        try:
-            return (log_mgf(h) + wanted) / h
-        except OverflowError:
-            return math.inf
-
-    top = math.log(largest) if largest < math.inf else 60.0
-    grid = [top - 0.25 * step for step in range(1, 800)]
-    values = [bound(log_h) for log_h in grid]
-    best = min(range(len(grid)), key=values.__getitem__)
-    with np.errstate(invalid="ignore"):  # where the bound is infinite
-        near = optimize.minimize_scalar(
-            bound, bounds=(grid[best] - 0.25, min(grid[best] + 0.25, top)), method="bounded"
-        )
-    return min(values[best], float(near.fun))
 
 
 def bennett(h: float, variance: float, largest: float) -> float:
@@ -119,8 +85,8 @@ class Bounded:
 class NoisySum:
     """The error of a sum with noise, of values that may be rounded at random, perhaps modulo q.
 
-    ``noise`` is that of the sum, in steps of which the ``width`` of one user's range has
-    ``precision``. A ``modulus`` of None is for sums of integers.
+    ``noise`` is that of the sum, in steps, and the ``width`` of one user's range has ``precision``
+    steps. A ``modulus`` of None is for sums of integers.
     """
 
     noise: Noise
@@ -132,7 +98,7 @@ class NoisySum:
 
     @property
     def integers(self) -> bool:
-        """Whether errors are integers: values were taken as they are, in steps of 1."""
+        """Whether errors are integers: values are not rounded, and steps are 1."""
         return not self.rounded and self.width == self.precision
 
     @property
@@ -157,8 +123,8 @@ class NoisySum:
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
-        Estimates lie in a window of q points about the possible sums. So none is further off than
-        (q + users p) / 2 steps, which is the answer where a wrap-around alone is likelier than
+        Estimates lie in a window of q points around the possible sums, so that none is further off
+        than (q + users p) / 2 steps: the answer where a wrap-around alone is likelier than
         ``miss``. An integer where errors are.
         """
         found = math.inf
@@ -170,7 +136,7 @@ class NoisySum:
             reach = _reach(self, left)
             found = min(found, self.width * reach / self.precision)
         if self.integers and math.isfinite(found):
-            # what is added is far above the rounding errors of logarithms over the rate
+            # far more than the rounding errors of logarithms over the rate
             slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))
             return float(math.floor(found + slack))
         return found

@@ -1,8 +1,7 @@
 """The group Z_q: integers modulo q in numpy arrays, exact for every q >= 2.
 
-Elements are kept reduced, in ``[0, q)``, in the smallest of three kinds of array that is
-exact: ``uint32`` for q <= 2^32, ``uint64`` for q <= 2^64, and Python integers in an object
-array beyond.
+Elements are kept reduced, in ``[0, q)``: as ``uint32`` for q <= 2^32, as ``uint64`` for q <= 2^64,
+and beyond as Python integers in an object array.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer, quote, reject_masked, whole_number
 
 BLOCK = 1 << 15
-"""Elements that are worked on at a time: 256 KiB of uint64, which stays in a core's cache."""
+"""Elements in a block: 256 KiB of uint64, which stays in the cache of a core."""
 
 
 def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
@@ -78,45 +77,32 @@ class Zq:
         Messages call it ``name``, and the index of its first value ``first``.
         """
         reject_masked(name, x)
-        highest = self.q - 1 if upper is None else upper
         # numpy would turn lists such as [True, 2] or [2**64, 1] into something else unseen
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.dtype == object:
-            if isinstance(x, (list, tuple)):
-                for value in x:
-                    reject_masked(name, value)
-            flat = []
-            for i, value in enumerate(given.flat, first):
-                found = whole_number(value)
-                if found is None:
-                    raise TypeError(f"{name}[{i}] must be an integer, got {type(value).__name__}")
-                flat.append(found)
-            bad = next((i for i, value in enumerate(flat) if not 0 <= value <= highest), None)
-            if bad is not None:
-                raise ValueError(self._outside(name, first + bad, upper))
-            result = np.empty(len(flat), dtype=self.dtype)
-            result[:] = flat
-            return result.reshape(given.shape)
-        if given.dtype.kind == "b":
+            found = np.empty(given.size, dtype=object)
+            for i, value in enumerate(given.flat):
+                found[i] = whole_number(value)
+                if found[i] is None:
+                    kind = type(value).__name__
+                    raise TypeError(f"{name}[{first + i}] must be an integer, got {kind}")
+            given = found.reshape(given.shape)
+        elif given.dtype.kind == "b":
             given = given.astype(np.uint8)
-        if given.dtype.kind not in "iu":
+        elif given.dtype.kind not in "iu":
             hint = f"; if all are whole numbers, give {name}.astype(np.int64)"
             raise TypeError(
                 f"{name} must hold integers, got an array of {given.dtype}"
                 f"{hint if given.dtype.kind == 'f' else ''}"
             )
-        if given.size:
-            low, high = int(given.min()), int(given.max())
-            if low < 0 or high > highest:
-                bad = int(given.argmin() if low < 0 else given.argmax())
-                raise ValueError(self._outside(name, first + bad, upper))
+        highest = self.q - 1 if upper is None else upper
+        if given.size and (int(given.min()) < 0 or int(given.max()) > highest):
+            bad = next(i for i, value in enumerate(given.flat) if not 0 <= int(value) <= highest)
+            within = f"[0, q) for q = {quote(self.q)}"
+            if upper is not None:
+                within = f"[0, upper] for upper = {quote(upper)}"
+            raise ValueError(f"{name}[{first + bad}] must be in {within}")
         return given.astype(self.dtype, copy=True)
-
-    def _outside(self, name: str, index: int, upper: int | None) -> str:
-        bounds = f"[0, q) for q = {quote(self.q)}"
-        if upper is not None:
-            bounds = f"[0, upper] for upper = {quote(upper)}"
-        return f"{name}[{index}] must be in {bounds}"
 
     def contains(self, a: NDArray[Any]) -> bool:
         """Whether ``a`` is an array of reduced elements in this group's dtype."""
@@ -134,8 +120,8 @@ class Zq:
             return result
         if self.q < 1 << 63:
             return np.mod(x.astype(np.int64), np.int64(self.q)).astype(self.dtype)
-        # every int64 lies in [-q, q): its bits are the value modulo 2^64, and adding q to the
-        # negative ones wraps them to value + q, which is in [0, q)
+        # every int64 is in [-q, q), and its bits are the value modulo 2^64: adding q to negative
+        # ones wraps them to value + q, in [0, q)
         result = x.astype(np.int64).view(np.uint64)
         if not self._fills_dtype:
             np.add(result, np.uint64(self.q), out=result, where=x < 0)
@@ -159,22 +145,22 @@ class Zq:
                 np.subtract(left, right, out=left)
                 np.bitwise_and(left, q - a.dtype.type(1), out=left)
             elif below_half:
-                # with q below half the range, a wrapped difference is the larger of itself and
-                # itself + q, and one that did not wrap the smaller
+                # with q below half the range, the reduced difference is the smaller of the
+                # difference and the difference + q, both wrapped
                 np.subtract(left, right, out=left)
                 np.add(left, q, out=shifted)
                 np.minimum(left, shifted, out=left)
             else:
-                # near the top of the range that is ambiguous: the borrow decides, before the
-                # subtraction, whether q is added, and both operations wrap
+                # near the top of the range both may be smaller: the borrow decides, before the
+                # subtraction, whether q is added; both operations wrap
                 np.less(left, right, out=shifted)
                 np.subtract(left, right, out=left)
                 np.add(left, q, out=left, where=shifted)
 
     def take_off(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Set ``a`` to ``a - b``, as `subtract`, but leave reducing ``a`` to `finish`.
+        """Set ``a`` to ``a - b``, as `subtract`, but reduced only after `finish`.
 
-        Where q is a power of two, words need no reduction on the way: they wrap at a multiple of q.
+        For a power of two, words wrap at a multiple of q and need no reduction in between.
         """
         if self.power_of_two and self.dtype != object:
             np.subtract(a, b, out=a)
@@ -182,14 +168,14 @@ class Zq:
             self.subtract(a, b)
 
     def put_on(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Set ``a`` to ``a + b``, as `add`, but leave reducing ``a`` to `finish`."""
+        """Set ``a`` to ``a + b``, as `add`, but reduced only after `finish`."""
         if self.power_of_two and self.dtype != object:
             np.add(a, b, out=a)
         else:
             self.add(a, b)
 
     def finish(self, a: NDArray[Any]) -> None:
-        """Reduce what `take_off` and `put_on` left, in place."""
+        """Reduce the result of `take_off` and `put_on`, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
 
@@ -206,8 +192,8 @@ class Zq:
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.
 
-        Words of 64 bits are added up modulo 2^64, and their upper halves exactly: those of a block
-        add up to less than 2^64, as do the lower halves, which are the difference modulo 2^64.
+        Of words of 64 bits, the upper halves in a block add up to less than 2^64, and so do the
+        lower halves, whose sum is the difference of two sums modulo 2^64.
         """
         if self.dtype == object:
             return int(sum(a.flat)) % self.q

@@ -1,7 +1,7 @@
 """Randomized response on {0..k-1}: the truth, or with probability gamma a uniform value.
 
-BBGN20, Algorithm 1; BBGN19. The probability is a multiple of 2^-53, so that what the accountants
-count with is exactly what is drawn.
+BBGN20, Algorithm 1; BBGN19. The probability is a multiple of 2^-53, so that draws have exactly the
+probability that the accountants use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
 GRID = 1 << 53
-"""Probabilities are multiples of 1 / GRID: doubles, and exact."""
+"""Probabilities are multiples of 1 / GRID, which are exact doubles."""
 
 
 def grid_up(gamma: float | Fraction) -> Fraction:

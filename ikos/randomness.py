@@ -1,14 +1,15 @@
 """Secure randomness: an AES keystream, and the exact samplers that everything else draws from.
 
 Every method draws from the uniform bits of one keystream and is exact: uniform integers by
-rejection (never a remainder, never a float), Bernoulli variables from rationals, permutations
-with ties resolved. What is uniform here is uniform up to the distance of AES-256 in counter
-mode from true randomness, which no statistical guarantee of this library includes.
+rejection, Bernoulli variables from rationals, permutations with ties resolved. What is uniform here
+is uniform up to the distance of AES-256 in counter mode from true randomness, which no statistical
+guarantee of this library includes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -30,7 +31,7 @@ __all__ = ["RandomSource", "SecureRandom", "secure"]
 KEY_BYTES = 32
 NONCE_BYTES = 16
 REKEY_BYTES = 1 << 20
-_ZEROS = bytes(REKEY_BYTES)  # one call a key: threads lose time at each
+_ZEROS = bytes(REKEY_BYTES)  # one call for each key, because threads lose time at each call
 _DRAWN = 1 << 17  # elements that are drawn and masked at a time, in cache
 
 _SHORT_ROW = 256  # ties among this many keys of 24 bits: in one row of 500
@@ -40,12 +41,12 @@ _ROWS_TOGETHER = 1 << 18
 
 @dataclass(eq=False, repr=False)
 class Keystream:
-    """AES-256 in counter mode over zeros, with a new key and counter for every 2^20 bytes.
+    """AES-256 in counter mode, with a new key and counter for every 2^20 bytes.
 
-    Rekeying keeps the distance from uniform small. No two blocks of a permutation collide, so b
-    blocks under one key can be told from random ones with advantage about b^2 / 2^129: 2^-97 for
-    2^16 blocks, and 2^-87 for the 763 keys of 800 MB (a sum over 10^7 users), where a single key
-    would be at 2^-78. ``next_seed`` returns `KEY_BYTES` + `NONCE_BYTES` fresh bytes at each call.
+    No two blocks of a permutation collide, so b blocks under one key can be told from random ones
+    with advantage about b^2 / 2^129: 2^-97 for 2^16 blocks, and 2^-87 for the 763 keys of 800 MB (a
+    sum over 10^7 users), where a single key would be at 2^-78. ``next_seed`` returns `KEY_BYTES` +
+    `NONCE_BYTES` fresh bytes at each call.
 
     There is no buffer: each piece of output is one call into the cipher, which advances its
     counter, so that a signal handler that draws in the middle of a draw gets other bytes.
@@ -76,9 +77,8 @@ class Keystream:
 class RandomSource(ABC):
     """Exact samplers over a stream of uniform bits.
 
-    The two implementations are `SecureRandom`, keyed from the operating system, and
-    `ikos.testing.DeterministicRandom`, reproducible and not private. Wherever a function takes
-    ``rng``, it takes either, and ``None`` means the secure one.
+    `SecureRandom` is keyed from the operating system; `ikos.testing.DeterministicRandom` is
+    reproducible and not private. Functions take either as ``rng``; ``None`` means the secure one.
     """
 
     @abstractmethod
@@ -121,8 +121,8 @@ class RandomSource(ABC):
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         """Return variables that are True with exactly this probability, a multiple of 2^-64.
 
-        Each compares its own uniform digits to base 256 with those of the probability, from the
-        first, and draws no more of them than it takes to tell: about one byte.
+        Each compares its own uniform digits to base 256 with those of the probability until they
+        differ, and so draws about one byte.
         """
         p = _probability(probability)
         scaled = p * (1 << 64)
@@ -157,7 +157,7 @@ class RandomSource(ABC):
                 np.bitwise_and(block, mask, out=block)
             if group.power_of_two or np.maximum.reduce(block) < group.q:
                 continue
-            # rejection: what is at or above q is drawn again until it is below
+            # rejection: values of q or more are drawn again
             rejected = np.flatnonzero(block >= group.q)
             while rejected.size:
                 fresh = np.empty(rejected.size, dtype=out.dtype)
@@ -208,8 +208,8 @@ class RandomSource(ABC):
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return a uniformly random permutation of ``range(n)``.
 
-        Sorts random keys that carry the index in their low bits. Keys that tie are ordered by
-        fresh keys among themselves until none do, so that the order is exactly uniform.
+        It sorts random keys that carry the index in their low bits. Keys that tie are ordered by
+        fresh keys until none do, so that the order is exactly uniform.
         """
         n = integer("n", n, low=0, high=1 << 40)
         bits = np.uint64(max(n - 1, 0).bit_length())
@@ -227,9 +227,8 @@ class RandomSource(ABC):
     def permutations(self, count: int, n: int) -> NDArray[np.int32]:
         """Return independent uniformly random permutations of ``range(n)``, one in each row.
 
-        As `permutation`, and much faster for many small ones: all rows are sorted in one call,
-        and a row in which keys tie is drawn again as a whole. Given that its keys are distinct,
-        every order of a row is equally likely.
+        Much faster than `permutation` for many short rows: all are sorted in one call, and a row
+        with tied keys is drawn again. Given distinct keys, every order is equally likely.
         """
         count = integer("count", count, low=0)
         n = integer("n", n, low=0, high=(1 << 31) - 1)
@@ -262,14 +261,14 @@ class RandomSource(ABC):
             packed = packed[: todo.size]
 
     def streams(self) -> Callable[[int], RandomSource]:
-        """Return a family of independent sources, for work that is spread over processes.
+        """Return a family of independent sources, for work in several processes.
 
         Returns
         -------
         callable
-            From k = 0, 1, 2, ... to source k. It can be pickled. A secure source returns fresh
-            secure ones, keyed wherever they are used; a reproducible one returns reproducible
-            ones that depend on k and on what was drawn before.
+            From k = 0, 1, 2, ... to source k. It can be pickled. A secure source gives fresh secure
+            ones, keyed in the process that uses them; a reproducible source gives reproducible
+            ones, which depend on k and on what was drawn before.
 
         Examples
         --------
@@ -281,11 +280,11 @@ class RandomSource(ABC):
         return self.family()
 
     def family(self) -> Callable[[int], RandomSource]:
-        """Return a family of independent sources that can be asked again.
+        """Return a family of independent sources that can be drawn from again.
 
-        As `streams`, but source k draws the same, from its beginning, each time that it is asked
-        for: what was drawn need not be kept. One secret, drawn now, determines
-        them all. A secure source's sources are keyed by AES-256 under it.
+        As `streams`, but source k draws the same each time that it is asked for, so that draws need
+        not be kept. One secret, drawn now, determines all sources; those of a secure source are
+        keyed by AES-256 under it.
 
         Examples
         --------
@@ -310,7 +309,7 @@ class RandomSource(ABC):
             self.fill(fresh)
             rank = np.lexsort((fresh, group))
             sorted_fresh = fresh[rank]
-            # all are drawn again if any two tie: given distinct keys, every order is as likely
+            # all are drawn again if any two tie: given distinct keys, all orders are equally likely
             if not ((sorted_fresh[1:] == sorted_fresh[:-1]) & (group[1:] == group[:-1])).any():
                 order[places] = order[places][rank]
                 return
@@ -320,46 +319,9 @@ def _probability(value: object) -> Fraction:
     return number("probability", value, low=0, high=1)
 
 
-class Expanded(RandomSource):
-    """The source that a secret of at least `KEY_BYTES` determines, and as private as that."""
-
-    def __init__(self, root: bytes) -> None:
-        self._root = root
-        self._rekeys = 0
-        self._lock = threading.RLock()  # a signal handler may draw while its thread draws
-        self._keystream = Keystream(self._next_seed)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"a {type(self).__name__} can be neither copied nor pickled: two of them would draw "
-            "the same; make each from a seed of its own, or hand on its streams()"
-        )
-
-    def _next_seed(self) -> bytes:
-        self._rekeys += 1
-        block = hashlib.sha512(self._root + self._rekeys.to_bytes(8, "big")).digest()
-        return block[: KEY_BYTES + NONCE_BYTES]
-
-    def _read_into(self, out: memoryview) -> None:
-        with self._lock:
-            self._keystream.read_into(out)
-
-
-def _derived(root: bytes, number: int) -> RandomSource:
-    label = b"ikos.randomness.streams" + root + number.to_bytes(16, "big")
-    return Expanded(hashlib.sha512(label).digest())
-
-
-class _Enciphered(Expanded):
-    """The source that a secret AES-256 key determines: a keystream of keystreams."""
-
-    def _next_seed(self) -> bytes:
-        self._rekeys += 1
-        return _seed(self._root, self._rekeys)
-
-
-def _enciphered(key: bytes, number: int) -> RandomSource:
-    return _Enciphered(_seed(key, number)[:KEY_BYTES])
+def _hashed(root: bytes, number: int) -> bytes:
+    """Return the seed of key ``number`` under a secret, by SHA-512."""
+    return hashlib.sha512(root + number.to_bytes(8, "big")).digest()[: KEY_BYTES + NONCE_BYTES]
 
 
 def _seed(key: bytes, number: int) -> bytes:
@@ -373,12 +335,39 @@ def _seed(key: bytes, number: int) -> bytes:
     return stream.update(bytes(KEY_BYTES + NONCE_BYTES))
 
 
+class Expanded(RandomSource):
+    """The source that a secret of at least `KEY_BYTES` determines; ``seed`` derives its keys."""
+
+    def __init__(self, root: bytes, seed: Callable[[bytes, int], bytes] = _hashed) -> None:
+        numbers = itertools.count(1)
+        self._lock = threading.RLock()  # a signal handler may draw while its thread draws
+        self._keystream = Keystream(lambda: seed(root, next(numbers)))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} can be neither copied nor pickled: two of them would draw "
+            "the same; make each from a seed of its own, or hand on its streams()"
+        )
+
+    def _read_into(self, out: memoryview) -> None:
+        with self._lock:
+            self._keystream.read_into(out)
+
+
+def _derived(root: bytes, number: int) -> RandomSource:
+    label = b"ikos.randomness.streams" + root + number.to_bytes(16, "big")
+    return Expanded(hashlib.sha512(label).digest())
+
+
+def _enciphered(key: bytes, number: int) -> RandomSource:
+    return Expanded(_seed(key, number)[:KEY_BYTES], _seed)
+
+
 class SecureRandom(RandomSource):
     """Randomness keyed from the operating system, safe across forks and threads.
 
-    Each thread has a keystream of its own, and a forked process drops all that it inherits, so that
-    no two threads and no two processes draw from the same one. A copy or a pickle carries no
-    state: it is a new source.
+    Each thread has a keystream of its own, and a forked process drops those that it inherits: no
+    two threads or processes draw from the same one. A copy or a pickle is a new source.
 
     Examples
     --------
@@ -392,7 +381,7 @@ class SecureRandom(RandomSource):
 
     def _stream(self) -> Keystream:
         local = self._local
-        # the hook sees every fork that Python makes, the process number those of C extensions
+        # the hook sees every fork by Python, the process number those by C extensions
         mark = (_forks, os.getpid())
         if getattr(local, "mark", None) != mark:
             local.stream = Keystream(partial(os.urandom, KEY_BYTES + NONCE_BYTES))
@@ -408,10 +397,7 @@ class SecureRandom(RandomSource):
         return _fresh
 
     def family(self) -> Callable[[int], RandomSource]:
-        """Return a family of sources that can be asked again, keyed by AES-256 under a secret.
-
-        Numbers are below 2^126.
-        """
+        """Return a family of sources keyed by AES-256 under a secret, for numbers below 2^126."""
         return partial(_enciphered, self._read(KEY_BYTES))
 
     def __reduce__(self) -> tuple[type[SecureRandom], tuple[()]]:

@@ -20,28 +20,29 @@ ONE_REPORT = "for one report per user; every further release about the same user
 """A condition of every guarantee."""
 
 
-def present(least: int, n: int, *, whoever: bool = False) -> str:
+def present(least: int, n: int, *, adaptive: bool = False) -> str:
     """Return the condition that this many of n users are honest and present.
 
-    ``whoever`` says that these may be chosen by who has seen some of what they sent.
+    ``adaptive`` says that who is missing may depend on messages that were sent.
     """
     verb = "is" if least == 1 else "are"
     text = f"while at least {least:,} of {n:,} users {verb} honest and present"
-    if whoever or least == n:
+    if adaptive or least == n:
         return text
     return f"{text}, and who is missing does not depend on shares or noise"
 
 
 NOT = "NOT for this "
-"""How a condition begins that is not met: what stands next to it is for comparison only."""
+"""Begins a condition that is not met: the guarantee is for comparison only."""
 
 _SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
 
 
 def at_least(value: float | Fraction, digits: int) -> str:
-    """Return a number to this many significant digits, rounded up: what is printed must hold.
+    """Return a number to this many significant digits, rounded up.
 
-    The text is at least the value: of a float, if it is read as a double; of a fraction, as it is.
+    What is printed holds: the text is at least the value, for a float when read as a double, for a
+    fraction exactly.
 
     Examples
     --------
@@ -52,10 +53,7 @@ def at_least(value: float | Fraction, digits: int) -> str:
 
 
 def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to this many significant digits, rounded down: what is printed must hold.
-
-    The text is at most the value, read as `at_least` is.
-    """
+    """Return a number to this many significant digits, rounded down; as for `at_least`."""
     return _directed(value, digits, ROUND_FLOOR)
 
 
@@ -70,23 +68,23 @@ def _directed(value: float | Fraction, digits: int, rounding: str) -> str:
 
 
 def hundredths(value: float) -> Decimal:
-    """Return a level to two decimals, rounded down: what is printed must hold."""
+    """Return a level to two decimals, rounded down."""
     if math.isinf(value):
         return Decimal(value)
     return Decimal(value).quantize(Decimal("0.01"), ROUND_FLOOR, _WIDE)
 
 
 def percent(confidence: float) -> str:
-    """Return a confidence in per cent, rounded down: 100 % is never said of less."""
+    """Return a confidence in per cent, rounded down."""
     return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
 class Printed:
-    """What notebooks show as ``print`` does: in words, and not as a list of fields."""
+    """A class that notebooks show as ``print`` does, not as a list of fields."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # in each class itself: a dataclass has a __repr__, which else would be nearer
+        # set in each class, because the __repr__ of a dataclass would take precedence
         cls._repr_pretty_ = Printed._repr_pretty_  # type: ignore[method-assign]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
@@ -96,8 +94,8 @@ class Printed:
 class Interval(NamedTuple):
     """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
 
-    For vectors the ends are arrays, of the intervals of all coordinates. Read as doubles, the ends
-    that are printed hold the interval, also if its width is 0. Integers have no decimals.
+    For vectors the ends are arrays with an entry for each coordinate. The printed ends, read as
+    doubles, contain the interval. Integers have no decimals.
 
     Examples
     --------
@@ -129,7 +127,7 @@ class Interval(NamedTuple):
 
 
 def shown(estimate: float, interval: Interval) -> str:
-    """Return an estimate and its 95 % interval, both to as many digits: the one in the other."""
+    """Return an estimate and its 95 % interval, to the same number of digits."""
     scale = interval.high - interval.low
     if interval._whole and float(estimate).is_integer():
         scale = max(scale, 100.0)  # no decimals
@@ -137,21 +135,21 @@ def shown(estimate: float, interval: Interval) -> str:
 
 
 def figures(value: float, scale: float) -> str:
-    """Return a number to three significant digits of ``scale``, what it is uncertain by.
+    """Return a number to three significant digits of ``scale``, its uncertainty.
 
-    Its own digits before the point are never rounded while there are few. Without a scale (0, or
-    infinite), the double that it is.
+    Digits before the point are kept unless there are many. Without a scale (0, or infinite), all
+    digits of the double are kept.
     """
     if not (math.isfinite(value) and 0 < scale < math.inf):
         return _double(value)
     rounded = Decimal(value).quantize(_step(scale), ROUND_HALF_EVEN, _WIDE)
     text = _plain(rounded)
-    # with an exponent, more digits than these are not the double's
+    # with an exponent, further digits are not those of the double
     return _double(value) if "e" in text and len(rounded.as_tuple().digits) > 17 else text
 
 
 def _step(width: float) -> Decimal:
-    """Return a hundredth of a width, as a power of ten: of 1 at most, where digits are not many."""
+    """Return a hundredth of a width as a power of ten, at most 1 unless the width is huge."""
     place = math.floor(math.log10(width)) - 2
     return Decimal(1).scaleb(place if place > 15 else min(place, 0))
 
@@ -160,25 +158,25 @@ _WIDE = Context(prec=700)
 
 
 def _double(value: float) -> str:
-    """Return a double, and no other: to ten digits where these are enough."""
+    """Return the text of a double, to ten digits where these determine it."""
     text = f"{value:.10g}"
     return text if float(text) == value else repr(float(value)).removesuffix(".0")
 
 
 def _plain(value: Decimal) -> str:
-    """Return a number with all of its digits, or with an exponent where these are too many."""
+    """Return a number with all of its digits, or with an exponent where there are many."""
     text = f"{value if value else abs(value):f}"
     return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
 
 
 def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the conditions that say of themselves that they do not hold."""
+    """Return the conditions that do not hold."""
     return tuple(said for said in conditions if said.startswith(NOT))
 
 
 @dataclass(frozen=True)
 class Guarantee(Printed):
-    """A differential privacy guarantee and what it rests on.
+    """A differential privacy guarantee and its conditions.
 
     Attributes
     ----------
@@ -201,7 +199,7 @@ class Guarantee(Printed):
 
     @property
     def vacuous(self) -> bool:
-        """Whether nothing is said: too few messages."""
+        """Whether nothing is proved, with too few messages."""
         return self.delta >= 1
 
     @property
@@ -210,17 +208,14 @@ class Guarantee(Printed):
         return not self.vacuous and not unmet(self.conditions)
 
     def of_run(self, rng: RandomSource) -> Guarantee:
-        """Return the guarantee of a run: the same, or its first condition says that it is none.
-
-        All randomness but `SecureRandom` is known to someone.
-        """
+        """Return the guarantee of a run, void unless its randomness is secure."""
         if isinstance(rng, SecureRandom):
             return self
         return replace(self, conditions=(_SEEDED, *self.conditions))
 
     @property
     def budget(self) -> str:
-        """What is guaranteed, in words."""
+        """The guarantee in words."""
         if self.vacuous:
             return "no differential privacy is proved: too few messages"
         return (
@@ -247,10 +242,9 @@ class Cost(Printed):
     users : int
         Users who sent a report.
     messages_per_user : int or float
-        Messages of each, a clear share included; the mean where the number is random.
+        Messages of each user, the clear share included; the mean where the number is random.
     bits_per_message : int or float
-        Bits of one message before any encryption, such as ceil(log2 q); the mean where messages
-        differ.
+        Bits of one message before any encryption, such as ceil(log2 q); the mean where they differ.
     """
 
     users: int
@@ -277,12 +271,14 @@ class Cost(Printed):
 
 LARGE_EPSILON = 10
 
+_LIKELY_WRAP = 1e-6  # a probability of wrap-around that default parameters never reach
+
 
 def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
-    """Return warnings for a budget that a mechanism could spend on giving someone away.
+    """Return warnings for a budget that protects little.
 
-    Publishing one user's value in full, chosen at random, is (0, 1/n)-private: a delta of 1/n or
-    more excludes next to nothing. At an epsilon of 10 a likelihood ratio of 22,000 is allowed.
+    Publishing the value of a random user in full is (0, 1/n)-private. An epsilon of 10 allows a
+    likelihood ratio of 22,000.
     """
     said = []
     if delta * users >= 1:
@@ -306,7 +302,7 @@ def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
 
 
 def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
-    """Return the last lines of what is printed: the guarantee, what it rests on, and the cost."""
+    """Return the last lines of a printed result: guarantee, theorem, conditions and cost."""
     lines = [guarantee.budget]
     if not guarantee.vacuous:
         lines += [
@@ -319,23 +315,24 @@ def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class SumResult(Printed):
-    """An estimate of a sum in the data's units, and how far off it can be.
+    """An estimate of a sum in the data's units, with its guarantee and its error.
 
     Attributes
     ----------
     estimate : float or (d,) ndarray of float
-        Unbiased estimate of the sum over the users, up to a wrap-around; a float where users have
-        numbers. Not clipped: it may fall outside the possible range.
+        Unbiased estimate of the sum over the users, unless the sum wrapped around modulo q
+        (``error.wrap_probability``); a float where users have numbers. Not clipped: it may fall
+        outside the possible range.
     users : int
         Users who took part; public.
     domain : Bounds or Domain
         Where the users' values lie; public.
     guarantee : Guarantee
-        What is guaranteed to each user. Every further release adds to it.
+        For each user. Every further release about the same users weakens it.
     cost : Cost
-        What was sent.
+        Messages and bits.
     error : SumError
-        How far off the estimate can be.
+        Bounds on the error.
     """
 
     estimate: Any
@@ -374,16 +371,15 @@ class SumResult(Printed):
         Parameters
         ----------
         confidence : float
-            Between 0 and 1: with at least this probability the interval contains the true sum,
-            each coordinate's for itself.
+            Between 0 and 1: each interval contains its true sum with at least this probability.
         simultaneous : bool
-            With at least this probability all coordinates' do, by a union bound.
+            Whether all of them do at once with this probability, by a union bound.
 
         Returns
         -------
         Interval
-            Symmetric about the estimate. Covers noise, rounding and wrap-around; conservative, not
-            asymptotic. Integers where the values were promised to be, or are categories or signs.
+            Symmetric about the estimate. It accounts for noise, rounding and wrap-around, and is
+            valid at every number of users. Its ends are integers where values are.
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:
@@ -407,20 +403,24 @@ class SumResult(Printed):
         return Interval(low / self.users, high / self.users)
 
     def __str__(self) -> str:
-        end = footer(self.guarantee, str(self.cost), self.users)
+        end = list(footer(self.guarantee, str(self.cost), self.users))
+        if self.error.wrap_probability > _LIKELY_WRAP:
+            chance = at_least(min(1.0, self.error.wrap_probability), 2)
+            end.insert(0, f"beware    wrong if the sum wrapped around: a chance of up to {chance}")
+        whole, each = self.standard_error, math.sqrt(self.error.coordinate.mean_square)
         if not np.ndim(self.estimate):
-            error = f"{at_least(self.standard_error, 4)} (sum, root mean square, at most)"
-            of_mean = shown(self.mean(), self.mean_interval())
-            lines = (f"sum       {shown(self.estimate, self.interval())}", f"mean      {of_mean}")
-            return "\n".join((*lines, f"error     {error}", *end))
-        each, flat = math.sqrt(self.error.coordinate.mean_square), self.estimate
+            lines = [
+                f"sum       {shown(self.estimate, self.interval())}",
+                f"mean      {shown(self.mean(), self.mean_interval())}",
+                f"error     {at_least(whole, 4)} (sum, root mean square, at most)",
+            ]
+            return "\n".join((*lines, *end))
+        flat = self.estimate
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
         some = ", ".join(figures(value, scale) for value in flat[:4])
-        return "\n".join(
-            (
-                f"sum       ({some}{', ...' if flat.size > 4 else ''}), {flat.size:,} coordinates",
-                f"error     {at_least(self.standard_error, 4)} (Euclidean norm, root mean square, "
-                f"at most); {at_least(each, 4)} at most for any one coordinate",
-                *end,
-            )
-        )
+        lines = [
+            f"sum       ({some}{', ...' * (flat.size > 4)}), {flat.size:,} coordinates",
+            f"error     {at_least(whole, 4)} (Euclidean norm, root mean square, at most); "
+            f"{at_least(each, 4)} at most for any one coordinate",
+        ]
+        return "\n".join((*lines, *end))

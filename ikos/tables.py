@@ -1,10 +1,8 @@
 """One column of a table, a row per user: from CSV or Parquet, a file or a folder of them.
 
-Strict on purpose: a cell that is skipped, guessed or coerced would silently change a user's value.
-What is not plainly a number is refused, with its file and row.
-
-A column is opened first, which looks at every file's header and reads no values; then it is read in
-blocks, in the memory of a few of them, or in parts by several processes.
+A cell that is skipped, guessed or coerced would silently change a user's value, so whatever is not
+plainly a number is refused, with its file and row. A column is opened first, which checks every
+file's header and reads no values; then it is read in blocks, or in parts by several processes.
 """
 
 from __future__ import annotations
@@ -36,23 +34,23 @@ ROWS = 1 << 17
 """Most rows of a block: 1 MiB of doubles."""
 
 RUN = 1 << 20
-"""Rows of a part of a Parquet file at least, if the file has them; row groups are not cut."""
+"""Least rows of a part of a Parquet file, except the last; row groups are not cut."""
 
-_CSV_ROWS, _CELLS = 1 << 14, 1 << 20  # of a block of CSV at most: its cells are Python strings
+_CSV_ROWS, _CELLS = 1 << 14, 1 << 20  # most of a block of CSV: its cells are Python strings
 _BUFFER = 1 << 20  # bytes of a Parquet column that are read at a time
 _PARQUET = (".parquet", ".pq")
 _VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # formats that keep deleted rows
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _CHARACTERS = b"0123456789+-.eE \t"  # of such numbers and the blanks around them
-_DIGITS = 1000  # of an integer at most
+_DIGITS = 1000  # most digits of an integer
 
 Look = Callable[[NDArray[Any], int], NDArray[Any]]
-"""Takes a block of numbers and how many rows of the file come before it; returns as many numbers,
-or refuses one of them by `BadRow`."""
+"""Takes a block of numbers and the number of rows before it; returns a block of the same size, or
+raises `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """What a ``Look`` refuses: the number at a place in the block, and the rest of the message."""
+    """Raised by a ``Look``: the place in the block of a bad number, and what is wrong with it."""
 
     def __init__(self, place: int, why: str) -> None:
         super().__init__(why)
@@ -64,8 +62,8 @@ class BadRow(ValueError):  # noqa: N818
 class Part:
     """One CSV file, or a run of row groups of one Parquet file.
 
-    A description, with no open file. It can be pickled, and read by another process that sees the
-    same path; a pipe cannot.
+    It holds no open file, and can be pickled and read by another process that sees the same path,
+    unless it is a pipe.
 
     Attributes
     ----------
@@ -73,18 +71,18 @@ class Part:
         The file, with all links resolved.
     where : str
         The file as messages show it.
-    column : str or int
-        Its name, or its number counted from 1.
     weight : int
-        What `blocks` counts to when it reports progress: bytes of CSV, rows of Parquet.
-    header, delimiter, integers, show_values, texts
+        Its bytes of CSV or rows of Parquet, which `blocks` reports as progress.
+    column, header, delimiter, integers, show_values, texts
         As for `open_column`.
     stored : bool
-        Whether it is a file that can be read again, by any process.
+        Whether it is a file that any process can read, and not a pipe.
     groups : range or None
         The row groups of Parquet; None for CSV.
     first : int
         Rows of the file before this part.
+    looks : tuple of callable
+        What `Column.seen` added.
     """
 
     path: str
@@ -103,7 +101,7 @@ class Part:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it has, if the file says so: Parquet does, CSV does not."""
+        """How many rows it has; None for CSV, which does not say."""
         return None if self.groups is None else self.weight
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
@@ -127,8 +125,7 @@ class Part:
         raise ValueError(f"{self.where}: row {row + 1} {what}")
 
     def _bad(self, row: int, value: str, why: str) -> ValueError:
-        """Return the error for a value, which it quotes only if that is asked for."""
-        # errors end up in logs, where people's values must not
+        """Return the error for a value, quoted only on request: errors end up in logs."""
         what = value if self.show_values else "a value"
         return ValueError(f"{self.where}: row {row + 1} has {what} in {self._named}, {why}")
 
@@ -144,14 +141,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Column:
-    """One numeric column of a file, or of all files of a folder; not read yet.
+    """One column of a file, or of all files of a folder; not read yet.
 
     Attributes
     ----------
     where : str
         The path as messages show it.
     parts : tuple of Part
-        What it is made of, in the order of the files' names and of their rows.
+        In the order of the files' names and of their rows.
     """
 
     where: str
@@ -159,39 +156,40 @@ class Column:
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are, where files say so: Parquet does, CSV does not."""
+        """How many rows there are; None if a file is CSV, which does not say."""
         counts = [part.rows for part in self.parts]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
     def seen(self, look: Look) -> Column:
-        """Return the column with a function that looks at each block, and may change it.
+        """Return the column with a function that checks each block, and may change it.
 
-        It takes the numbers, and how many rows of the file come before them, and returns as many
-        numbers. It is called where the block is read, in any process; `BadRow` refuses a row.
+        It takes a block of numbers and the number of rows of the file before it, and returns a
+        block of the same size. It is called where the block is read, in any process; it raises
+        `BadRow` to refuse a row.
         """
         return replace(
             self, parts=tuple(replace(part, looks=(*part.looks, look)) for part in self.parts)
         )
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the numbers in blocks of at most 2^17, in the memory of a few of them.
+        """Yield the numbers in blocks of at most 2^17, of which only a few are in memory.
 
         Parameters
         ----------
         progress : callable, optional
-            Called with what is done and the whole, in bytes (CSV) or rows (Parquet).
+            Called with the amounts done and in all, in bytes (CSV) or rows (Parquet).
 
         Yields
         ------
         (rows,) ndarray
-            Finite numbers, each the double nearest to what is written; with ``integers=True`` each
-            exactly what is written, as int64, or as Python integers where one is longer.
+            Finite numbers, each the double nearest to its text; with ``integers=True`` exact, as
+            int64, or as Python integers where one is longer.
 
         Raises
         ------
         ValueError
-            As `read_column`.
+            As for `read_column`.
         """
         whole, before, empty = sum(part.weight for part in self.parts), 0, True
 
@@ -223,9 +221,9 @@ def open_column(
     Parameters
     ----------
     path : str or path-like
-        A Parquet file (recognized by its first bytes or its suffix, ``.parquet`` or ``.pq``), else
-        a CSV file or a pipe of CSV: UTF-8, with or without a byte order mark, quoted with ``"``,
-        compressed by gzip or not. Or a folder of such files and folders, as for each value of a
+        A Parquet file (recognized by its first bytes or its suffix, ``.parquet`` or ``.pq``), or a
+        CSV file or pipe: UTF-8, with or without a byte order mark, quoted with ``"``, perhaps
+        compressed by gzip. Or a folder of such files and folders, such as one for each value of a
         column (``year=2024``), all of one suffix. Names that begin with ``.`` or ``_`` are ignored.
     column : str or int
         Its name; without a header its number, counted from 1. Each file must have it.
@@ -236,8 +234,8 @@ def open_column(
     integers : bool
         Read integers of any size, exactly, and refuse other numbers.
     show_values : bool
-        Let messages quote what the tables hold: the values that are refused, and the names in the
-        first line of CSV files, which may be a row. By default they say where, never what.
+        Let messages quote refused values, and the names in the first line of CSV files, which may
+        be a row. By default they say where a value is, never what it is.
     texts : bool
         Take cells as they are, without the blanks around them, as objects of type str.
 
@@ -249,9 +247,9 @@ def open_column(
     Raises
     ------
     ValueError
-        If a file cannot be read or is no such table, the column is not in it, its name is not
-        unique, or it is not one of numbers; in a folder, also if there are no files, or of several
-        suffixes, or one is empty, or has another number of columns where there is no header.
+        If a file cannot be read or is no such table, or the column is not in it, has no unique
+        name, or is not one of numbers; in a folder, also if there are no files, or files of several
+        suffixes, an empty file, or files of different widths without a header.
 
     Examples
     --------
@@ -272,8 +270,15 @@ def open_column(
         if isinstance(column, str) and not re.fullmatch(r"[0-9]{1,9}", column):
             raise ValueError(f"column must be a number counted from 1, got {quote(column)}")
         column = integer("column", int(column) if isinstance(column, str) else column, low=1)
-    if delimiter is not None:
-        _check_delimiter(delimiter)
+    if not isinstance(delimiter, str | None):
+        raise TypeError(f"delimiter must be a string, got {type(delimiter).__name__}")
+    if delimiter is not None and (
+        len(delimiter) != 1 or delimiter.isalnum() or delimiter in '"+-._\r\n\0'
+    ):
+        raise ValueError(
+            "delimiter must be one character that cannot be part of a number or end a line, "
+            f"got {quote(delimiter)}"
+        )
     if not isinstance(os.fspath(path) if isinstance(path, os.PathLike) else path, str):
         raise TypeError(f"path must be a string or a path, got {type(path).__name__} {quote(path)}")
     where = _shown(path)
@@ -286,7 +291,7 @@ def open_column(
             real, size = _status(name)
         marks = delimiter or ",", integers, show_values
         part = Part(real or name, here, column, size, header, *marks, real is not None, texts=texts)
-        if not part.stored:  # what is read of a pipe is gone
+        if not part.stored:  # a pipe cannot be read twice
             parts.append(part)
         elif not _is_parquet(part):
             parts.append(part)
@@ -327,20 +332,20 @@ def read_column(
     path, column, header, delimiter, integers, show_values
         As for `open_column`.
     progress : callable, optional
-        Called with what is done and the whole, in bytes (CSV) or rows (Parquet).
+        As for `Column.blocks`.
 
     Returns
     -------
     (rows,) ndarray
-        Finite numbers, as of `Column.blocks`. At least one.
+        Numbers as `Column.blocks` yields them; at least one.
 
     Raises
     ------
     ValueError
-        As `open_column`; and if a cell is missing, not a decimal number, or beyond the doubles. The
-        message is one line. Blanks around cells are allowed and empty lines at the end are not
-        rows; ``nan``, ``inf``, ``1_000``, hexadecimal and an empty line in the middle are refused.
-
+        As for `open_column`; and if a cell is missing, not a decimal number, or beyond the doubles.
+        The message is one line. Blanks around cells are allowed, and so are empty lines at the end,
+        which are not rows; ``nan``, ``inf``, ``1_000``, hexadecimal and an empty line in the middle
+        are refused.
     """
     found = open_column(
         path, column, header=header, delimiter=delimiter, integers=integers, show_values=show_values
@@ -348,22 +353,11 @@ def read_column(
     return np.concatenate(list(found.blocks(progress)))
 
 
-def _check_delimiter(delimiter: str) -> None:
-    """Refuse a delimiter that is not one character, or that numbers and lines are made of."""
-    if not isinstance(delimiter, str):
-        raise TypeError(f"delimiter must be a string, got {type(delimiter).__name__}")
-    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in '"+-._\r\n\0':
-        raise ValueError(
-            "delimiter must be one character that cannot be part of a number or end a line, "
-            f"got {quote(delimiter)}"
-        )
-
-
 # Files
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """Return a path for messages; the end of a long one tells more than its beginning."""
+    """Return a path for messages, with the beginning of a long one cut off."""
     if os.fspath(path) == "/dev/stdin":
         return "standard input"
     text = repr(os.fspath(path))
@@ -372,7 +366,7 @@ def _shown(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def _readable(where: str) -> Iterator[None]:
-    """Say in one line what the system says."""
+    """Turn what the system raises into an error of one line."""
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, EOFError):
@@ -385,7 +379,7 @@ def _readable(where: str) -> Iterator[None]:
 
 
 def _status(path: str) -> tuple[str | None, int]:
-    """Return where any process finds a file, or None for a pipe, and its bytes."""
+    """Return where any process finds a file, or None for a pipe, and its size in bytes."""
     found = os.stat(path)
     real = os.path.realpath(path)
     if not stat.S_ISREG(found.st_mode) or real.startswith(("/dev/", "/proc/")):
@@ -395,29 +389,8 @@ def _status(path: str) -> tuple[str | None, int]:
 
 def _files_in(folder: str | os.PathLike[str]) -> list[str]:
     """Return the files of a folder and of its folders, in the order of their names."""
-    found: list[str] = []
-    seen = {os.path.realpath(folder)}
-
-    def refuse(error: OSError) -> NoReturn:
-        raise error
-
     with _readable(_shown(folder)):
-        for base, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-            for name in {*folders, *names} & set(_VERSIONED):
-                raise ValueError(
-                    f"{_shown(base)} is a {_VERSIONED[name]} table: some of its files may hold "
-                    "rows that were deleted since; export it to a folder of Parquet files"
-                )
-            # as all programs do that write such folders: these names hold no rows
-            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-            names = [name for name in names if not name.startswith((".", "_"))]
-            paths = [os.path.join(base, name) for name in (*folders, *names)]
-            for path in paths:
-                if (real := os.path.realpath(path)) in seen:
-                    raise ValueError(f"{_shown(path)} is a link: its rows would count twice")
-                seen.add(real)
-            found += paths[len(folders) :]
-    found.sort(key=lambda path: Path(path).parts)
+        found = _listed(os.fspath(folder), {os.path.realpath(folder)})
     if not found:
         raise ValueError(f"{_shown(folder)} is a folder without files")
     for path in found:
@@ -431,14 +404,32 @@ def _files_in(folder: str | os.PathLike[str]) -> list[str]:
     return found
 
 
+def _listed(folder: str, seen: set[str]) -> list[str]:
+    found = []
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name in _VERSIONED:
+            raise ValueError(
+                f"{_shown(folder)} is a {_VERSIONED[name]} table: some of its files may hold "
+                "rows that were deleted since; export it to a folder of Parquet files"
+            )
+        if name.startswith((".", "_")):  # holds no rows, to all programs that write such folders
+            continue
+        if (real := os.path.realpath(path)) in seen:
+            raise ValueError(f"{_shown(path)} is a link: its rows would count twice")
+        seen.add(real)
+        found += _listed(path, seen) if os.path.isdir(path) else [path]
+    return found
+
+
 def _suffix(path: str) -> str:
     suffix = Path(path).suffix.lower()
     return _PARQUET[0] if suffix in _PARQUET else suffix
 
 
 def _position(part: Part, names: Sequence[str]) -> int:
-    """Return where the column is, or say which there are, if they may be shown."""
-    parquet = part.path.lower().endswith(_PARQUET)  # whose names are never rows
+    """Return the place of the column, or refuse it and list the others if they may be shown."""
+    parquet = part.path.lower().endswith(_PARQUET)  # its names are never a row
     name = str(part.column)
     found = [index for index, one in enumerate(names) if one == name]
     if len(found) == 1:
@@ -461,7 +452,7 @@ def _position(part: Part, names: Sequence[str]) -> int:
 
 @contextmanager
 def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int, int]]:
-    """Open a CSV file: give it, its rows, the column's place in them, and their width."""
+    """Give an open CSV file, its rows, the place of the column in them, and their width."""
     mark = part.delimiter
     with _readable(part.where), open(part.path, "rb") as file:
         binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
@@ -491,7 +482,7 @@ def _csv_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
         row = blank = 0
         while block := list(islice(reader, max(1, min(_CSV_ROWS, _CELLS // width)))):
             whole = len(block)
-            while block and not block[-1]:  # empty lines are fine, but at the end alone
+            while block and not block[-1]:  # empty lines are allowed at the end only
                 block.pop()
             if block and blank:
                 part._refuse(row, "is blank; only the last lines may be")
@@ -505,10 +496,7 @@ def _csv_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
 
 
 def _check_size(part: Part, file: BinaryIO) -> None:
-    """Refuse a file that is not as long as when it was opened first: it grew, or is another copy.
-
-    Its rows would be users that nobody counted; of Parquet, the rows are compared.
-    """
+    """Refuse a CSV file whose length has changed since it was opened: it may have other rows."""
     if part.stored and os.fstat(file.fileno()).st_size != part.weight:
         raise ValueError(f"{part.where} was changed while it was being read")
 
@@ -516,11 +504,11 @@ def _check_size(part: Part, file: BinaryIO) -> None:
 def _csv_numbers(
     part: Part, block: list[list[str]], row: int, place: int, width: int
 ) -> NDArray[Any]:
-    """Return the numbers of a block of rows, or refuse the first that is none.
+    """Return the numbers of a block of rows, or refuse the first cell that is none.
 
-    Python's float() and int() accept more than decimal numbers: nan, inf, underscores, the digits
-    and blanks of every script. All of these need a character that no decimal number has, so that
-    one look at the characters of the whole block makes it as strict as the pattern.
+    Python's float() and int() accept more than decimal numbers: nan, inf, underscores, and digits
+    and blanks of every script. All of these have a character that no decimal number has, so one
+    check of the characters of the whole block makes it as strict as the pattern.
     """
     if set(map(len, block)) == {width}:
         cells = [cells[place] for cells in block]
@@ -551,7 +539,7 @@ def _csv_numbers(
 
 
 def _doubles(cells: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return the doubles that texts stand for, or None if one is not a finite one."""
+    """Return texts as doubles, or None if one is no finite double."""
     try:
         values = np.array(list(map(float, cells)), dtype=np.float64)
     except ValueError:
@@ -560,7 +548,7 @@ def _doubles(cells: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
-    """Return the integers that texts stand for, exactly, or None if one is none."""
+    """Return texts as integers, exactly, or None if one is no integer."""
     try:
         return _words(list(map(int, cells)))
     except ValueError:  # 3.0, or 3e2, or none at all
@@ -578,7 +566,7 @@ def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
 
 
 def _words(found: Sequence[int]) -> NDArray[Any]:
-    """Return integers as an array: of 64 bits each, or of objects where some are longer."""
+    """Return integers as an array of int64, or of objects where some are longer."""
     try:
         return np.array(found, dtype=np.int64)
     except OverflowError:
@@ -597,7 +585,7 @@ def _is_parquet(part: Part) -> bool:
 
 @contextmanager
 def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
-    """Give pyarrow and an open Parquet file that has the column, of numbers."""
+    """Give pyarrow and an open Parquet file, after checking the column."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -608,7 +596,7 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
         ) from None
     try:
         with open(part.path, "rb") as file:
-            # buffered, and not ahead, or a row group's column would be read as a whole
+            # buffered and not read ahead, or all of a row group's column would be in memory
             table = pq.ParquetFile(
                 file, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
             )
@@ -654,7 +642,7 @@ def _parquet_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
 
 
 def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
-    """Return a batch's numbers, or refuse the first that is missing or none of these."""
+    """Return the numbers of a batch, or refuse the first cell that is missing or none."""
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if part.texts:
         cells = ["" if one is None else str(one).strip() for one in array.to_pylist()]
@@ -663,8 +651,8 @@ def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
         first = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
         part._refuse(row + first, f"has no value in {part._named}")
     if not part.integers or pa.types.is_signed_integer(array.type):
-        # Arrow's checked casts refuse integers that a double rounds; here, as for text, the nearest
-        # double is what is meant. A copy, because Arrow's own memory cannot be written to.
+        # unchecked, because a checked cast refuses integers that a double rounds; copied, because
+        # Arrow's memory cannot be written to
         kind = pa.int64() if part.integers else pa.float64()
         values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
         finite = np.isfinite(values)

@@ -13,10 +13,10 @@ __all__ = ["DeterministicRandom"]
 class DeterministicRandom(Expanded):
     """A reproducible source with the interface of the secure one, and not private.
 
-    The seed gives away every share and every noise value drawn from it: use it to reproduce a run,
+    The seed reveals every share and every noise value drawn from it: use it to reproduce a run,
     never to protect data. The same seed and the same calls in the same order give the same draws;
-    threads that share one source take from one stream in the order in which they happen to ask. It
-    can be neither copied nor pickled: pass on a seed, or ``streams``.
+    threads that share a source share its stream, in an order left to chance. It can be neither
+    copied nor pickled: pass on a seed, or ``streams``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whom a guarantee counts on: which shufflers there are, and how many parties may collude."""
+"""What a guarantee assumes of parties: the shufflers, and how many may collude."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SHUFFLERS = ("parallel", "single")
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom a guarantee counts on. It checks itself.
+    """The parties that a guarantee assumes to be honest.
 
     Attributes
     ----------
     shuffler : {"parallel", "single"}
         A shuffler for each shuffled message, or one for all of them.
     clear_share : bool
-        Whether the last share bypasses the shufflers: the analyzer may know whose it is.
+        Whether the last share bypasses the shufflers, so that the analyzer may know whose it is.
     min_honest : int
         The guarantee holds while at least this many users are honest and present.
     corrupt_shufflers : int
@@ -73,9 +73,9 @@ class Trust:
 
     @property
     def graph(self) -> dict[str, Any]:
-        """What is shuffled together, as the arguments of counts."""
+        """The arguments of counts that say what is shuffled together."""
         return {"shuffler": self.shuffler, "clear_share": self.clear_share}
 
     def hiding(self, total: int) -> int:
-        """Return how many of a user's messages are neither clear nor a corrupt shuffler's."""
+        """Return how many of a user's messages go through honest shufflers."""
         return max(0, total - int(self.clear_share) - self.corrupt_shufflers)

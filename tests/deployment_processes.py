@@ -81,8 +81,8 @@ def die_where_told(orders: Path) -> None:
     shuffler._CHUNK = 3
     envelopes = shuffler.Shuffler._envelopes
 
-    def pieces(self):
-        for piece in envelopes(self):
+    def pieces(self, found):
+        for piece in envelopes(self, found):
             yield piece
             die("Shuffler._envelopes:within")
 

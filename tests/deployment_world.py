@@ -11,7 +11,7 @@ from deployment_tasks import KEY
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
-from ikos.deployment.errors import Refused
+from ikos.deployment.endpoint import Refused
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
@@ -24,6 +24,14 @@ def flip(path, place, bits=1):
         byte = file.read(1)[0]
         file.seek(place)
         file.write(bytes([byte ^ bits]))
+
+
+def told(waiting):
+    """Return whether a part is new, or the name of the problem."""
+    try:
+        return waiting.result()
+    except Refused as refused:
+        return refused.name
 
 
 class LostError(OSError):
@@ -126,17 +134,20 @@ class World:
             shuffler.end()
 
     def send(self, client, report, parties=None):
-        """Send a report, or some of its parts; return the outcomes by party."""
+        """Send a report, or some of its parts; return whether each is new, or the problem."""
+        return {party: told(waiting) for party, waiting in self._send(client, report, parties)}
+
+    def send_all(self, reports):
+        """Send the reports of the first clients; the stores write all of them at once."""
+        waiting = [list(self._send(*one)) for one in enumerate(reports)]
+        assert {told(one) for parts in waiting for _, one in parts} == {True}
+
+    def _send(self, client, report, parties=None):
         parties = list(range(self.task.messages)) if parties is None else list(parties)
         random.Random(client).shuffle(parties)
-        return {
-            party: self.party(party).accept(
-                report.id,
-                tokens.digest(tokens.for_party(self.secrets[client], self.task, party)),
-                report.parts[party],
-            ).result()
-            for party in parties
-        }  # fmt: skip
+        for party in parties:
+            token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
+            yield party, self.party(party).accept(report.id, token, report.parts[party])
 
     def report(self, value):
         return ClientReport.make(self.task, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -18,6 +19,7 @@ from scipy import signal, stats
 from ikos.accuracy import NoiseLaw, default_modulus, default_precision
 
 
+@cache
 def noise_pmf(law: NoiseLaw) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return support and law of the difference of two Polya variables, by convolution."""
     s, r = float(law.rate), float(law.shape)

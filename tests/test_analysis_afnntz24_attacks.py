@@ -69,6 +69,7 @@ def test_attacks_quick(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_slopes_are_the_programs(monkeypatch):
     """Three of the six dimensions, each of which takes a quarter of a minute."""
     module = program("afnntz24_single_message")

@@ -96,6 +96,7 @@ def test_the_documentations_exponents_are_those_of_its_table(module):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_errors_are_the_programs(module, monkeypatch):
     """Those that take seconds: all of epsilon, some of d and n."""
     first = next(iter(module.PROTOCOLS))

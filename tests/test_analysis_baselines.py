@@ -174,6 +174,7 @@ def test_the_documentations_table_1():
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_table_1_is_the_programs(tmp_path):
     assert run(program("bbgn20_table_1"), "--output", tmp_path).exit_code == 0
     check_shown(tmp_path, "bbgn20-table-1.md")
@@ -270,6 +271,7 @@ def test_the_documentations_floors():
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_table_3_is_the_programs(tmp_path):
     assert run(program("bbgn20_table_3"), "--output", tmp_path).exit_code == 0
     check_shown(tmp_path, "bbgn20-table-3.md", "bbgn20-table-3-floors.md")
@@ -369,6 +371,7 @@ def test_the_documentations_robustness_is_the_programs(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_messages_of_correlated_noise_are_the_calculators():
     counts = [
         CorrelatedNoise(n, 1, delta or n**-2.0).cost().messages_per_user

@@ -137,6 +137,7 @@ TRAINED = (
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_table_is_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     ((head, shown),) = rows(page("figures/federated-learning.md")).items()
     assert [row[0] for row in shown] == list(CONTENDERS)

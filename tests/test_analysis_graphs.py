@@ -308,6 +308,7 @@ def test_interrupted_while_writing(figures, refused, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_table_of_the_law_is_the_programs(quick):
     shown = (ROOT / "docs" / "figures" / "component-law.md").read_text(encoding="utf-8")
     made = (quick / "component-law.md").read_text(encoding="utf-8")
@@ -315,6 +316,7 @@ def test_the_documentations_table_of_the_law_is_the_programs(quick):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_tables_are_the_programs(figures, tmp_path):
     result = run(figures, "--output", tmp_path)
     assert result.exit_code == 0, result.output

@@ -70,6 +70,7 @@ def test_rows_are_measured_and_written(tmp_path):
         (["--users", "1e13"], "80,000.0 GB of disk"),
     ],
 )
+@pytest.mark.slow
 def test_nonsense_is_refused_in_one_line(arguments, said):
     done = run(*arguments)
     assert done.returncode == 2

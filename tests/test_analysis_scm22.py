@@ -115,6 +115,7 @@ def run_figures(module, monkeypatch, folder, *numbers):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_figure_and_table_are_the_programs(module, monkeypatch, tmp_path):
     """Figure 1, which takes most of the program's time: nearly a minute."""
     computed = run_figures(module, monkeypatch, tmp_path, 1)
@@ -132,6 +133,7 @@ def test_the_documentations_figure_and_table_are_the_programs(module, monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_exponents_are_the_programs(module, monkeypatch, tmp_path):
     """Those of figures 2 and 3; the page has one digit, and two of an exponent of the law."""
     computed = run_figures(module, monkeypatch, tmp_path, 2, 3)

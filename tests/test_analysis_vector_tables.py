@@ -11,6 +11,7 @@ from ikos.vectors import Box, SampledCoordinates
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", module.TABLES)
+@pytest.mark.reproduces
 def test_the_documentations_tables_are_the_programs(name: str) -> None:
     assert page(f"figures/{name}.md") == module.TABLES[name](), "make figures, and copy it"
     assert f"```{{include}} figures/{name}.md\n```" in page("vectors.md")

@@ -385,6 +385,7 @@ def test_a_cluster_that_was_closed(here):
     executor.shutdown()
 
 
+@pytest.mark.slow
 def test_ikos_needs_no_dask():
     code = (
         "import sys, ikos, ikos.cluster, ikos.cli.cluster\n"
@@ -636,6 +637,7 @@ def check_records(folder, blocks):
 
 
 @POSIX
+@pytest.mark.slow
 def test_a_lost_worker(cluster, tmp_path):
     losing = Losing(cluster, tmp_path)
     (found, true), told = lose_a_worker(cluster, losing, again)
@@ -962,6 +964,7 @@ def test_interrupted_in_the_middle(here):
     forgotten(here)
 
 
+@pytest.mark.slow
 def test_interrupted_while_values_are_read(here):
     def stop():
         yield np.arange(N)

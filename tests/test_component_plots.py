@@ -108,6 +108,7 @@ def test_samples(drawn):
     )
 
 
+@pytest.mark.slow
 def test_importance_samples(drawn):
     check, figure = drawn
     axes = figure.axes[0]
@@ -129,6 +130,7 @@ def test_importance_samples(drawn):
     assert points(axes, "planted-limits") == near(limits)
 
 
+@pytest.mark.slow
 def test_ratios(drawn):
     check, figure = drawn
     assert len(figure.axes) == 1 + bool(check.planted and check.rows[0].exact)

@@ -18,7 +18,7 @@ from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw, p_value_bound
 
 from ikos.noise import discrete_gaussian
-from ikos.noise.bernoulli import bernoulli_exp_any
+from ikos.noise.draws import bernoulli_exp_any
 from ikos.testing import DeterministicRandom
 
 VARIANCES = [Fraction(1, 10), Fraction(7, 3), 1, 12_345]

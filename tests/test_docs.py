@@ -146,6 +146,7 @@ DRAWN_BY = "3.11"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", FIGURES)
+@pytest.mark.reproduces
 def test_figures_are_the_programs(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -39,6 +40,7 @@ def imported(source: str, modules: frozenset[str]) -> set[str]:
     return found
 
 
+@cache
 def _graph() -> nx.DiGraph:
     modules = frozenset(FILES)
     return nx.DiGraph(
@@ -48,41 +50,36 @@ def _graph() -> nx.DiGraph:
     )
 
 
-GRAPH = _graph()
-
-
 def _room(module: str) -> str:
     return module.removeprefix("ikos.").split(".")[0]
 
 
-def _rooms(graph: nx.DiGraph) -> nx.DiGraph:
+@cache
+def _rooms() -> nx.DiGraph:
     # the package itself imports its parts when they are asked for, and is asked for its version
-    edges = {(_room(a), _room(b)) for a, b in graph.edges if b.startswith("ikos.")}
+    edges = {(_room(a), _room(b)) for a, b in _graph().edges if b.startswith("ikos.")}
     return nx.DiGraph((a, b) for a, b in edges if a != b and a != "ikos")
 
 
-ROOMS = _rooms(GRAPH)
-
-
 def test_the_sources_are_read():
-    assert GRAPH.has_edge("ikos.aggregation.secure_sum", "ikos.counts")
+    assert _graph().has_edge("ikos.aggregation.secure_sum", "ikos.counts")
     source = "import a.b\ndef f():\n    from c import d, e"
     assert imported(source, frozenset({"c.d"})) == {"a.b", "c", "c.d"}
 
 
 def test_no_room_needs_itself():
-    assert not list(nx.simple_cycles(ROOMS))
+    assert not list(nx.simple_cycles(_rooms()))
 
 
 @pytest.mark.parametrize("room", CALCULATORS)
 def test_calculators_know_no_protocol(room):
-    assert not nx.descendants(ROOMS, room) & (PROTOCOLS | ABOVE)
+    assert not nx.descendants(_rooms(), room) & (PROTOCOLS | ABOVE)
 
 
 def test_nothing_knows_the_programs():
-    users = {a for a, b in ROOMS.edges if b in ABOVE} - ABOVE
+    users = {a for a, b in _rooms().edges if b in ABOVE} - ABOVE
     assert not users
-    assert not {b for b in GRAPH if b.split(".")[0] in {"analysis", "tests", "benchmarks"}}
+    assert not {b for b in _graph() if b.split(".")[0] in {"analysis", "tests", "benchmarks"}}
 
 
 PARTIES = {
@@ -97,12 +94,12 @@ def test_no_party_knows_another(party):
     """Neither itself nor through what it imports."""
     others = {f"ikos.deployment.{m}" for p, ms in PARTIES.items() if p != party for m in ms}
     for module in PARTIES[party]:
-        assert not nx.descendants(GRAPH, f"ikos.deployment.{module}") & others
+        assert not nx.descendants(_graph(), f"ikos.deployment.{module}") & others
 
 
 def test_plots_and_extras_are_not_needed():
     """Nothing draws, or asks for an extra, but the rooms that are there for it."""
     rooms = {"plots", "cluster", "deployment", "tables", "cli"}
     extras = {"matplotlib", "dask", "distributed", "starlette", "uvicorn", "httpx", "pyarrow"}
-    users = {_room(a) for a, b in GRAPH.edges if b.split(".")[0] in extras}
+    users = {_room(a) for a, b in _graph().edges if b.split(".")[0] in extras}
     assert users <= rooms

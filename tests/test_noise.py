@@ -31,7 +31,7 @@ from ikos.noise import (
     polya,
     polya_population,
 )
-from ikos.noise.population import polya_jumps
+from ikos.noise.shares import polya_jumps
 from ikos.testing import DeterministicRandom
 
 Rate = Fraction | float | int
@@ -42,7 +42,7 @@ each_rate = pytest.mark.parametrize("s", RATES, ids=str)
 
 def polya_counts(n: int, s: Rate, **how: Any) -> np.ndarray:
     """Return n independent Polya(variables / parties, e^-s) variables, added up from jumps."""
-    users, amounts = polya_jumps(n, s, **how)
+    users, amounts = polya_jumps(n, Fraction(s), **how)
     result = np.zeros(n, dtype=np.int64)
     np.add.at(result, users, amounts)
     return result
@@ -279,7 +279,7 @@ def test_noise_whose_jumps_fit_words_and_whose_sum_does_not_is_exact() -> None:
     for seed in range(40):
         rng, wanted = DeterministicRandom(seed), [0] * 5
         for sign in (1, -1):
-            users, amounts = polya_jumps(5, s, variables=1, parties=5, rng=rng)
+            users, amounts = polya_jumps(5, Fraction(s), variables=1, parties=5, rng=rng)
             for user, amount in zip(users.tolist(), amounts.tolist(), strict=True):
                 wanted[user] += sign * amount
         noise = polya_population(5, s, rng=DeterministicRandom(seed))
@@ -345,9 +345,6 @@ def test_other_arguments_are_refused() -> None:
     for name, bad in (("n", 0), ("parties", -2), ("n", 2**61)):
         with pytest.raises(ValueError, match=f"{name} must be"):
             polya_population(**{**population, name: bad})
-    for name, bad in (("n", 0), ("variables", 0), ("parties", 0), ("n", 2**63)):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            polya_jumps(**{**population, "variables": 1, name: bad})
     with pytest.raises(TypeError, match="rng must be None"):
         polya_population(**population, rng=np.random.default_rng(0))
 
@@ -384,7 +381,7 @@ def floating_point_in(source: str) -> list[str]:
 
 def test_noise_has_no_floating_point_in_its_code() -> None:
     rooms = sorted(Path(*ikos.noise.__path__).glob("*.py"))
-    assert {"laplace.py", "gaussian.py", "population.py"} < {room.name for room in rooms}
+    assert {"laplace.py", "gaussian.py", "shares.py"} < {room.name for room in rooms}
     for room in rooms:
         assert floating_point_in(room.read_text(encoding="utf-8")) == [], room.name
 
@@ -474,7 +471,9 @@ def test_counts_of_two_users_are_independent() -> None:
 
 
 def test_jumps_are_of_users_and_positive() -> None:
-    users, amounts = polya_jumps(100, 0.1, variables=4, parties=30, rng=DeterministicRandom(73))
+    users, amounts = polya_jumps(
+        100, Fraction(0.1), variables=4, parties=30, rng=DeterministicRandom(73)
+    )
     assert users.max() < 100
     assert amounts.min() >= 1
 

@@ -77,6 +77,7 @@ def test_there_are_five_that_sort() -> None:
         for page in PAGES
     ],
 )
+@pytest.mark.reproduces
 def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = executed(read(page), tmp_path, monkeypatch)
     assert complaints(notebook) == ""

@@ -296,6 +296,7 @@ def test_no_curve(figures):
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+@pytest.mark.slow
 def test_the_same_figure_makes_the_same_bytes(figures, tmp_path, suffix):
     curves = secure_curves((10, 1000), 2**32, 40)
     for name in "ab":

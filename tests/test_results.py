@@ -68,10 +68,10 @@ def test_notebooks_show_what_print_shows() -> None:
 
 
 def test_the_end_of_what_is_printed() -> None:
-    guarantee = Guarantee(1.0, 1e-8, "theorem of somebody", ("if so", "and if so"))
+    guarantee = Guarantee(1.0, 1e-8, "theorem of someone", ("if so", "and if so"))
     assert footer(guarantee, "all of it", 10**6) == (
         "guarantee (1, 1e-08)-differential privacy, replace-one",
-        "          by theorem of somebody",
+        "          by theorem of someone",
         "          if so",
         "          and if so",
         "sent      all of it",
@@ -174,6 +174,13 @@ def test_a_printed_error_is_at_least_the_error(error: float) -> None:
     assert float(printed) >= result.standard_error == math.sqrt(error)
 
 
+def test_a_result_says_that_it_may_have_wrapped_around() -> None:
+    usual = ikos.PrivateSum(100, 1, 1e-4)
+    narrow = ikos.PrivateSum(100, 1, 1e-4, precision=10, modulus=1024)
+    for protocol, said in ((usual, False), (narrow, True)):
+        assert ("wrapped around" in str(protocol.run(np.ones(100)))) == said
+
+
 def stands_within(text: str) -> None:
     estimate, low, high = re.search(r"(\S+)  95 % interval \[(\S+), (\S+)\]", text).groups()  # type: ignore[union-attr]
     assert float(low) <= float(estimate) <= float(high)
@@ -255,24 +262,27 @@ def test_levels_to_two_decimals_are_rounded_down(value: float, cents: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("protocol", "title"),
+    ("build", "title"),
     [
         (
-            ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
+            lambda: ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
             "private sum of 1,000 users, values in [-1, 100] in 112 steps, modulo 1048576, "
             "parallel shufflers",
         ),
         (
-            SecureVectorSum(100, 3, 2**32, min_honest=90),
+            lambda: SecureVectorSum(100, 3, 2**32, min_honest=90),
             "secure sum of 100 vectors of 3 coordinates modulo 4294967296, separate sums, "
             "parallel shufflers",
         ),
-        (PrivateVectorSum(1000, Ball(8), 1, 1e-6), "PrivateVectorSum of 1,000 users, Ball("),
-        (CorrelatedNoise(100, 1, 1e-6), "CorrelatedNoise of 100 users, "),
+        (
+            lambda: PrivateVectorSum(1000, Ball(8), 1, 1e-6),
+            "PrivateVectorSum of 1,000 users, Ball(",
+        ),
+        (lambda: CorrelatedNoise(100, 1, 1e-6), "CorrelatedNoise of 100 users, "),
     ],
-    ids=lambda value: type(value).__name__,
 )
-def test_protocols_print_what_they_guarantee_and_cost(protocol: Any, title: str) -> None:
+def test_protocols_print_what_they_guarantee_and_cost(build: Any, title: str) -> None:
+    protocol = build()
     first, *rest = str(protocol).splitlines()
     assert first.startswith(title)
     assert rest[-1] == f"sent      {protocol.cost()}"

@@ -170,6 +170,7 @@ def test_the_legend_and_the_title_count():
         [[1] * 20, [0] * 20],
     ],
 )
+@pytest.mark.slow
 def test_extreme_graphs_are_drawn_without_a_warning(targets, clear):
     figure = graph_figure(targets, clear_share=clear)
     figure.draw_without_rendering()

@@ -475,8 +475,9 @@ class TestParts:
         with pytest.raises(ValueError, match=r"\.csv' was changed while it was being read"):
             list(part.blocks())
 
-    def test_a_file_that_grows_while_it_is_read(self, put):
-        path = put("a\n" + "1\n" * (4 * ROWS))
+    def test_a_file_that_grows_while_it_is_read(self, put, monkeypatch):
+        monkeypatch.setattr(tables, "_CSV_ROWS", 64)
+        path = put("a\n" + "1\n" * 200)
         blocks = open_column(path, "a").blocks()
         next(blocks)
         with path.open("a") as file:

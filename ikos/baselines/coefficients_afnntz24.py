@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, number
 from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
-from ikos.accuracy import NoiseLaw
+from ikos.accuracy import NoiseLaw, chernoff
 from ikos.aggregation.calibration import MAX_RELEASES
 from ikos.baselines.base import Asked, Baseline
 from ikos.baselines.kashin import KashinFrame
 from ikos.domains import Ball
-from ikos.errors import SumError, bennett, chernoff
+from ikos.errors import SumError, bennett
 from ikos.modular import blocks
 from ikos.noise import geometric, polya
 from ikos.randomness import RandomSource
@@ -75,7 +75,7 @@ class SpreadError:
             return math.sqrt(self.mean_square / miss)
 
         def log_mgf(h: float) -> float:
-            noise = float(self.law._log_mgf(h * self.step))
+            noise = float(self.law.log_mgf(h * self.step))
             return self.coefficients * noise + bennett(h, self.variance, self.largest)
 
         return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)

@@ -22,7 +22,7 @@ from ikos.accounting.flooding_gkmps21 import (
 )
 from ikos.baselines.base import Baseline
 from ikos.noise import geometric, polya
-from ikos.noise.population import polya_jumps
+from ikos.noise.shares import polya_jumps
 from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Guarantee, present
 from ikos.shuffling import View, release
@@ -61,11 +61,7 @@ class Kind:
         """Return who sends and what, a message each."""
         padded = -(-users // self.parties) * self.parties  # whole groups of users for each set
         index, amounts = polya_jumps(
-            padded * len(self.sets),
-            self.rate,
-            variables=self.variables,
-            parties=self.parties,
-            rng=rng,
+            padded * len(self.sets), self.rate, self.parties, rng, self.variables
         )
         which, user = index // padded, index % padded
         real = user < users

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.accuracy import Noise, default_precision, log_chernoff
+from ikos.accuracy import Noise, default_precision
 from ikos.aggregation.private_sum import checked_modulus, checked_precision
 from ikos.baselines.base import Asked
 from ikos.baselines.secure_noise import NoiseOverSecureSum, hidden
 from ikos.bounds import Bounds
 from ikos.counts.rounding import rational
-from ikos.errors import chernoff
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, at_least, present
@@ -56,18 +55,6 @@ class SparseLaw(Noise):
         grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2
         grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)
         return self.users * gmpy2.log1p(rational(self.chance) * grown)
-
-    def log_tail_bound(self, distance: float | Fraction) -> float:
-        """Return ln of a bound on P[noise <= -distance or noise > distance]: Chernoff's."""
-        return log_chernoff(self.log_mgf, self.rate, distance)
-
-    def half_width(self, miss: float, users: int) -> float:
-        """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss: Chernoff."""
-
-        def both(theta: float) -> float:
-            return theta * theta * users / 8 + float(self.log_mgf(theta))  # Hoeffding's lemma
-
-        return chernoff(both, miss, float(self.rate) * (1 - 1e-12))
 
 
 @dataclass(frozen=True, init=False, repr=False)

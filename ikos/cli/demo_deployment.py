@@ -13,62 +13,47 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import numpy as np
 
 from ikos.cli import execute
 from ikos.cli.errors import Command, leave_interrupts
-from ikos.cli.output import aligned, bold, figures, print_text, wrapped
-from ikos.cli.task import result_lines
+from ikos.cli.options import format_options
+from ikos.cli.output import at_least, print_report, say
+from ikos.cli.release import guarantee_notes
+from ikos.report import Field, Report
 
 if TYPE_CHECKING:
     import httpx
 
     from ikos.deployment.task import Task
-    from ikos.deployment.wire import AnalyzerStatus
 
 NAME = "python -m ikos.cli.demo_deployment"
 CLIENTS = 2000
 SHUFFLERS = 5
 MIN_HONEST = 1900
 EPSILON, DELTA = 1, "1e-8"  # for which five shuffled messages suffice
-COLUMN = "vote"
 REACHED = (0, 1, 2)
 """The parties that receive parts of the client that stops half-way: analyzer and two shufflers."""
 
+COLUMNS = [
+    Field("party", "which", ""),
+    Field("reports", "reports that it accepted", "reports"),
+    Field("before", "bytes that it keeps on disk before the release", "bytes on disk"),
+    Field("after", "bytes that it keeps after it", "after release"),
+]
+
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
-_COMMAND_SECONDS = 120.0
-_QUESTION = (
-    "How many of {:,} answers are for Bob Dole (1) rather than Bill Clinton (0)? They are those of "
-    "the {:,} people of the American National Election Study of 1996, repeated from the first."
-)
 
 
-class _Party(NamedTuple):
-    """A program that runs."""
-
-    name: str
-    address: str
-    folder: Path
-    log: Path
-    process: subprocess.Popen[bytes]
-
-    def held(self, task: Task, http: httpx.Client) -> tuple[int, int]:
-        """Return its reports, and the bytes of what it keeps on disk."""
-        answer = http.get(f"{self.address}/tasks/{task.name}").raise_for_status()
-        on_disk = sum(path.stat().st_size for path in self.folder.glob("store.sqlite3*"))
-        return int(answer.json()["reports"]), on_disk
-
-
-@click.command("ikos.cli.demo_deployment", cls=Command)
-def command() -> None:
+@click.command("ikos.cli.demo_deployment", cls=Command, columns=COLUMNS)
+@format_options
+def command(how: str) -> None:
     """Run a private sum between an analyzer and five shufflers on this machine.
 
     How many of 2,000 answers are for Bob Dole (1) rather than Bill Clinton
@@ -80,90 +65,84 @@ def command() -> None:
     with tempfile.TemporaryDirectory(prefix="ikos-parties-") as folder, ExitStack() as stack:
         # the end is not interrupted: another Ctrl-C meanwhile would leave things behind
         stack.callback(leave_interrupts)
-        lines = _run(Path(folder), stack)
-    print_text(lines)
+        report = _run(Path(folder) / "task", stack)
+    print_report(report, how)
 
 
 def _ended(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _run(folder: Path, stack: ExitStack) -> list[str]:
-    """Return the account of it all."""
+def _run(folder: Path, stack: ExitStack) -> Report:
+    """Play all parties, and return the account."""
     from ikos.datasets import load_anes96
+    from ikos.deployment import hpke
     from ikos.deployment.client import send_part, submit_many
-    from ikos.deployment.party_files import read_secrets
-    from ikos.deployment.remote import connect
+    from ikos.deployment.party_files import Operator, folder_of, read_secrets, write_party_files
+    from ikos.deployment.remote import RemoteAnalyzer, connect
     from ikos.deployment.reports import ClientReport
     from ikos.deployment.serve import serve_analyzer
-    from ikos.deployment.wire import AnalyzerStatus
-
-    del serve_analyzer  # run by other programs: here it shows that the extra is installed
-    times: dict[str, float] = {}
-    began = last = time.monotonic()
-
-    def took(what: str) -> None:
-        nonlocal last
-        times[what], last = time.monotonic() - last, time.monotonic()
-
-    task = _task(folder / "task")
-    secrets = read_secrets(folder / "task" / "clients")
-    answers = load_anes96(COLUMN)
-    votes = np.resize(answers, CLIENTS)  # repeated from the first
-    http = stack.enter_context(connect())
-    _say(f"starting {task.messages} programs")
-    parties = stack.enter_context(_parties(task, folder))
-    for party in parties:
-        _ready(party, http)
-    took("all programs listen")
-    _say(f"{CLIENTS:,} clients report")
-    submit_many(task, secrets[:CLIENTS], votes)
-    unlucky = ClientReport.make(task, 1)
-    for number in REACHED:
-        send_part(http, task, secrets[CLIENTS], unlucky, number)
-    took(f"{CLIENTS:,} clients, {CLIENTS * task.messages:,} requests")
-    before = [party.held(task, http) for party in parties]
-    _say("closing the task, and releasing its result")
-    _ikos("task", "close", str(folder / "task" / "operator"), "--json")
-    text = _ikos("task", "release", str(folder / "task" / "operator"), "--json")
-    found = AnalyzerStatus.model_validate_json(text)
-    took("close and release")
-    after = [party.held(task, http) for party in parties]
-    _say("stopping all programs, and removing their files")
-    times["altogether"] = time.monotonic() - began
-    rows = [("", "reports", "bytes on disk", "after release")]
-    for one, (reports, held), (_, left) in zip(parties, before, after, strict=True):
-        rows.append((one.name, f"{reports:,}", f"{held:,}", f"{left:,}"))
-    return _account(task, rows, found, float(votes.sum()), answers.size, times)
-
-
-def _say(text: str) -> None:
-    click.echo(f"{NAME}: {text}", err=True)
-
-
-def _task(output: Path) -> Task:
-    """Return a task, with the folders of its parties written."""
-    from ikos.deployment.hpke import PrivateKey
-    from ikos.deployment.party_files import write_party_files
     from ikos.deployment.task import Task
 
-    key = PrivateKey.generate()
+    del serve_analyzer  # run by other programs: here it shows that the extra is installed
+    key = hpke.PrivateKey.generate()
     analyzer, *shufflers = (f"http://127.0.0.1:{port}" for port in _free_ports(SHUFFLERS + 1))
-    now = datetime.now(UTC)
     task = Task.new(
-        CLIENTS + 1,
-        EPSILON,
-        float(DELTA),
-        integers=True,
-        min_honest=MIN_HONEST,
-        shufflers=shufflers,
-        analyzer=analyzer,
-        public_key=key.public_bytes,
-        opens=now - timedelta(seconds=1),
-        closes=now + timedelta(hours=1),
+        CLIENTS + 1, EPSILON, float(DELTA), integers=True, min_honest=MIN_HONEST,
+        shufflers=shufflers, analyzer=analyzer, public_key=key.public_bytes,
+    )  # fmt: skip
+    write_party_files(task, key, folder)
+    began = time.monotonic()
+    secrets = read_secrets(folder / "clients")
+    answers = load_anes96("vote")
+    votes = np.resize(answers, CLIENTS)  # repeated from the first
+    http = stack.enter_context(connect())
+    say(f"{NAME}: starting {task.messages} programs")
+    folders = [folder / folder_of(party) for party in range(task.messages)]
+    for party, program in enumerate([_start(one, stack) for one in folders]):
+        _wait(task.address(party), folders[party], program, http)
+    say(f"{NAME}: {CLIENTS:,} clients report")
+    submit_many(task, secrets[:CLIENTS], votes)
+    unlucky = ClientReport.make(task, 1)
+    for party in REACHED:
+        send_part(http, task, secrets[CLIENTS], unlucky, party)
+    rows = [_held(task, folder, party, http) for party in range(task.messages)]
+    say(f"{NAME}: closing the task, and releasing its result")
+    operated = RemoteAnalyzer(http, task, Operator.read(folder / "operator").control)
+    operated.close()
+    result = operated.finish().result
+    assert result is not None
+    for party, row in enumerate(rows):
+        row["after"] = _held(task, folder, party, http)["before"]
+    say(f"{NAME}: stopping all programs, and removing their files")
+    truth, error = int(votes.sum()), at_least(result.standard_error, 4)
+    reached = " and ".join(map(str, REACHED[1:]))
+    notes = [
+        f"The answers are those of the {answers.size:,} people of the American National Election "
+        "Study of 1996, repeated from the first.",
+        f"One client reached the analyzer and the shufflers {reached} alone: {result.users:,} of "
+        f"{CLIENTS + 1:,} reports are complete, and no other is in the sum.",
+        f"A shuffler sees who sends it an envelope, and when: {hpke.size(task)} bytes, encrypted "
+        "to the analyzer. It sees no share, and no other column.",
+        "The analyzer sees who sends it a clear share, and when: a number that is uniformly random "
+        f"modulo {task.modulus:,}, whatever the vote. Of each other column it sees "
+        f"{result.users:,} numbers in an order that says nothing: not whose they are, nor which of "
+        "them belong together. Only the total means anything.",
+        "This holds while the analyzer and the shufflers are different people, who do not share "
+        "what they have.",
+        f"The estimated sum is {result.estimate:,.0f}, with a standard error of at most {error}, "
+        f"and the truth, which these public data allow to be shown, {truth:,}.",
+        *guarantee_notes(task.protocol.guarantee),
+        f"It took {time.monotonic() - began:.1f} seconds.",
+    ]
+    title = f"How many of {CLIENTS:,} answers are for Bob Dole (1) rather than Bill Clinton (0)?"
+    return Report(
+        title,
+        COLUMNS,
+        rows,
+        notes,
+        {"command": NAME, "result": result.model_dump(), "truth": truth},
     )
-    write_party_files(task, key, output)
-    return task
 
 
 def _free_ports(count: int) -> list[int]:
@@ -175,127 +154,54 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-@contextmanager
-def _parties(task: Task, folder: Path) -> Iterator[list[_Party]]:
-    """Run a program for each party; all have ended afterwards."""
-    parties: list[_Party] = []
+def _held(task: Task, folder: Path, party: int, http: httpx.Client) -> dict[str, Any]:
+    """Return what a party says that it has, and the bytes of what it keeps on disk."""
+    from ikos.deployment.party_files import folder_of
+
+    answer = http.get(f"{task.address(party)}/tasks/{task.name}").raise_for_status()
+    stores = (folder / folder_of(party)).glob("store.sqlite3*")
+    return {
+        "party": folder_of(party).replace("-", " "),
+        "reports": int(answer.json()["reports"]),
+        "before": sum(path.stat().st_size for path in stores),
+    }
+
+
+def _start(folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
+    """Start the program of a party, which ends with the stack."""
+    role = folder.name.partition("-")[0]
+    with folder.with_suffix(".log").open("wb") as log:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "ikos", "serve", role, str(folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+        )  # fmt: skip
+    stack.callback(_stop, program)
+    return program
+
+
+def _stop(program: subprocess.Popen[bytes]) -> None:
+    leave_interrupts()
+    program.terminate()
     try:
-        for number in range(task.messages):
-            name = f"shuffler-{number}" if number else "analyzer"
-            own, log = folder / "task" / name, folder / f"{name}.log"
-            with log.open("wb") as errors:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "ikos", "serve", name.partition("-")[0], str(own)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                )
-            address = task.address(number)
-            parties.append(_Party(name.replace("-", " "), address, own, log, process))
-        yield parties
-    finally:
-        leave_interrupts()
-        for party in parties:
-            party.process.terminate()
-        until = time.monotonic() + _STOP_SECONDS
-        for party in parties:
-            try:
-                party.process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                party.process.kill()
-                party.process.wait()
+        program.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
-def _ready(party: _Party, http: httpx.Client) -> None:
+def _wait(address: str, folder: Path, program: subprocess.Popen[bytes], http: httpx.Client) -> None:
     """Wait until a program answers."""
     import httpx
 
     until = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < until:
-        if party.process.poll() is not None:
-            lines = party.log.read_text(errors="replace").splitlines() or ["without a word"]
-            raise click.UsageError(f"the {party.name} ended: {lines[-1]}")
+    while program.poll() is None and time.monotonic() < until:
         try:
-            http.get(f"{party.address}/health", timeout=2).raise_for_status()
+            http.get(f"{address}/health", timeout=2).raise_for_status()
             return
         except httpx.HTTPError:
             time.sleep(0.1)
-    raise click.UsageError(f"the {party.name} does not answer")
-
-
-def _ikos(*arguments: str) -> str:
-    """Run a command as the operator would, and return what it prints."""
-    command = f"'ikos {' '.join(arguments[:2])}'"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "ikos", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise click.UsageError(f"{command} does not end") from None
-    if done.returncode:
-        lines = done.stderr.splitlines() or ["without a word"]
-        raise click.UsageError(f"{command} failed: {lines[-1]}")
-    return done.stdout
-
-
-def _account(
-    task: Task,
-    rows: Sequence[tuple[str, ...]],
-    found: AnalyzerStatus,
-    truth: float,
-    people: int,
-    times: dict[str, float],
-) -> list[str]:
-    """Return the lines to be printed."""
-    from ikos.deployment import hpke
-
-    assert found.result is not None
-    error, size = found.result.estimate - truth, found.result.standard_error
-    reached = " and ".join(str(number) for number in REACHED if number)
-    return [
-        *wrapped(_QUESTION.format(CLIENTS, people), "", ""),
-        "",
-        bold("The task"),
-        *(line for text in task.explain().splitlines() for line in wrapped(text, "  ", " " * 14)),
-        "",
-        bold("What each party holds"),
-        *aligned(rows),
-        *wrapped(
-            f"One client reached the analyzer and the shufflers {reached} alone: "
-            f"{found.complete:,} of {found.reports:,} reports are complete, and no other is in the "
-            "sum."
-        ),
-        "",
-        bold("What it cannot know"),
-        *wrapped(
-            f"A shuffler sees who sends it an envelope, and when: {hpke.size(task)} bytes, "
-            "encrypted to the analyzer. It sees no share, and no other column."
-        ),
-        *wrapped(
-            "The analyzer sees who sends it a clear share, and when: a number that is uniformly "
-            f"random modulo {task.modulus:,}, whatever the vote. Of each other column it sees "
-            f"{found.complete:,} numbers in an order that says nothing: not whose they are, "
-            "nor which of them belong together. Only the total means anything."
-        ),
-        *wrapped(
-            "This holds while the analyzer and the shufflers are different people, who do not "
-            "share what they have."
-        ),
-        "",
-        bold("The result"),
-        *result_lines(task, found, "  "),
-        *wrapped(
-            f"The truth, which these public data allow to be shown: {truth:,.0f}. The error is "
-            f"{figures(error, size)}, of a standard error of {figures(size, size)}."
-        ),
-        "",
-        bold("Seconds"),
-        *aligned([(what, f"{seconds:.1f}") for what, seconds in times.items()]),
-    ]
+    lines = folder.with_suffix(".log").read_text(errors="replace").splitlines()
+    raise click.UsageError(f"the {folder.name} does not answer: {(lines or ['no word'])[-1]}")
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def command(
         release.honest_users(given, users)
         released = histogram(cells, labels, epsilon=epsilon, delta=delta, **given)
 
-    result = released.columns.private
+    result = released.private
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
     counts = zip(result.estimate.tolist(), map(Interval._make, ends), strict=True)
     columns, rows = release.estimates(dict(zip(labels, counts, strict=True)))

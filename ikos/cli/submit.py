@@ -1,39 +1,39 @@
-"""``ikos submit``: one client's report of its value, or those of many to try things out.
-
-The JSON object that ``--json`` prints has the keys ``command``, ``task`` (its name), ``clients``
-(whose reports all parties have), ``parties`` (how many), ``again`` (whether the report was made by
-an earlier call, whose value stands; for many, whether reports may have been, as ``store`` was there
-before), ``store`` (the folder where reports are kept), and what the task promises: ``epsilon``,
-``delta``, ``theorem``, ``conditions``, ``min_honest``, ``min_reports``, ``corrupt_clients``,
-``corrupt_shufflers``, ``lower``, ``upper`` and ``integers``.
-"""
+"""``ikos submit``: one client's report of its value, or those of many to try things out."""
 
 from __future__ import annotations
 
 import math
 import sys
 from contextlib import suppress
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import Command, problem
-from ikos.cli.options import JSON, option
-from ikos.cli.output import on_terminal, print_json, print_text, printable, progress, say, wrapped
-from ikos.cli.task import promised
+from ikos.cli.options import format_options, option
+from ikos.cli.output import on_terminal, print_report, printable, progress, say
+from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE
+from ikos.report import Report
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
+
+KEYS = {
+    **TASK_KEYS,
+    "clients": "clients whose reports all parties have",
+    "parties": "how many parties there are",
+    "again": "whether an earlier call made the report, whose value stands; of many, whether it may "
+    "have made some of them, as the store was there",
+    "store": "the folder where reports are kept",
+}
 
 STDIN = "-"
 TOKEN = "token"
 REPORTS = "reports"
 CLIENTS = "clients"
-MADE = "made by an earlier call"
-STANDS = f"{MADE}: its value stands, and this one was not used"
+STANDS = "made by an earlier call: its value stands, and this one was not used"
 _LONGEST = 1000
 
 EXAMPLES = """\b
@@ -50,11 +50,13 @@ SECTIONS = {
     "value": "One client",
     "values": "Many clients",
     "max_epsilon": "What is sent",
-    "as_json": "Output",
+    "how": "Output",
 }
 
 
-@click.command("submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS)
+@click.command(
+    "submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=TASK_COLUMNS
+)
 @click.argument("folder", type=FOLDER)
 @click.option(
     "--value",
@@ -95,8 +97,9 @@ SECTIONS = {
     help="How long to go on where a party does not answer; each gets five seconds at least.",
 )
 @option("--ca")
-@option(*JSON)
+@format_options
 def command(
+    how: str,
     folder: Path,
     value: str | None,
     token: Path | None,
@@ -105,9 +108,7 @@ def command(
     column: str | None,
     show_values: bool,
     wait: float,
-    ca: Path | None,
-    as_json: bool,
-    **limits: Fraction | None,
+    **options: Any,
 ) -> None:
     """Send a client's report of its value to all parties of a task.
 
@@ -133,40 +134,33 @@ def command(
         raise click.UsageError("--token is for --value, one client")
     task = read_task(folder)
     if on_terminal(sys.stderr):
-        for text in task.explain().splitlines():
-            say("\n".join(wrapped(text, "", " " * 12)))
+        say(task.explain())
     home = folder if folder.is_dir() else folder.parent
-    if store is None:
-        store = _place(home, task)
-    options = {"patience": wait, "ca": ca, **limits}
+    store = _place(home, task) if store is None else store
+    options |= {"store": store, "patience": wait}
+    clients, again = 1, store.exists()
+    notes = [f"The task promises {task.protocol.guarantee}."]
     try:
-        if values is None:
-            clients, again = 1, _one(task, home, str(value), token, store, options)
+        if value is not None:
+            again = _one(task, home, value, token, options)
+            title = f"All {task.messages} parties have the report."
+            notes = [f"It was {STANDS}."] * again + notes
         else:
-            again = store.exists()
-            clients = _many(task, home, values, str(column), show_values, store, options)
+            clients = _many(task, home, str(values), str(column), show_values, options)
+            title = f"All {task.messages} parties have the reports of {clients:,} clients."
+            notes += ["For testing only: this program saw the values of all."]
+            notes += ["Reports made by an earlier call keep the values that they had."] * again
     except ValueError as error:
         raise click.UsageError(printable(problem(error))) from None
-    if as_json:
-        result = {"command": "submit", "task": task.name, "clients": clients}
-        result |= {"parties": task.messages, "again": again, "store": str(store)}
-        print_json({**result, **promised(task)})
-        return
-    if values is None:
-        lines = [f"All {task.messages} parties have the report."]
-        lines += [f"It was {STANDS}."] if again else []
-    else:
-        lines = [
-            f"All {task.messages} parties have the reports of {clients:,} clients.",
-            "For testing only: this program saw the values of all.",
-        ]
-        stands = f"Of reports {MADE} the values stand, whatever the table has now."
-        lines += wrapped(stands, "", "") if again else []
-    print_text([*lines, *wrapped(f"The task promises {task.protocol.guarantee}.", "", "  ")])
+    data = {
+        **task.summary().data, "command": "submit", "clients": clients,
+        "parties": task.messages, "again": again, "store": store,
+    }  # fmt: skip
+    print_report(Report(title, TASK_COLUMNS, [], notes, data), how)
 
 
 def _place(home: Path, task: Task) -> Path:
-    """Return the folder of reports, so that a client which was tried alone has no second one.
+    """Return the folder of reports, so that a client that was tried alone has no second one.
 
     It is the same for one client and for many, and for both copies of a task that are made with
     it: the one next to the folder ``clients`` and the one in there.
@@ -179,25 +173,20 @@ def _place(home: Path, task: Task) -> Path:
     return home / REPORTS
 
 
-def _one(
-    task: Task,
-    home: Path,
-    value: str,
-    token: Path | None,
-    store: Path,
-    options: dict[str, Any],
-) -> bool:
+def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[str, Any]) -> bool:
     """Send one client's report; return whether it was made before."""
-    from ikos.deployment.client import Client, Unsent
+    from ikos.deployment.client import Client, Unsent, check_value
 
     if value == STDIN and str(token) == STDIN:
         raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
-    number = _allowed(task, _read("--value") if value == STDIN else value)
+    number = math.nan
+    with suppress(ValueError):
+        number = float(_read("--value") if value == STDIN else value)
+    check_value(task, number)  # also where an earlier one is sent on
     patience = options.pop("patience")
-    client = Client(task, secret, store=store, **options)
+    client = Client(task, secret, **options)
     kept = client.begun
-    path = click.get_current_context().command_path
     try:
         return client.submit(number, patience=patience).again
     except Unsent as unsent:
@@ -206,18 +195,17 @@ def _one(
     except KeyboardInterrupt:
         if not client.begun:
             raise
-        raise click.Abort(
-            f"{path}: interrupted; parts of the report may have reached some parties: submit again "
-            "to go on with it"
+        raise KeyboardInterrupt(
+            "interrupted; parts of the report may have reached some parties: submit again to go on "
+            "with it"
         ) from None
 
 
 def _read(name: str) -> str:
     """Return what standard input holds, a line."""
-    try:
+    text = ""
+    with suppress(OSError, ValueError):  # closed, or not text
         text = sys.stdin.read(_LONGEST + 1)
-    except (OSError, ValueError):  # closed, or not text
-        raise click.UsageError(f"{name} cannot be read from standard input") from None
     if len(text) > _LONGEST or not text.strip():
         raise click.UsageError(f"{name} must be a line of standard input")
     return text
@@ -233,40 +221,17 @@ def _secret(home: Path, token: Path | None) -> bytes:
             return tokens.from_text(_read("--token").strip())
         except ValueError:
             raise click.UsageError("--token must be a client's secret") from None
-    place = home / TOKEN if token is None else token
-    if not place.exists():
-        with suppress(ValueError):
-            tokens.from_text(str(token))
-            raise click.UsageError(
-                "--token must be a file with the client's secret, not the secret itself: other "
-                "users of this machine can see what stands on a command line"
-            )
+    with suppress(ValueError):
+        tokens.from_text(str(token))
         raise click.UsageError(
-            f"no such file: {str(place)!r}; give the file with the client's secret as --token"
+            "--token must be a file with the client's secret, not the secret itself: other users "
+            "of this machine can see what stands on a command line"
         )
-    return read_secret(place)
-
-
-def _allowed(task: Task, text: str) -> float:
-    """Return a value that the task allows, also where an earlier one will be sent on."""
-    number = math.nan
-    with suppress(ValueError, OverflowError):
-        number = float(text)
-    if not task.lower <= number <= task.upper or (task.integers and not number.is_integer()):
-        # without quoting it: it is a person's, and may come from a file
-        kind = "an integer" if task.integers else "a number"
-        raise click.UsageError(f"--value must be {kind} in [{task.lower:g}, {task.upper:g}]")
-    return number
+    return read_secret(home / TOKEN if token is None else token)
 
 
 def _many(
-    task: Task,
-    home: Path,
-    values: str,
-    column: str,
-    show_values: bool,
-    store: Path,
-    options: dict[str, Any],
+    task: Task, home: Path, values: str, column: str, show_values: bool, options: dict[str, Any]
 ) -> int:
     """Send the reports of many clients; return how many these are."""
     import numpy as np
@@ -284,7 +249,10 @@ def _many(
             f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
         )
     done = 0
-    path = click.get_current_context().command_path
+
+    def so_far() -> str:
+        return f"all parties have the reports of {done:,} of {found.size:,} clients"
+
     with progress("reports sent") as show:
 
         def report(sent: int, whole: int) -> None:
@@ -293,17 +261,12 @@ def _many(
             if show is not None:
                 show(sent, whole)
 
-        def so_far() -> str:
-            return f"all parties have the reports of {done:,} of {found.size:,} clients"
-
-        go_on = "the same command goes on with the others"
+        go_on = "and the same command goes on with the others"
         try:
-            return submit_many(
-                task, secrets[: found.size], found, store=store, progress=report, **options
-            )
+            return submit_many(task, secrets[: found.size], found, progress=report, **options)
         except (Rejected, Unsent) as error:
             row = "" if error.row is None else f" Of row {error.row + 1:,}:"
-            then = f", and {go_on}" if isinstance(error, Unsent) else ""
+            then = f", {go_on}" if isinstance(error, Unsent) else ""
             raise click.UsageError(f"{so_far()}{then}.{row} {printable(str(error))}") from None
         except KeyboardInterrupt:
-            raise click.Abort(f"{path}: interrupted; {so_far()}, and {go_on}") from None
+            raise KeyboardInterrupt(f"interrupted; {so_far()}, {go_on}") from None

@@ -1,8 +1,8 @@
-"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum.
+"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
 
-Each step of a release is on disk before the next begins, and each can be done again: an analyzer
-that is killed goes on where it was. It uses complete reports alone; with fewer than the guarantee
-needs it stops, for good. It releases once.
+Each step of a release is on disk before the next begins, and each can be repeated: an analyzer that
+was killed continues where it was. It uses complete reports only; with fewer than the guarantee
+needs it stops for good.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 import httpx
@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
-from ikos.deployment.endpoint import Endpoint
+from ikos.deployment.endpoint import Endpoint, now, split_ids
 from ikos.deployment.party_files import AnalyzerConfig
 from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
-from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.retry import Retrier, in_parallel
-from ikos.deployment.service import Service, answer, log_task
+from ikos.deployment.service import Service
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.store import StoreError, Writing
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
@@ -37,17 +36,12 @@ from ikos.modular import Zq
 from ikos.results import SumResult
 from ikos.shuffling import View
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS batch (
-    party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
-);
-"""
 _ORDERED = "ordered"
 _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
-_DISCARDED = "discarded"
-_SHRUNK = "shrunk"
+_OVER = "over"
+_SHARES = ("report", "batch", "complete")
 _LISTS = 4  # of ids that are received at the same time
 _FRESH = 1.0  # seconds for which the states of shufflers are kept
 
@@ -55,21 +49,16 @@ _T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818
-    """A task of which nothing will be released, why, and what hinders that shares are deleted."""
-
-    def __init__(self, why: str, left: OSError | None = None) -> None:
-        super().__init__(why)
-        self.left = left
+    """Nothing of this task will ever be released, and why; all its shares are deleted."""
 
 
 class Analyzer(Endpoint):
     """The analyzer of one task, with its shufflers in order."""
 
     def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
-        if len(columns) != config.task.columns:
-            raise ValueError(f"columns must be {config.task.columns} shufflers, got {len(columns)}")
-        super().__init__(config, SCHEMA)
+        super().__init__(config)
         self.columns = tuple(columns)
+        self._parties = range(1, len(self.columns) + 1)
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         self._work = Retrier(f"task {self.task.name}: release", self._go_on)
@@ -84,16 +73,6 @@ class Analyzer(Endpoint):
                 return state
         return super().state
 
-    def reports(self) -> int:
-        """Return how many clear shares were accepted."""
-        noted = self.fact("reports")
-        return super().reports() if noted is None else int(noted)
-
-    def complete(self) -> int | None:
-        """Return how many reports are complete, once it is known."""
-        noted = self.fact("complete")
-        return None if noted is None else int(noted)
-
     def result(self) -> Result | None:
         """Return the result, once it was released."""
         noted = self.fact(_RESULT)
@@ -102,27 +81,54 @@ class Analyzer(Endpoint):
     @property
     def over(self) -> bool:
         """Whether all is done: no share is on the disk any more."""
-        return self.fact(_DISCARDED if self.fact(_RESULT) is None else _SHRUNK) is not None
+        return self.fact(_OVER) is not None
 
-    # What it is ordered to do: in a thread, again and again, also after a restart
+    def status(self) -> AnalyzerStatus:
+        """Return what the analyzer tells anyone."""
+        release = self._work.now
+        messages = filter(None, (self.fact(_STOPPED), release.message))
+        changed = {
+            "step": None if self.state == "released" else release.step,  # the rest is quick
+            "message": "; ".join(messages) or None,
+        }
+        complete = self.fact("complete")
+        return AnalyzerStatus(
+            **self._public(),
+            complete=None if complete is None else int(complete),
+            release=release.model_copy(update=changed),
+            result=self.result(),
+        )
+
+    def states(self) -> list[ShufflerStatus | str]:
+        """Return the status of each shuffler, or in words why there is none."""
+        if self._asking.acquire(blocking=False):  # one thread asks for all requests
+            try:
+                if time.monotonic() - self._asked > _FRESH:
+                    found = dict(in_parallel(lambda j: self.columns[j - 1].status(), self._parties))
+                    self._states = [_told(found[party]) for party in self._parties]
+                    self._asked = time.monotonic()
+            finally:
+                self._asking.release()
+        return self._states
+
+    # Orders: done in a thread, again and again, also after a restart
 
     def resume(self) -> None:
         """Go on with what was ordered before the process ended."""
-        if not self.over and (self._ordered() or self.closed_by_order):
+        if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
 
-    def order_close(self) -> str | None:
+    def order_close(self) -> AnalyzerStatus:
         """Close the task at all parties; return which do not answer: they are told again later."""
-        if self.close():
-            log_task(self.config, "closed by order")
+        missing = None
         try:
             self.close_all()
         except StoreError:
             raise
         except OSError as error:
             self._work.begin()
-            return str(error)
-        return None
+            missing = str(error)
+        return self.status().model_copy(update={"missing": missing})
 
     def order_release(self) -> None:
         """Begin a release, or go on with one; `status` tells how far it is."""
@@ -130,80 +136,26 @@ class Analyzer(Endpoint):
             self.note(_ORDERED, "yes").result()
             self._work.begin()
 
-    def _ordered(self) -> bool:
-        begun = self.state in ("agreed", "released", "stopped")
-        return begun or self.fact(_ORDERED) is not None
-
     def _go_on(self, step: Callable[[str], None]) -> None:
         """Do what was ordered, or what is left of it."""
         if self.over:
             return
-        if not self._ordered():
+        if self.fact(_ORDERED) is None:
             step("closing")
             self.close_all()
             return
         try:
             self.release(step)
-            log_task(self.config, "result released")
+            self.log("result released")
         except Stopped as stopped:
-            if stopped.left is not None:
-                raise stopped.left from None
-            log_task(self.config, "release stopped: %s", stopped, level=logging.WARNING)
-
-    def status(self) -> AnalyzerStatus:
-        """Return what the analyzer tells anyone."""
-        now, state = self._work.now, self.state
-        messages = filter(None, (self.fact(_STOPPED), now.message))
-        changed = {
-            "step": None if state == "released" else now.step,  # the rest is quick
-            "message": "; ".join(messages) or None,
-        }
-        return AnalyzerStatus(
-            **self._public(),
-            complete=self.complete(),
-            release=now.model_copy(update=changed),
-            result=self.result(),
-        )
-
-    def states(self) -> list[ShufflerStatus | str]:
-        """Return what each shuffler tells, or in words that it does not."""
-
-        def ask(party: int) -> ShufflerStatus | str:
-            try:
-                return self.columns[party - 1].status()
-            except UnexpectedAnswer:
-                return "answers something else"
-            except OSError:
-                return "does not answer"
-
-        # one thread asks for all who look meanwhile
-        if self._asking.acquire(blocking=False):
-            try:
-                if time.monotonic() - self._asked > _FRESH:
-                    found = dict(in_parallel(ask, range(1, len(self.columns) + 1)))
-                    self._states = [found[party] for party in sorted(found)]  # type: ignore[misc]
-                    self._asked = time.monotonic()
-            finally:
-                self._asking.release()
-        return self._states
+            self.log(f"release stopped: {stopped}", logging.WARNING)
 
     # The release
 
-    def close_all(self) -> None:
-        """Close the task here and at all shufflers; OSError if one was not told: do it again."""
-        self.close()
-        self._tell(lambda column: column.close())
-
-    def _ask(
-        self,
-        ask: Callable[[RemoteShuffler], _T],
-        parties: Sequence[int] | None = None,
-        most: int = 32,
-    ) -> Iterator[tuple[int, _T]]:
-        """Ask shufflers, by default all; OSError at the end where one did not answer."""
-        numbers = range(1, self.task.columns + 1) if parties is None else parties
+    def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
+        """Ask all shufflers, some at once; OSError at the end if one did not answer."""
         missing = {}
-        for party, found in in_parallel(lambda party: ask(self.columns[party - 1]), numbers, most):
+        for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), self._parties, most):
             if isinstance(found, OSError):
                 missing[party] = str(found)
             else:
@@ -211,11 +163,10 @@ class Analyzer(Endpoint):
         if missing:
             raise OSError("; ".join(missing[party] for party in sorted(missing)))
 
-    def _tell(
-        self, tell: Callable[[RemoteShuffler], None], parties: Sequence[int] | None = None
-    ) -> None:
-        for _ in self._ask(tell, parties):
-            pass
+    def close_all(self) -> None:
+        """Close the task here and at all shufflers; OSError if one was not told: do it again."""
+        self.close()
+        list(self._ask(lambda column: column.close()))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result: the sum of complete reports, with its guarantee.
@@ -223,23 +174,18 @@ class Analyzer(Endpoint):
         Stopped if nothing will ever be released; OSError if it must be done again.
         """
         with self._releasing:
+            if self.fact(_RESULT) is None and self.fact(_STOPPED) is None:
+                with suppress(Stopped):
+                    self._release(progress)
+            if not self.over:
+                progress("deleting all shares")
+                self._delete()
             found = self.result()
-            if found is not None:
-                if not self.over:
-                    self._shrink()
-                return found
-            try:
-                return self._release(progress)
-            except Stopped as stopped:
-                if not self.over:
-                    progress("deleting all shares")
-                    stopped.left = self._discard()
-                raise
+            if found is None:
+                raise Stopped(self.fact(_STOPPED))
+            return found
 
-    def _release(self, progress: Callable[[str], None]) -> Result:
-        why = self.fact(_STOPPED)
-        if why is not None:
-            raise Stopped(why)
+    def _release(self, progress: Callable[[str], None]) -> None:
         progress("closing")
         self.close_all()
         if self.fact(_AGREED) is None:
@@ -248,32 +194,20 @@ class Analyzer(Endpoint):
             ids = [number for (number,) in self.store.rows("complete")]
         self._fetch(ids, progress)
         progress("adding up")
-        return self._conclude(self._sum(ids))
+        self._conclude(self._sum(ids))
 
     def _stop(self, why: str) -> Stopped:
         return Stopped(self.note(_STOPPED, why).result())
-
-    def _discard(self) -> OSError | None:
-        """Delete all shares, here and at the shufflers; return what hinders it, for now."""
-        try:
-            self.store.write(_delete).result()
-            self._shrink()
-            self._tell(lambda column: column.forget())
-            self.note(_DISCARDED, "yes").result()
-        except OSError as error:
-            return error
-        return None
 
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports: their ids are at all parties."""
         progress("asking the shufflers for their reports")
         complete = set(self.all_ids())
         for party, data in self._ask(lambda column: column.ids(), most=_LISTS):
-            if len(data) % ID_BYTES:
-                raise self._stop(f"shuffler {party} sent ids that are none; nothing is released")
-            complete.intersection_update(
-                data[i : i + ID_BYTES] for i in range(0, len(data), ID_BYTES)
-            )
+            try:
+                complete.intersection_update(split_ids(data))
+            except ValueError as error:
+                raise self._stop(f"shuffler {party}: {error}; nothing is released") from None
         ids = sorted(complete)
 
         def work(writing: Writing) -> str | None:
@@ -296,13 +230,13 @@ class Analyzer(Endpoint):
         return ids
 
     def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
-        """Store the batches of all shufflers, and let them forget theirs."""
+        """Store the batches of all shufflers, and let them delete theirs."""
         stored = {party for party, _ in self.store.rows("batch")}
-        missing = [party for party in range(1, self.task.columns + 1) if party not in stored]
+        missing = [party for party in self._parties if party not in stored]
         if missing:
             progress("telling the shufflers which reports are complete")
-            data = b"".join(ids)
-            self._tell(lambda column: column.agree(data), missing)
+            agreed = b"".join(ids)
+            list(self._ask(lambda column: column.agree(agreed)))
         length = len(ids) * hpke.size(self.task)
         for party in missing:  # one by one: a batch may be a gigabyte
             progress(f"receiving the batch of shuffler {party}")
@@ -313,19 +247,16 @@ class Analyzer(Endpoint):
                 )
             self.store.write(_insert(party, data)).result()
         progress("telling the shufflers that their batches are stored")
-        self._tell(lambda column: column.forget())
+        list(self._ask(lambda column: column.forget()))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         group = Zq(self.task.modulus)
         with closing(self.store.rows("batch")) as rows:  # rows that are read are not erased
             columns = [self._opened(party, data, group) for party, data in rows]
-        complete, own = set(ids), np.empty(len(ids), dtype=group.dtype)
-        own[:] = [
-            hpke.read_clear(part, self.task)  # each was read when it came
-            for number, _, part in self.store.rows("report")
-            if number in complete
-        ]
-        return self.task.protocol.analyze(View((*columns, own), None))
+        complete, rows = set(ids), self.store.rows("report")
+        # each was read when it came
+        own = [hpke.read_clear(part, self.task) for number, _, part in rows if number in complete]
+        return self.task.protocol.analyze(View((*columns, np.array(own, group.dtype)), None))
 
     def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
         """Return the shares in a batch."""
@@ -342,28 +273,25 @@ class Analyzer(Endpoint):
                 f"of the envelopes of shuffler {party} {unopened:,} do not open, or are there "
                 "twice; nothing is released, and no one can tell whose they are"
             )
-        found = np.empty(len(shares), dtype=group.dtype)
-        found[:] = shares
-        return found
+        return np.array(shares, group.dtype)
 
-    def _conclude(self, result: SumResult) -> Result:
+    def _conclude(self, result: SumResult) -> None:
         """Note the result, and delete all shares, at once."""
-        published = Result.of(result)
-        text = published.model_dump_json()
+        text = Result.of(result).model_dump_json()
 
         def work(writing: Writing) -> None:
             writing.note(_RESULT, text)
-            _delete(writing)
+            writing.clear(*_SHARES)
 
         self.store.write(work).result()
-        self._shrink()
-        return published
 
-    def _shrink(self) -> None:
-        """Leave nothing on the disk of what was deleted."""
-        if not self.store.shrink():
-            raise OSError("what was deleted is still on the disk: a reader holds the store")
-        self.note(_SHRUNK, "yes").result()
+    def _delete(self) -> None:
+        """Leave no share on any disk that still has one; OSError if it must be done again."""
+        self.store.write(lambda writing: writing.clear(*_SHARES)).result()
+        self.store.shrink()
+        if self.fact(_RESULT) is None:
+            list(self._ask(lambda column: column.forget()))
+        self.note(_OVER, "yes").result()
 
     def end(self) -> None:
         """End: try nothing more, and finish what is written."""
@@ -371,8 +299,11 @@ class Analyzer(Endpoint):
         super().end()
 
 
-def _delete(writing: Writing) -> None:
-    writing.clear("report", "batch", "complete")
+def _told(answer: ShufflerStatus | OSError) -> ShufflerStatus | str:
+    if isinstance(answer, OSError):
+        unexpected = isinstance(answer, UnexpectedAnswer)
+        return "answers something else" if unexpected else "does not answer"
+    return answer
 
 
 def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
@@ -389,31 +320,25 @@ def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
 
 def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by their names."""
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     service = Service(analyzers, rate)
 
     async def tasks(_: Request) -> Response:
         found = ((one.task, one.state, one.reports()) for one in analyzers.values())
-        return HTMLResponse(tasks_page(found))
+        return HTMLResponse(tasks_page(found, now()))
 
     return service.application(
         service.route("GET", "/", tasks),
         service.task_route("GET", "/page", _page),
-        service.command("POST", "/close", _close),
+        service.command("POST", "/close", Analyzer.order_close),
         service.command("POST", "/release", _release),
     )
 
 
 async def _page(one: Analyzer, _: Request) -> Response:
     states = await run_in_threadpool(one.states)
-    return HTMLResponse(task_page(one.task, one.status(), states))
-
-
-def _close(one: Analyzer) -> Response:
-    missing = one.order_close()
-    return answer(one.status().model_copy(update={"missing": missing}))
+    return HTMLResponse(task_page(one.task, one.status(), states, now()))
 
 
 def _release(one: Analyzer) -> Response:
     one.order_release()
-    return answer(one.status(), 202)
+    return JSONResponse(one.status().model_dump(), 202)

@@ -18,11 +18,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ikos._validation import number, quote
 from ikos.concurrency import Progress
@@ -36,8 +35,7 @@ from ikos.deployment.remote import (
     exchange,
     problem_of,
 )
-from ikos.deployment.report_store import ReportStore
-from ikos.deployment.reports import ClientReport
+from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded
 from ikos.results import at_least
@@ -49,25 +47,19 @@ SETTLE_SECONDS = 0.1
 
 _PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
+_NEVER = threading.Event()
 _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 
 
 class Rejected(ValueError):  # noqa: N818
-    """A party does not take the report, and will not.
-
-    Parameters
-    ----------
-    party : str
-        Which.
-    name : str
-        The problem's: ``taskClosed``, ``reportRejected``, ...
-    detail : str
-        For people.
+    """A party refuses the report for good.
 
     Attributes
     ----------
+    party, name : str
+        Which party, and the name of the problem: ``taskClosed``, ``reportRejected``, ...
     row : int or None
-        Of `submit_many`: whose report, by its place among the secrets.
+        From `submit_many`: whose report, by its place among the secrets.
     """
 
     row: int | None = None
@@ -81,7 +73,7 @@ class Rejected(ValueError):  # noqa: N818
 class Unsent(OSError):  # noqa: N818
     """Some parties do not have the report yet: submit again, and the same one is sent on.
 
-    ``row`` is as of `Rejected`.
+    ``row`` is as for `Rejected`.
     """
 
     row: int | None = None
@@ -94,13 +86,77 @@ class Receipt:
     Attributes
     ----------
     parties : int
-        How many.
+        How many there are.
     again : bool
-        Whether it was made by an earlier call, so that the value of this one was not used.
+        Whether an earlier call made the report, so that the value of this one was not used.
     """
 
     parties: int
     again: bool
+
+
+class _Outbox:
+    """Clients' reports: each is made once, kept, on disk or in this process, and then sent."""
+
+    def __init__(self, task: Task, store: Path | str | None) -> None:
+        self.task = task
+        self._store = None if store is None else ReportStore(store, task)
+        self._held: dict[bytes, ClientReport] = {}
+        self._process = os.getpid()
+
+    def has(self, secret: bytes) -> bool:
+        return secret in self._held if self._store is None else self._store.has(secret)
+
+    def find(self, secret: bytes) -> ClientReport | None:
+        """Return the report of a client that began."""
+        if self._store is not None:
+            return self._store.of(secret)
+        if os.getpid() != self._process:
+            raise RuntimeError("a Client without a store cannot be used in a forked process")
+        return self._held.get(secret)
+
+    def keep(self, secret: bytes, made: ClientReport) -> ClientReport:
+        """Keep a report of which nothing was sent; return the one to send, the first of all."""
+        if self._store is None:
+            return self._held.setdefault(secret, made)
+        return self._store.add(secret, made) or made
+
+    def is_sent(self, secret: bytes) -> bool:
+        return self._store is not None and self._store.is_sent(secret)
+
+    def send(
+        self,
+        http: httpx.Client,
+        secret: bytes,
+        report: ClientReport,
+        until: float,
+        given_up: threading.Event = _NEVER,
+    ) -> None:
+        """Send all parts, in a random order; a part that is there already is not counted twice."""
+        parties = self.task.messages
+        waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
+        while waiting:
+            behind, why = [], ""
+            for party in waiting:
+                seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
+                try:
+                    send_part(http, self.task, secret, report, party, seconds)
+                except Untrusted as error:
+                    raise Unsent(str(error)) from None
+                except RemoteError as error:
+                    behind.append(party)
+                    why = str(error)
+            waiting, left = behind, until - time.monotonic()
+            if waiting and (left <= 0 or given_up.is_set()):
+                raise Unsent(
+                    f"{parties - len(waiting)} of {parties} parties have the report; submit again "
+                    f"to go on with it: {why}"
+                )
+            if waiting:  # many clients that wait for one party do not come back at once
+                given_up.wait(min(left, pause * (0.5 + random.random())))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+        if self._store is not None:
+            self._store.mark_sent(secret)
 
 
 class Client:
@@ -111,18 +167,18 @@ class Client:
     task : Task
         The task.
     secret : bytes
-        This client's, of 32 bytes.
+        This client's 32 bytes.
     store : Path, optional
-        A folder for the report, made if it is not there; the report is on disk before anything
-        of it is sent. With it a program that was ended in the middle sends the same report when
-        it is started again. It may be that of other clients and tasks, and of `submit_many`:
-        reports are found by secret and task. Without, the object remembers: never make a second
-        one for the same client.
+        A folder for the report, made if it does not exist; the report is on disk before anything
+        of it is sent. A program that ended in the middle sends the same report when it is started
+        again. Other clients, other tasks and `submit_many` may use the same folder: reports are
+        found by secret and task. Without it, the object remembers: never make a second one for
+        the same client.
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
     max_epsilon, max_delta : float, optional
-        What the task may promise at most. The maker of a task chooses what it promises: a program
-        that takes tasks from others must say what it agrees to.
+        The least privacy to accept. The author of a task chooses what it promises: a program that
+        takes tasks from others must say what it agrees to.
 
     Raises
     ------
@@ -152,17 +208,14 @@ class Client:
         _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._store = None if store is None else ReportStore(store, task)
-        self._process = os.getpid()
+        self._outbox = _Outbox(task, store)
         self._ca = ca
-        self._report: ClientReport | None = None
         self._making = threading.Lock()  # of threads that submit at once, one makes the report
 
     @property
     def begun(self) -> bool:
         """Whether this client's report was made, by this object or with its store."""
-        kept = self._store is not None and self._store.has(self._secret)
-        return self._report is not None or kept
+        return self._outbox.has(self._secret)
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -170,7 +223,7 @@ class Client:
         Parameters
         ----------
         value : float
-            Within the task's bounds. Not used where a report was made before.
+            Within the task's bounds. Not used if a report was made before.
         patience : float
             Seconds to go on for, where parties do not answer. Each is tried once in any case, for
             five seconds at least.
@@ -184,8 +237,7 @@ class Client:
         TypeError, ValueError
             If the task does not allow the value; nothing was sent.
         Rejected
-            If a party does not take the report. Nothing is released of a report that not all
-            parties have.
+            If a party refuses the report. A report that not all parties have is never released.
         Unsent
             If parties did not answer in time. Submit again.
         """
@@ -193,26 +245,16 @@ class Client:
         with closing(connect(self._ca)) as http:
             begin = time.monotonic()
             with self._making:
-                report, again = self._made(value)
+                report = self._outbox.find(self._secret)
+                again = report is not None
+                if report is None:
+                    made = ClientReport.make(self.task, check_value(self.task, value))
+                    report = self._outbox.keep(self._secret, made)
+                    again = report is not made
             # the time of the first message says nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
-            _send(http, self.task, self._secret, report, begin + SETTLE_SECONDS + seconds)
-        if self._store is not None:
-            self._store.mark_sent(self._secret)
+            self._outbox.send(http, self._secret, report, begin + SETTLE_SECONDS + seconds)
         return Receipt(self.task.messages, again)
-
-    def _made(self, value: float) -> tuple[ClientReport, bool]:
-        """Return the report, and whether it was there; it is on disk when this returns."""
-        if self._store is None and os.getpid() != self._process:
-            raise RuntimeError("a Client without a store cannot be used in a forked process")
-        if self._report is None and self._store is not None:
-            self._report = self._store.of(self._secret)
-        if self._report is not None:
-            return self._report, True
-        made = ClientReport.make(self.task, _check_value(self.task, value))
-        kept = None if self._store is None else self._store.add(self._secret, made)
-        self._report = kept or made
-        return self._report, kept is not None
 
     def __repr__(self) -> str:
         return f"<Client of task {self.task.name}>"
@@ -222,14 +264,14 @@ class Client:
 
 
 def _check_secret(name: str, secret: object) -> None:
-    """Refuse what is no client's secret, without quoting any of it."""
+    """Refuse a secret of the wrong kind, without quoting any of it."""
     if not isinstance(secret, bytes):
         raise TypeError(f"{name} must be bytes, got {type(secret).__name__}")
     if len(secret) != tokens.SECRET_BYTES:
         raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
 
 
-def _check_value(task: Task, value: object) -> float:
+def check_value(task: Task, value: object) -> float:
     """Return a value that the task allows, as the protocol reads it."""
     one = np.empty(1, dtype=object)
     one[0] = value
@@ -250,43 +292,6 @@ def _check_promise(
                 f"max_{name} must be at least the {name} that the task promises, "
                 f"{at_least(promised[name], 6)}, got {quote(most)}"
             )
-
-
-def _send(
-    http: httpx.Client,
-    task: Task,
-    secret: bytes,
-    report: ClientReport,
-    until: float,
-    given_up: threading.Event | None = None,
-) -> None:
-    """Send all parts, in a random order; a part that is there already is not counted twice."""
-    given_up = given_up or threading.Event()
-    waiting = random.SystemRandom().sample(range(task.messages), task.messages)
-    pause = _PAUSE
-    while True:
-        behind, why = [], ""
-        for party in waiting:
-            seconds = max(CONNECT_SECONDS, until - time.monotonic())
-            try:
-                send_part(http, task, secret, report, party, min(seconds, ANSWER_SECONDS))
-            except Untrusted as error:
-                raise Unsent(str(error)) from None
-            except RemoteError as error:
-                behind.append(party)
-                why = str(error)
-        waiting = behind
-        if not waiting:
-            return
-        left = until - time.monotonic()
-        if left <= 0 or given_up.is_set():
-            raise Unsent(
-                f"{task.messages - len(waiting)} of {task.messages} parties have the report; "
-                f"submit again to go on with it: {why}"
-            )
-        # many clients that wait for one party do not come back at once
-        given_up.wait(min(left, pause * (0.5 + random.random())))
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def send_part(
@@ -348,17 +353,17 @@ def submit_many(
     secrets : sequence of bytes
         One for each value, all different.
     values : (k,) array_like of float
-        Within the task's bounds. Not used of clients whose report was made before.
+        Within the task's bounds. Not used for clients whose report was made before.
     store : Path, optional
-        As of `Client`. The same call again goes on: it sends what was begun as it was made, and
-        nothing of what all parties have. Without, clients whose report was begun when a call ends
+        As for `Client`. The same call again goes on: it sends what was begun, unchanged, and
+        nothing that all parties have. Without it, clients whose report was begun when a call ends
         early are lost.
     connections : int
         How many clients send at once.
     ca, patience, max_epsilon, max_delta
-        As of `Client`.
+        As for `Client`.
     progress : callable, optional
-        Called with the clients done, in an earlier call as well, and their number.
+        Called with the clients done, by an earlier call as well, and their number.
 
     Returns
     -------
@@ -370,7 +375,7 @@ def submit_many(
     TypeError, ValueError
         If the task does not allow the values; nothing was sent.
     Rejected, Unsent
-        As of `Client.submit`, for the first client that meets it; ``row`` says which.
+        As for `Client.submit`, for the first client that meets it; ``row`` says which.
     """
     _check_promise(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
@@ -380,49 +385,38 @@ def submit_many(
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    kept = None if store is None else ReportStore(store, task)
-    waiting = _waiting(task, secrets, checked, kept)
-    before = len(secrets) - len(waiting)
+    outbox = _Outbox(task, store)
+    rows = [row for row, secret in enumerate(secrets) if not outbox.is_sent(secret)]
+    reports = {row: outbox.find(secrets[row]) for row in rows}  # before anything is sent
+    new = [row for row in rows if reports[row] is None]
+    if new:
+        reports |= dict(zip(new, ClientReport.make_many(task, checked[new]), strict=True))
+    before = len(secrets) - len(rows)
     given_up, failed = threading.Event(), threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
 
-        def send(one: tuple[int, ClientReport]) -> None:
-            row, report = one
-            secret = secrets[row]
-            if failed.is_set():  # the client that failed began before, and its error is raised
+        def send(row: int) -> None:
+            made = reports[row]
+            if made is None or failed.is_set():  # the error of an earlier client is raised
                 return
             try:
-                if kept is not None:
-                    report = kept.add(secret, report) or report
-                _send(http, task, secret, report, time.monotonic() + patience, given_up)
-                if kept is not None:
-                    kept.mark_sent(secret)
+                report = outbox.keep(secrets[row], made)
+                outbox.send(http, secrets[row], report, time.monotonic() + patience, given_up)
             except BaseException as error:
                 failed.set()
                 if isinstance(error, Rejected | Unsent):
                     error.row = row
                 raise
 
-        sent = executor.map(send, waiting)
-        if progress is not None and before:
-            progress(before, len(secrets))
+        sent = executor.map(send, rows)
         try:
-            for done, _ in enumerate(sent, before + 1):
-                if progress is not None:
+            for done in range(before, len(secrets) + 1):
+                if done > before:
+                    next(sent)
+                if progress is not None and done:
                     progress(done, len(secrets))
         except BaseException:  # an interruption as well: the others are not waited for
             given_up.set()
             executor.shutdown(wait=False, cancel_futures=True)
             raise
     return len(secrets)
-
-
-def _waiting(
-    task: Task, secrets: Sequence[bytes], values: NDArray[Any], kept: ReportStore | None
-) -> list[tuple[int, ClientReport]]:
-    """Return the rows that were not sent yet, with their reports: those begun before, and new."""
-    rows = [k for k, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
-    begun = {k: kept.of(secrets[k]) for k in rows} if kept is not None else {}  # before any is sent
-    new = [k for k in rows if begun.get(k) is None]
-    made = dict(zip(new, ClientReport.make_many(task, values[new]), strict=True)) if new else {}
-    return [(k, begun.get(k) or made[k]) for k in rows]

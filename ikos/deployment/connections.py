@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import re
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import h11
@@ -20,14 +20,16 @@ from uvicorn.server import ServerState
 from ikos.deployment.timeouts import SLOWEST
 
 HANDSHAKE_SECONDS = 10.0
-"""In which the first bytes of TLS must come, and then the rest of its handshake."""
+"""For the first bytes of TLS, and again for the rest of its handshake."""
 
 WAIT_SECONDS = 30.0
-"""For the head of a request, from the connection or the last answer on, and for reading an answer:
-longer in proportion to what is unread."""
+"""For the head of a request, and for an answer to be read: longer in proportion to its length."""
 
 REQUESTS = 1000
-"""After which a connection ends."""
+"""In one connection at most."""
+
+HEADER_BYTES = 1 << 14
+"""Of a request's head at most."""
 
 SPARE = 100
 """Connections beyond the limit that are answered 503; more are closed at once."""
@@ -36,14 +38,11 @@ _BATCH = 32  # connections that are accepted before others have their turn
 _ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
 Waiting = dict[object, Callable[[], object]]
-"""What waits for its other end, the longest first, with how to end it."""
+"""What waits for its other end, with how to end it; what has waited longest is first."""
 
 
 class _Strict(h11.Connection):
-    """Refuses heads that a proxy might read in another way, and all Transfer-Encoding.
-
-    Where a proxy finds the end of a request elsewhere, the rest counts as another client's.
-    """
+    """Refuses heads that a proxy might end elsewhere: the rest would seem another's request."""
 
     def next_event(self) -> Any:
         """Return what comes next; an error where it is ambiguous."""
@@ -62,28 +61,19 @@ class _Strict(h11.Connection):
 class TimedProtocol(H11Protocol):
     """A connection of uvicorn's with deadlines, and a limit of requests.
 
-    uvicorn ends a connection that is idle after an answer, once the answer was read. It waits
-    without end for the first request, for the rest of one that has begun, and for a reader.
-    ``waiting`` has this connection while it waits.
+    uvicorn ends a connection that stays idle after an answer was read, but waits forever for the
+    first request, the rest of one, or a reader. ``waiting`` has this connection while it waits.
     """
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-        waiting: Waiting | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        limit = config.h11_max_incomplete_event_size
-        self.conn = _Strict(h11.SERVER, *(() if limit is None else (limit,)))
-        self._waiting = {} if waiting is None else waiting
+    def __init__(self, waiting: Waiting, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
+        self._waiting = waiting
         self._deadline: asyncio.TimerHandle | None = None
         self._requests = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Begin to wait for the first request."""
         super().connection_made(transport)
         self._wait()
 
@@ -142,11 +132,11 @@ class TimedProtocol(H11Protocol):
 
 
 class Door:
-    """Accepts at most ``most`` connections; a new one beyond ends the one that has waited longest.
+    """Accepts at most ``most`` connections; one more ends the one that has waited longest.
 
     So idle connections make room for clients. asyncio's own servers accept without a limit, and
-    take 300 kB for each connection before the first byte of TLS. ``tls``, for the connections from
-    now on, may be changed.
+    take 300 kB for each connection before the first byte of TLS. ``tls`` may be changed, for the
+    connections that follow.
     """
 
     def __init__(
@@ -162,9 +152,7 @@ class Door:
         self._loop = asyncio.get_running_loop()
         self._waiting: Waiting = {}
         self._arriving: set[asyncio.Task[None]] = set()
-        self._protocol = functools.partial(
-            TimedProtocol, config, state, {}, self._loop, self._waiting
-        )
+        self._protocol = partial(TimedProtocol, self._waiting, config, state, {}, self._loop)
         for one in sockets:
             one.setblocking(False)
             self._listen(one)
@@ -209,7 +197,7 @@ class Door:
             self._arriving.add(task)
             task.add_done_callback(self._arrived)
             # not at once: a task that was cancelled before it began would not close its socket
-            self._waiting[task] = functools.partial(self._loop.call_soon, task.cancel)
+            self._waiting[task] = partial(self._loop.call_soon, task.cancel)
 
     def _make_room(self) -> bool:
         """End what has waited longest, if anything waits."""
@@ -221,7 +209,8 @@ class Door:
     async def _admit(self, wire: socket.socket) -> None:
         """Make a connection of a socket, or close it; a silent one takes no memory."""
         seconds = None
-        with contextlib.suppress(OSError):  # of time and of TLS too
+        with contextlib.suppress(OSError), contextlib.ExitStack() as failing:  # of time and TLS too
+            failing.callback(wire.close)
             if self.tls is not None:
                 seconds = HANDSHAKE_SECONDS
                 there = asyncio.Event()
@@ -229,11 +218,9 @@ class Door:
                 try:
                     async with asyncio.timeout(seconds):
                         await there.wait()
-                except BaseException:
+                finally:
                     self._loop.remove_reader(wire)
-                    wire.close()
-                    raise
-                self._loop.remove_reader(wire)
+            failing.pop_all()
             await self._loop.connect_accepted_socket(
                 self._protocol, wire, ssl=self.tls, ssl_handshake_timeout=seconds
             )

@@ -1,18 +1,31 @@
-"""What all parties that accept reports have in common: a store, and one report per token and id."""
+"""What the shufflers and the analyzer share: a store, and one report for each token and id."""
 
 from __future__ import annotations
 
-import enum
+import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.store import Store, Writing
 from ikos.deployment.wire import Message
 
 _CLOSED = "closed"
+
+log = logging.getLogger("ikos.deployment")
+
+
+class Refused(Exception):  # noqa: N818
+    """A request that a party refuses: the problem's name, and words that tell nothing private."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
 
 
 def now() -> datetime:
@@ -20,23 +33,23 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Outcome(enum.Enum):
-    """What became of a report."""
+def split_ids(data: bytes) -> list[bytes]:
+    """Return ids that come one after the other; ValueError if not in strictly increasing order."""
+    if len(data) % ID_BYTES:
+        raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
+    ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
+    if any(later <= before for before, later in pairwise(ids)):
+        raise ValueError("ids must be in strictly increasing order")
+    return ids
 
-    ACCEPTED = "accepted"
-    AGAIN = "again"
-    CONFLICT = "conflict"
-    EARLY = "early"
-    CLOSED = "closed"
 
-
-class Endpoint:
+class Endpoint(ABC):
     """A party at work on one task."""
 
-    def __init__(self, config: PartyConfig, schema: str = "") -> None:
+    def __init__(self, config: PartyConfig) -> None:
         self.config = config
         self.task = config.task
-        self.store = Store(config, schema)
+        self.store = Store(config)
 
     @property
     def state(self) -> str:
@@ -44,12 +57,16 @@ class Endpoint:
         return "closed" if self.closed else "collecting"
 
     def reports(self) -> int:
-        """Return how many reports were accepted."""
-        return self.store.count("report")
+        """Return how many reports were accepted, also after they were deleted."""
+        return int(self.fact("reports") or self.store.count("report"))
 
+    @abstractmethod
     def status(self) -> Message:
         """Return what it tells anyone."""
-        raise NotImplementedError
+
+    def log(self, words: str, level: int = logging.INFO) -> None:
+        """Log what became of the task, by its name: one server can have several."""
+        log.log(level, "task %s: %s", self.task.name, words)
 
     def _public(self) -> dict[str, Any]:
         """Return the part of the status that all parties have."""
@@ -84,43 +101,43 @@ class Endpoint:
         """Whether it was told to close, whatever the clock says."""
         return self.fact(_CLOSED) is not None
 
-    def close(self) -> bool:
-        """Accept no more reports, on disk when this returns; whether it was not told to before."""
+    def close(self) -> None:
+        """Accept no more reports, on disk when this returns."""
         first = not self.closed_by_order
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
-        return first
+        if first:
+            self.log("closed by order")
 
-    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[Outcome]:
-        """Keep a client's part, once: answered when it is on disk.
+    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
+        """Keep a client's part, once; the result, when it is on disk, is whether it is new.
 
-        The same part of the same report and token again is ``AGAIN``, even when the task is closed;
-        anything else under the same id or token is a ``CONFLICT``. A StoreError as the future's
-        exception means that nothing of it was kept.
+        It is not if the same part, id and token came before, even when the task is closed by now.
+        Anything else under that id or token is Refused. After a StoreError nothing of it is kept.
         """
 
-        def work(writing: Writing) -> Outcome:
+        def work(writing: Writing) -> bool:
             rows = writing.connection.execute(
                 "SELECT id, token, part FROM report WHERE id = ? OR token = ?", (number, token)
             ).fetchall()
             if rows:
-                same = rows == [(number, token, part)]
-                return Outcome.AGAIN if same else Outcome.CONFLICT
+                if rows != [(number, token, part)]:
+                    raise Refused(
+                        "reportRejected", "this report or token was used for something else"
+                    )
+                return False
             # checked here, in the order of writes: nothing is accepted after `close` returned
             if self.closed or _CLOSED in writing.facts:
-                return Outcome.CLOSED
+                raise Refused("taskClosed", "the task is closed")
             if now() < self.task.opens:
-                return Outcome.EARLY
+                raise Refused("reportTooEarly", "the task is not open yet")
             writing.insert("report", number, token, part)
-            return Outcome.ACCEPTED
+            return True
 
         return self.store.write(work)
 
     def all_ids(self) -> Iterator[bytes]:
-        """Yield all ids, in the order of their bytes; StoreError where one was damaged or lost.
-
-        The index in which tokens are looked up is compared with the reports, too.
-        """
-        self.store.compare_indexes()
+        """Yield all ids, in the order of their bytes; StoreError if one was damaged or lost."""
+        self.store.compare_indexes()  # tokens are looked up in one
         for number, *_ in self.store.rows("report"):
             yield number
 

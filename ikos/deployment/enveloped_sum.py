@@ -14,15 +14,16 @@ honest shufflers release nothing before all of them agree to one choice
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ikos._validation import integer, round_up
+from ikos._validation import integer
 from ikos.aggregation.private_sum import PrivateSum
-from ikos.aggregation.shuffled_sum import PSEUDORANDOM, collusion
-from ikos.results import ONE_REPORT, Guarantee, present
+from ikos.aggregation.shuffled_sum import collusion
+from ikos.results import Guarantee, present
 
-_COMPUTATIONAL = (
+_ENCRYPTED = (
     "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
     "all but the analyzer"
 )
@@ -33,12 +34,10 @@ class EnvelopedSum(PrivateSum):
 
     Parameters
     ----------
-    n, epsilon, delta
-        As of `ikos.PrivateSum`.
+    n, epsilon, delta, options
+        As for `ikos.PrivateSum`, without ``shuffler`` and ``clear_share``.
     corrupt_shufflers : int
         How many shufflers may collude with the analyzer, itself not counted.
-    options
-        Others of `ikos.PrivateSum`, but for ``shuffler`` and ``clear_share``.
 
     Examples
     --------
@@ -69,20 +68,12 @@ class EnvelopedSum(PrivateSum):
         return self.trust.corrupt_shufflers - 1
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a proof takes for granted: who is honest and present."""
+        return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
+
+    @property
     def guarantee(self) -> Guarantee:
         """What is guaranteed to each client."""
-        count = self.messages
-        assert count.delta is not None
-        conditions = (
-            present(self.min_honest, self.n, whoever=True),
-            collusion(self.corrupt_shufflers),
-            ONE_REPORT,
-            PSEUDORANDOM,
-            _COMPUTATIONAL,
-        )
-        return Guarantee(
-            round_up(self.epsilon),
-            count.delta,
-            count.theorem,
-            conditions if count.delta < 1 else (),
-        )
+        found = super().guarantee
+        return replace(found, conditions=(*found.conditions, _ENCRYPTED) if found.proved else ())

@@ -65,12 +65,9 @@ class PrivateKey:
     def __repr__(self) -> str:
         return "<PrivateKey>"
 
-    def __reduce__(self) -> tuple[type[PrivateKey], tuple[bytes]]:
-        return PrivateKey, (self.raw,)
-
 
 def info(task: Task, column: int) -> bytes:
-    """Return what an envelope's key is bound to."""
+    """Return what an envelope's key is bound to: the task and the column."""
     return LABEL + task.id + integer("column", column, low=1, high=task.columns).to_bytes(4, "big")
 
 

@@ -17,9 +17,9 @@ import hmac
 import json
 import os
 import shlex
-import shutil
 import sqlite3
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Refuse, with a ValueError, a file of secrets that others than its owner may use."""
+    """Refuse, with a ValueError, a file of secrets that other users may read or write."""
     try:
         mode = path.stat().st_mode
     except OSError:  # reading it says so
@@ -86,7 +86,7 @@ def read_task(folder: Path) -> Task:
     Raises
     ------
     ValueError
-        If there is none, or it is not a task of this version.
+        If the file does not exist, or holds no task of this version.
     """
     path = folder / TASK if folder.is_dir() else folder
     text = _read(path, "a task")
@@ -96,13 +96,23 @@ def read_task(folder: Path) -> Task:
         raise ValueError(f"{str(path)!r} is no task: {error}") from None
 
 
-def _secret(path: Path, what: str) -> bytes:
+def _secrets(path: Path, what: str, most: int | None = LONGEST) -> list[bytes]:
+    """Return the secrets that a file of its owner's holds, one in each line; quote none of it."""
     owner_alone(path)
-    text = _read(path, what)
-    try:
-        return tokens.from_text(text.strip())
-    except ValueError:
-        raise ValueError(f"{str(path)!r} must be {what}") from None
+    found = []
+    for line, text in enumerate(_read(path, what, most).splitlines(), 1):
+        try:
+            found.append(tokens.from_text(text.strip()))
+        except ValueError:
+            raise ValueError(f"{str(path)!r} must be {what}: look at line {line}") from None
+    return found
+
+
+def _secret(path: Path, what: str) -> bytes:
+    found = _secrets(path, what)
+    if len(found) != 1:
+        raise ValueError(f"{str(path)!r} must be {what}, got {len(found)} lines")
+    return found[0]
 
 
 def read_secret(path: Path) -> bytes:
@@ -111,30 +121,14 @@ def read_secret(path: Path) -> bytes:
     Raises
     ------
     ValueError
-        If there is none, of which nothing is quoted; or if others may read the file.
+        If it holds anything else, which is not quoted; or if others may read the file.
     """
     return _secret(path, "a client's secret")
 
 
 def read_secrets(folder: Path) -> list[bytes]:
-    """Return the secrets of all clients, in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        If a line is none, of which nothing is quoted; or if others may read the file.
-    """
-    path = folder / SECRETS
-    owner_alone(path)
-    secrets = []
-    for line, text in enumerate(_read(path, "the clients' secrets", None).splitlines(), 1):
-        try:
-            secrets.append(tokens.from_text(text.strip()))
-        except ValueError:
-            raise ValueError(
-                f"{str(path)!r} must hold a client's secret in each line: look at line {line}"
-            ) from None
-    return secrets
+    """Return the secrets of all clients, in the order of the file; errors as for `read_secret`."""
+    return _secrets(folder / SECRETS, "the clients' secrets, one in each line", None)
 
 
 class _ConfigFile(BaseModel):
@@ -147,7 +141,10 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows: 0 for the analyzer, j for shuffler j; ``control``: a secret's SHA-256."""
+    """What a party knows; it is number 0 for the analyzer, j for shuffler j.
+
+    ``control`` is the SHA-256 of the secret that may command it.
+    """
 
     folder: Path
     task: Task
@@ -205,15 +202,14 @@ class AnalyzerConfig(PartyConfig):
         key = PrivateKey(_secret(folder / KEY, "a private key"))
         if key.public_bytes != config.task.public_key:
             raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
-        path = folder / CONTROLS
+        path, columns = folder / CONTROLS, config.task.columns
         owner_alone(path)
-        text = _read(path, "secrets", 64 * config.task.columns)
         try:
-            texts = TypeAdapter(list[str]).validate_json(text)
+            texts = TypeAdapter(list[str]).validate_json(_read(path, "secrets", 64 * columns))
             controls = tuple(map(tokens.from_text, texts))
         except ValueError:
-            raise ValueError(f"{str(path)!r} must hold secrets") from None
-        if len(controls) != config.task.columns:
+            controls = ()
+        if len(controls) != columns:
             raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
         return cls(**vars(config), key=key, controls=controls)
 
@@ -239,54 +235,66 @@ def locked(folder: Path) -> Iterator[None]:
     ValueError if another process holds it, or it cannot be had.
     """
     path = folder / LOCK
-    try:
-        path.touch(mode=0o600, exist_ok=True)
-        lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise ValueError(f"{str(folder)!r} cannot be served: {error}") from None
-    with contextlib.closing(lock):
+    with contextlib.ExitStack() as held:
         try:
+            path.touch(mode=0o600, exist_ok=True)
+            lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            held.enter_context(contextlib.closing(lock))
             lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
             why = "another process serves it" if busy else str(error)
             raise ValueError(f"{str(folder)!r} cannot be served: {why}") from None
         yield
 
 
-def write_party_files(task: Task, key: PrivateKey, output: Path) -> None:
-    """Write the folders of all parties of a new task, to be handed out; all or nothing.
+def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
+    """Write a folder for each party of a new task, all of them or none.
 
     Parameters
     ----------
     task : Task
-        The task, with a client's secret for each of its users.
+        The task. A secret is made for each of its clients.
     key : PrivateKey
         The analyzer's.
     output : Path
-        A folder that is not there yet.
+        A folder that does not exist yet.
+
+    Returns
+    -------
+    dict of str to str
+        The recipient of each folder or file.
 
     Raises
     ------
     ValueError
-        If it is there, or cannot be written.
+        If the folder exists, or cannot be written.
     """
     if key.public_bytes != task.public_key:
         raise ValueError("key must be the private key of the task's public key")
-    made = output.with_name(f".{output.name}.{os.urandom(4).hex()}")
     try:
         if output.exists():
-            raise ValueError(f"output must not be there yet, got {str(output)!r}")
-        made.mkdir(mode=0o700)
-        try:
-            _write_party_files(task, key, made)
-            made.rename(output)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(made)
-            raise
+            raise ValueError(f"output must not exist yet, got {str(output)!r}")
+        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as made:
+            whole = Path(made) / "whole"
+            whole.mkdir(mode=0o700)
+            _write_party_files(task, key, whole)
+            whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
+    whom = {
+        **{folder_of(j): f"shuffler {j}, {one}" for j, one in enumerate(task.shufflers, 1)},
+        folder_of(0): f"the analyzer, {task.analyzer}",
+        "operator": "the person who may close and release",
+        f"clients/{SECRETS}": "the clients, a line each",
+        TASK: "all of them",
+    }
+    return {str(output / name): one for name, one in whom.items()}
+
+
+def folder_of(party: int) -> str:
+    """Return the name of a party's folder."""
+    return f"shuffler-{party}" if party else "analyzer"
 
 
 def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
@@ -298,7 +306,7 @@ def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
         write_new(made / name, text.encode(), public=public)
 
     write(TASK, task.to_json(), public=True)
-    names = ["analyzer", *(f"shuffler-{j}" for j in range(1, task.columns + 1))]
+    names = [folder_of(party) for party in range(task.messages)]
     for name in (*names, "operator", "clients"):
         (made / name).mkdir(mode=0o700)
         write(f"{name}/{TASK}", task.to_json(), public=True)
@@ -307,7 +315,7 @@ def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
         config = {"task": task.name, "party": party, "control": control}
         write(f"{name}/{CONFIG}", json.dumps(config))
         own = (tokens.for_party(secret, task, party) for secret in secrets)
-        tokens.TokenList.write(made / name / TOKENS, own)
+        write_new(made / name / TOKENS, tokens.TokenList.pack(own))
     write(f"analyzer/{KEY}", tokens.to_text(key.raw))
     write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(one) for one in controls[1:]]))
     write(f"operator/{CONTROL}", tokens.to_text(controls[0]))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 from pydantic import ValidationError
@@ -17,7 +20,7 @@ from ikos.deployment.party_files import reason
 from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.task import Task
 from ikos.deployment.timeouts import SLOWEST, Transport, within
-from ikos.deployment.wire import Agreement, AnalyzerStatus, Message, Problem, ShufflerStatus
+from ikos.deployment.wire import Agreement, AnalyzerStatus, Message, Problem, ShufflerStatus, Status
 
 __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 
@@ -28,7 +31,11 @@ PEER_SECONDS = 20.0  # less than the analyzer waits for a shuffler that waits fo
 STATUS_SECONDS = 2.0  # of a shuffler, for the page
 _ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at most
 
+_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+
 _T = TypeVar("_T", bound=Message)
+_S = TypeVar("_S", bound=Status)
 
 
 class RemoteError(OSError):
@@ -36,11 +43,11 @@ class RemoteError(OSError):
 
 
 class UnexpectedAnswer(RemoteError):  # noqa: N818
-    """A party whose answer is none to what was asked."""
+    """A party whose answer does not fit the question."""
 
 
 class Untrusted(RemoteError):  # noqa: N818
-    """A party whose certificate is not verified: it is of no use to ask again at once."""
+    """A party whose certificate is not verified; asking again at once would not help."""
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
@@ -49,7 +56,7 @@ def connect(ca: Path | None = None) -> httpx.Client:
     Raises
     ------
     ValueError
-        If it is no file of authorities.
+        If the file does not hold authorities.
     """
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
@@ -156,42 +163,32 @@ class _RemoteParty:
             self._headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
 
     def _ask(
-        self,
-        method: str,
-        path: str = "",
-        *,
-        limit: int = _ANSWER,
-        content: bytes | None = None,
-        seconds: float = ANSWER_SECONDS,
-        absent: bool = False,
+        self, method: str, path: str = "", *, absent: bool = False, **how: Any
     ) -> httpx.Response:
         """Return the answer of a party that does what it is told; ``absent``: or has nothing."""
         response = exchange(
-            self._client,
-            method,
-            self._place + path,
-            self._who,
-            limit=limit,
-            content=content,
-            headers=self._headers,
-            seconds=seconds,
+            self._client, method, self._place + path, self._who, headers=self._headers, **how
         )
         if not (response.is_success or (absent and response.status_code == 404)):
             name, detail = problem_of(response)
             raise RemoteError(f"{self._who} refuses: {detail} ({name})")
         return response
 
+    def _status(self, kind: type[_S], method: str = "GET", path: str = "", **how: Any) -> _S:
+        """Return the status that a party answers, if it is its own and can be true."""
+        found = _read(kind, self._ask(method, path, **how), self._who)
+        mine = (found.task, found.party) == (self._task.name, self._party)
+        if not mine or found.reports > self._task.users:
+            raise UnexpectedAnswer(f"{self._who} answers something else")
+        return found
+
 
 class RemoteShuffler(_RemoteParty):
     """One shuffler of a task, as the analyzer calls it, which has the control, and its peers."""
 
     def status(self) -> ShufflerStatus:
-        """Return what the shuffler tells anyone, if it does so at once and it can be true."""
-        found = _read(ShufflerStatus, self._ask("GET", seconds=STATUS_SECONDS), self._who)
-        mine = (found.task, found.party) == (self._task.name, self._party)
-        if not mine or found.reports > self._task.users:
-            raise UnexpectedAnswer(f"{self._who} answers something else")
-        return found
+        """Return what the shuffler tells anyone, if it answers at once."""
+        return self._status(ShufflerStatus, seconds=STATUS_SECONDS)
 
     def agreement(self) -> str | None:
         """Return the digest of the batch that it agreed to, if any."""
@@ -232,7 +229,7 @@ class RemoteAnalyzer(_RemoteParty):
     Parameters
     ----------
     client : httpx.Client
-        The connection.
+        The connection, `connect`.
     task : Task
         The task.
     control : bytes, optional
@@ -244,24 +241,66 @@ class RemoteAnalyzer(_RemoteParty):
 
     def status(self) -> AnalyzerStatus:
         """Return what the analyzer tells anyone."""
-        return self._status("GET", "")
+        return self._status(AnalyzerStatus)
 
     def close(self) -> AnalyzerStatus:
         """Close the task; ``missing`` of the status has the shufflers that do not know it yet."""
-        return self._status("POST", "/close", CLOSE_SECONDS)
+        return self._status(AnalyzerStatus, "POST", "/close", seconds=CLOSE_SECONDS)
 
     def release(self) -> AnalyzerStatus:
-        """Let it release the result; the status tells how far that is."""
-        return self._status("POST", "/release")
+        """Order the release of the result; the status tells how far it is."""
+        return self._status(AnalyzerStatus, "POST", "/release")
 
-    def _status(self, method: str, path: str, seconds: float = ANSWER_SECONDS) -> AnalyzerStatus:
-        response = self._ask(method, path, seconds=seconds)
-        try:
-            found = AnalyzerStatus.model_validate_json(response.content)
-        except ValidationError:
-            found = None
-        if found is None or found.task != self._task.name:
-            raise UnexpectedAnswer(
-                f"what answers at {self._task.analyzer} is not the analyzer of this task"
+    def finish(
+        self, seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
+    ) -> AnalyzerStatus:
+        """Order the release, and follow it to its end.
+
+        Parameters
+        ----------
+        seconds : float
+            How long to follow it; it goes on at the analyzer.
+        say : callable, optional
+            Called with each step, and with what hinders it, in words for people.
+
+        Returns
+        -------
+        AnalyzerStatus
+            Of a task that is ``released``, or ``stopped`` for good.
+
+        Raises
+        ------
+        RemoteError
+            If the analyzer does not answer, refuses, or is not done in time; or if the task is
+            still collecting and has too few reports, so that a release would stop it for good.
+        """
+        found, task, until = self.status(), self._task, time.monotonic() + seconds
+        # no more reports can be complete than are at the analyzer
+        if found.state == "collecting" and found.reports < task.min_reports:
+            rest = max(timedelta(), task.closes - datetime.now(UTC).replace(microsecond=0))
+            raise RemoteError(
+                f"the task is still collecting, and has {found.reports:,} of the "
+                f"{task.min_reports:,} reports that a release needs: released now it would stop "
+                f"for good. It closes in {rest}; to end it nevertheless, close it first"
             )
+        pause, hindered, said = _PAUSE, "", set[str]()
+        found = self.release()  # once: the analyzer tries again by itself, ever more slowly
+        while found.state not in ("released", "stopped"):
+            now = found.release
+            words = printable(now.message or now.step or "beginning")
+            hindered = hindered if now.running else words
+            if not now.running and now.again is None:
+                raise RemoteError(f"the analyzer gave up: {words}; release again to go on")
+            if words not in said:  # a new attempt repeats steps
+                say(printable(now.words or words))
+                said.add(words)
+                pause = _PAUSE
+            if (left := until - time.monotonic()) <= 0:
+                why = hindered or words
+                raise RemoteError(
+                    f"not released in {seconds:g} s: {why}; release again to follow it"
+                )
+            time.sleep(min(left, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            found = self.status()
         return found

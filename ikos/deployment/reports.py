@@ -1,17 +1,22 @@
-"""A client's report: its shares, each ready for its party, made once."""
+"""A client's report: shares, each ready for its party; made once, and kept before it is sent."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import hmac
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel
 
 from ikos.deployment.hpke import clear_part, seal, size
+from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.task import Task
 from ikos.deployment.wire import decoded, encoded
 from ikos.modular import Zq
@@ -21,6 +26,10 @@ from ikos.sharing import split
 __all__ = ["ClientReport"]
 
 ID_BYTES = 16
+
+_LABEL = b"ikos-parties 1 kept"
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
+"""Errors of file systems that cannot sync a folder."""
 
 
 class _ReportFile(BaseModel):
@@ -34,12 +43,12 @@ class _ReportFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class ClientReport:
-    """What one client sends: printed without any of it.
+    """What one client sends. Its ``repr`` shows none of it.
 
     Attributes
     ----------
     id : bytes
-        Random; the same at all parties, so that they can tell which reports are complete.
+        Random, and the same at all parties: it tells which reports are complete.
     parts : tuple of bytes
         The clear share for the analyzer, then the envelope for each shuffler.
     """
@@ -54,7 +63,7 @@ class ClientReport:
         Parameters
         ----------
         task : Task
-            What it is for.
+            The task.
         value : float
             Within the task's bounds.
         rng : RandomSource, optional
@@ -63,7 +72,7 @@ class ClientReport:
         Raises
         ------
         TypeError, ValueError
-            If it is not a value that the task allows.
+            If the task does not allow the value.
         """
         return cls._of(task, task.protocol.report(value, rng))
 
@@ -71,9 +80,9 @@ class ClientReport:
     def make_many(
         cls, task: Task, values: ArrayLike, rng: RandomSource | None = None
     ) -> Iterator[ClientReport]:
-        """Yield reports of the values of many clients, for trying things out on one machine.
+        """Yield the reports of many clients, to try things out on one machine.
 
-        As `make` for each; the shares of all are drawn together, which is faster.
+        As `make` for each value; the shares of all are drawn together, which is faster.
         """
         source, protocol = secure(rng), task.protocol
         elements = protocol.encoded(protocol.checked(values), source.streams()(0))
@@ -89,7 +98,7 @@ class ClientReport:
 
     @property
     def _digest(self) -> str:
-        """SHA-256: a damaged file is found, whose parts under another id would count twice."""
+        """SHA-256: it finds a damaged file, whose parts would count twice under another id."""
         return hashlib.sha256(b"".join((self.id, *self.parts))).hexdigest()
 
     def to_json(self, task: Task) -> str:
@@ -100,7 +109,7 @@ class ClientReport:
 
     @classmethod
     def from_json(cls, text: str, task: Task) -> ClientReport:
-        """Return a report of a task from text; ValueError, quoting none of it, otherwise."""
+        """Return the report in a text; ValueError, which quotes none of it, if there is none."""
         lengths = [task.share_bytes, *[size(task)] * task.columns]
         try:
             found = _ReportFile.model_validate_json(text)
@@ -115,3 +124,124 @@ class ClientReport:
 
     def __repr__(self) -> str:
         return f"<ClientReport of {len(self.parts)} parts>"
+
+
+class ReportStore:
+    """A folder with the reports of clients of a task, a file for each.
+
+    So that no client ever makes a second report, a program that sends for a client looks here
+    first. A file stays when its report was sent: were it gone, another program could make a second
+    one. Its name is derived from the client's secret and the task, and reveals nothing of the
+    secret. The folder is made with the first report, and may hold reports of other tasks. All
+    methods raise ValueError where it cannot be read or written, or holds something else.
+    """
+
+    def __init__(self, path: Path | str, task: Task) -> None:
+        if path == "":  # a variable that is not set rather than the current folder
+            raise ValueError("store must name a folder, got ''")
+        self._path = Path(path).absolute()
+        self._task = task
+        self._named = False
+        with self._refused():
+            if self._path.exists() and not self._path.is_dir():
+                raise NotADirectoryError(None, "it is a file")
+
+    def _place(self, secret: bytes, kind: str) -> Path:
+        name = hmac.digest(secret, _LABEL + self._task.id, "sha256")[:16].hex()
+        return self._path / f"{name}.{kind}"
+
+    def has(self, secret: bytes) -> bool:
+        """Whether a client's report was begun."""
+        with self._refused():
+            return self._place(secret, "json").exists() or self.is_sent(secret)
+
+    def is_sent(self, secret: bytes) -> bool:
+        """Whether all parties have a client's report."""
+        with self._refused():
+            return self._place(secret, "sent").exists()
+
+    def mark_sent(self, secret: bytes) -> None:
+        """Remember that all parties have a client's report."""
+        with self._refused():
+            _write(self._place(secret, "sent"), "")
+
+    def of(self, secret: bytes) -> ClientReport | None:
+        """Return a client's report, on disk when this returns; None if none was begun."""
+        place = self._place(secret, "json")
+        with self._refused():
+            try:
+                text = place.read_text(encoding="ascii", errors="replace")
+            except FileNotFoundError:
+                if self.is_sent(secret):
+                    raise ValueError(
+                        f"store must keep what was sent, and {str(place)!r} is gone"
+                    ) from None
+                return None
+            self._sync()  # the program that kept it may have ended before it was on disk
+        try:
+            return ClientReport.from_json(text, self._task)
+        except ValueError as error:
+            raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
+
+    def add(self, secret: bytes, made: ClientReport) -> ClientReport | None:
+        """Keep a client's report, of which nothing was sent; it is on disk when this returns.
+
+        If another program was faster, its report is returned, which is the one to be sent.
+        """
+        place = self._place(secret, "json")
+        with self._refused():
+            self._path.mkdir(mode=0o700, exist_ok=True)
+            if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
+                self._sync()
+                return None
+        found = self.of(secret)
+        if found is None:  # a link to nowhere, or gone again: a new one would be a second one
+            raise ValueError(f"store must have files that stay, got {str(place)!r}")
+        return found
+
+    def _sync(self) -> None:
+        """Put the names on disk: of the files, and once of the folder."""
+        _sync(self._path)
+        if not self._named:
+            _sync(self._path.parent)
+            self._named = True
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Refuse a store where the system fails."""
+        try:
+            yield
+        except OSError as error:
+            raise ValueError(
+                "store must be a folder that can be read and written, "
+                f"got {str(self._path)!r}: {reason(error)}"
+            ) from None
+
+
+def _write(path: Path, text: str) -> bool:
+    """Write a whole file that was not there, and its content to disk; False if it was there."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        write_new(part, text.encode())
+        os.link(part, path)  # which replaces nothing, unlike a renaming
+    except FileExistsError:
+        return False
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+    return True
+
+
+def _sync(folder: Path) -> None:
+    """Put the names in a folder on disk, where a system can."""
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # folders cannot be opened on Windows
+        return
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:  # what may not be on disk must not be sent
+            raise
+    finally:
+        os.close(number)

@@ -45,7 +45,7 @@ def in_parallel(
 
 
 class Retrier:
-    """Some work, in a thread of its own while there is any.
+    """Some work, done in a thread of its own.
 
     ``work`` does what is left to do, and may be called again at any time. It is given a function
     to call with each step. An OSError hinders it for now; any other exception ends it.
@@ -55,8 +55,7 @@ class Retrier:
         self._name = name
         self._work = work
         self._changed = threading.Condition()
-        self._wanted = self._ended = False
-        self._thread: threading.Thread | None = None
+        self._wanted = self._ended = self._started = False
         # how far it is, and when it is tried again: one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
@@ -74,11 +73,11 @@ class Retrier:
             self._wanted = True
             self._changed.notify()
             if not self._state[0].running:
-                self._set(ReleaseState(running=True))
-            if self._thread is None and not self._ended:
+                self._state = ReleaseState(running=True), None
+            if not self._started and not self._ended:
+                self._started = True
                 # a daemon: the work can be left at any point and done again
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def end(self) -> None:
         """Try no more; work under way is not waited for."""
@@ -86,34 +85,29 @@ class Retrier:
             self._ended = True
             self._changed.notify()
 
-    def _set(self, now: ReleaseState, until: float | None = None) -> None:
-        self._state = now, until
-
     def _run(self) -> None:
-        pause = FIRST_PAUSE
+        pause: float | None = None
         while True:
             with self._changed:
-                if self._ended or not self._wanted:
-                    self._thread = None
+                self._changed.wait_for(lambda: self._wanted or self._ended, pause)
+                if self._ended:
                     return
                 self._wanted = False
+                self._state = ReleaseState(running=True), None
             message, again = self._try()
+            pause = min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE) if again else None
             with self._changed:
-                if self._wanted:  # begun again meanwhile
-                    self._set(ReleaseState(running=True))
-                elif again:
-                    self._set(ReleaseState(message=message), time.monotonic() + pause)
-                    self._changed.wait_for(lambda: self._wanted or self._ended, pause)
-                    self._set(ReleaseState(running=True))
-                    self._wanted = True
-                    pause = min(2 * pause, LONGEST_PAUSE)
-                else:
-                    self._set(ReleaseState(message=message))
+                if not self._wanted:  # else it was begun again meanwhile
+                    until = None if pause is None else time.monotonic() + pause
+                    self._state = ReleaseState(message=message), until
+
+    def _step(self, step: str) -> None:
+        self._state = ReleaseState(running=True, step=step), None
 
     def _try(self) -> tuple[str | None, bool]:
         """Return what hindered the work, if anything, and whether to try again."""
         try:
-            self._work(lambda step: self._set(ReleaseState(running=True, step=step)))
+            self._work(self._step)
         except OSError as error:
             if not self._ended and str(error) != self._logged:
                 _log.warning("%s hindered: %s", self._name, error)

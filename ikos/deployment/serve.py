@@ -26,8 +26,8 @@ from pydantic.dataclasses import dataclass
 from starlette.applications import Starlette
 
 from ikos.deployment import analyzer, shuffler
-from ikos.deployment.connections import Door, TimedProtocol
-from ikos.deployment.endpoint import Endpoint
+from ikos.deployment.connections import HEADER_BYTES, Door, TimedProtocol
+from ikos.deployment.endpoint import Endpoint, log
 from ikos.deployment.party_files import (
     AnalyzerConfig,
     PartyConfig,
@@ -36,7 +36,6 @@ from ikos.deployment.party_files import (
     reason,
 )
 from ikos.deployment.remote import connect
-from ikos.deployment.service import log
 from ikos.deployment.task import on_loopback
 from ikos.deployment.wire import in_one_line
 
@@ -45,8 +44,7 @@ __all__ = ["serve_analyzer", "serve_shuffler"]
 RATE = 5000.0
 """Reports a second at most, by default."""
 
-CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many systems allow a program
-HEADER_BYTES = 1 << 14
+CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many systems allow
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
 BACKLOG = 1024
@@ -58,9 +56,9 @@ class Listening:
     """Where and how a server listens.
 
     ``host`` and ``port`` are by default those of the party's address in its tasks, if that is on
-    loopback; without ``certificate`` and ``private_key`` (PEM files) the host must be. Port 0 is
-    any that is free. ``ca``: authorities to trust instead of the system's; ``rate``: reports a
-    second at most.
+    loopback. Without ``certificate`` and ``private_key`` (PEM files) the host must be on loopback.
+    Port 0 is any free one. ``ca``: authorities to trust instead of the system's; ``rate``: reports
+    a second at most.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -83,20 +81,7 @@ class Listening:
     @classmethod
     def read(cls, path: Path | None, given: Mapping[str, Any]) -> Listening:
         """Return the settings of a TOML file and those given, which win; errors name the part."""
-        found: dict[str, Any] = {}
-        if path is not None:
-            try:
-                found = tomllib.loads(path.read_bytes().decode())
-            except OSError as error:
-                raise ValueError(
-                    f"config must be a file that can be read, got {str(path)!r}: {reason(error)}"
-                ) from None
-            except ValueError as error:  # of decoding and of TOML as well
-                why = " ".join(str(error).split())
-                raise ValueError(f"config must be TOML, got {str(path)!r}: {why}") from None
-            for name in {"certificate", "private_key", "ca"} & found.keys():
-                if isinstance(found[name], str):  # relative to the file's folder
-                    found[name] = path.parent / found[name]
+        found = {} if path is None else _toml(path)
         try:
             return cls(**{**found, **given})
         except ValidationError as error:
@@ -112,7 +97,7 @@ class Listening:
         try:
             # a server that starts by itself is not asked for a password
             context.load_cert_chain(self.certificate, self.private_key, password=lambda: b"")
-        except OSError as error:  # of ssl as well
+        except OSError as error:  # ssl.SSLError is one
             why = "they are not" if isinstance(error, ssl.SSLError) else reason(error)
             raise ValueError(
                 "certificate and private_key must be PEM files of a certificate and its key "
@@ -126,63 +111,72 @@ class Listening:
         """Return where to listen for some parties, by default at their address in the tasks."""
         if self.host is not None and self.port is not None:
             return self
-        addresses = {config.task.address(config.party) for config in configs}
-        if len(addresses) > 1:
+        address, *others = sorted({config.task.address(config.party) for config in configs})
+        if others:
             raise ValueError(
                 "host and port must be given where tasks have different addresses for this party, "
-                f"got {' and '.join(sorted(addresses)[:2])}"
+                f"got {address} and {others[0]}"
             )
-        (address,) = addresses
         parts = urlsplit(address)
-        host, port = self.host, self.port
-        if host is None:
-            host = parts.hostname or ""
-            if not on_loopback(host):
-                raise ValueError(
-                    f"host must be given: the party's address in the task, {address}, is not on "
-                    "this machine alone"
-                )
-        if port is None:
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            if parts.scheme == "https" and self.certificate is None:
-                raise ValueError(
-                    f"certificate and private_key must be given for {address}, or the port to "
-                    "which a proxy with a certificate passes requests"
-                )
-        return replace(self, host=host, port=port)
+        host = self.host or parts.hostname or ""
+        if self.host is None and not on_loopback(host):
+            raise ValueError(
+                f"host must be given: the party's address in the task, {address}, is not on this "
+                "machine alone"
+            )
+        tls = parts.scheme == "https"
+        if self.port is None and tls and self.certificate is None:
+            raise ValueError(
+                f"certificate and private_key must be given for {address}, or the port to which a "
+                "proxy with a certificate passes requests"
+            )
+        port = parts.port or (443 if tls else 80)
+        return replace(self, host=host, port=port if self.port is None else self.port)
 
     @contextlib.contextmanager
     def sockets(self) -> Iterator[list[socket.socket]]:
         """Listen at each address of a host; ValueError if one is in use, or of another machine."""
-        assert self.host is not None
-        assert self.port is not None
+        host, port = self.host or "", self.port or 0
+        found: list[socket.socket] = []
         with contextlib.ExitStack() as opened:
-            found: list[socket.socket] = []
-            absent: OSError | None = None
             try:
-                for family, _, _, _, where in socket.getaddrinfo(
-                    self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-                ):
+                places = socket.getaddrinfo(
+                    host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                )
+                for number, (family, *_, where) in enumerate(places, 1):
                     # a port that was free for the first is asked for at the others
-                    port = found[0].getsockname()[1] if found else self.port
-                    place = (where[0], port, *where[2:])
+                    place = (where[0], found[0].getsockname()[1] if found else port, *where[2:])
                     try:
                         one = socket.create_server(place, family=family, backlog=BACKLOG)
                     except OSError as error:
-                        if error.errno not in _ABSENT:
+                        # localhost has an IPv6 address where there is no IPv6
+                        if error.errno not in _ABSENT or (number == len(places) and not found):
                             raise
-                        absent = error  # localhost has an IPv6 address where there is no IPv6
                     else:
                         found.append(opened.enter_context(one))
-                if absent is not None and not found:
-                    raise absent
             except OSError as error:
                 why = reason(error).partition(" (while")[0]
                 raise ValueError(
-                    "host and port must be free to listen at, got "
-                    f"{_shown(self.host, self.port)}: {why}"
+                    f"host and port must be free to listen at, got {_shown(host, port)}: {why}"
                 ) from None
             yield found
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    """Return the settings of a TOML file; names of files in it are relative to its folder."""
+    try:
+        found = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ValueError(
+            f"config must be a file that can be read, got {str(path)!r}: {reason(error)}"
+        ) from None
+    except ValueError as error:  # errors of decoding and of TOML are
+        why = " ".join(str(error).split())
+        raise ValueError(f"config must be TOML, got {str(path)!r}: {why}") from None
+    for name in {"certificate", "private_key", "ca"} & found.keys():
+        if isinstance(found[name], str):
+            found[name] = path.parent / found[name]
+    return found
 
 
 def _shown(host: str, port: int) -> str:
@@ -206,10 +200,7 @@ class _Lines(logging.Formatter):
 
 
 def log_lines() -> None:
-    """Log to standard error, one line each.
-
-    Of other libraries, errors alone: any stranger can cause their warnings.
-    """
+    """Log lines to standard error; of other libraries only errors: strangers cause warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
     for name in ("ikos.deployment", "uvicorn", "asyncio"):
@@ -225,29 +216,19 @@ def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
     Raises
     ------
     ValueError
-        If a folder is not a shuffler's, or it cannot listen there.
+        If a folder is not a shuffler's, two are of one task, or it cannot listen there.
     """
-    configs = [PartyConfig.read(folder) for folder in _different(folders)]
+    configs = [PartyConfig.read(folder) for folder in folders]
     for config in configs:
         if config.party == 0:
             raise ValueError(f"{str(config.folder)!r} must be a shuffler's, got the analyzer's")
-    if len({config.task.name for config in configs}) < len(configs):
-        raise ValueError("folders must be of different tasks: one party sees one column")
     _serve(configs, listening, shuffler.shuffler, shuffler.application)
 
 
 def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:
-    """Run the analyzer of the tasks of some folders until it is told to stop; as above."""
-    configs = [AnalyzerConfig.read(folder) for folder in _different(folders)]
+    """Run the analyzer of the tasks of some folders, as `serve_shuffler` runs a shuffler."""
+    configs = [AnalyzerConfig.read(folder) for folder in folders]
     _serve(configs, listening, analyzer.analyzer, analyzer.application)
-
-
-def _different(folders: Sequence[Path]) -> Sequence[Path]:
-    if not folders:
-        raise ValueError("folders must be at least one")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise ValueError("folders must be different")
-    return folders
 
 
 def _serve(
@@ -257,6 +238,9 @@ def _serve(
     application: Callable[..., Starlette],
 ) -> None:
     """Take the place to listen, then the folders; serve until SIGTERM or SIGINT."""
+    names = {config.task.name for config in configs}
+    if not names or len(names) < len(configs):
+        raise ValueError("folders must be of different tasks: one party sees one column")
     known = listening.of(configs)
     with known.sockets() as sockets, contextlib.ExitStack() as opened:
         client = opened.enter_context(connect(listening.ca))
@@ -292,15 +276,16 @@ def uvicorn_config(application: Starlette) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Listens by a door of its own; SIGTERM and SIGINT stop it, SIGHUP reads the certificate."""
+    """Accepts through a `Door`; SIGTERM and SIGINT stop it, SIGHUP reads the certificate again."""
+
+    _door: Door
 
     def __init__(self, config: uvicorn.Config, listening: Listening) -> None:
         super().__init__(config)
         self._listening = listening
-        self._door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        sockets = sockets or []
+        assert sockets
         tls = self._listening.tls()
         self._door = Door(self.config, self.server_state, sockets, CONNECTIONS, tls)
         self.servers = [self._door]  # type: ignore[list-item]  # which uvicorn closes
@@ -310,8 +295,6 @@ class _Server(uvicorn.Server):
 
     def _reload(self) -> None:
         """Take the certificate as it is now; a wrong one changes nothing."""
-        if self._door is None:
-            return
         try:
             self._door.tls = self._listening.tls()
         except ValueError as error:

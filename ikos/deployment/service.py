@@ -1,4 +1,4 @@
-"""What both servers have in common: how reports are received, and how little is said about them.
+"""What both servers share: how reports are received, and how little is said about them.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
 problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
@@ -9,25 +9,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ikos.deployment import tokens
-from ikos.deployment.endpoint import Endpoint, Outcome
-from ikos.deployment.errors import Refused
+from ikos.deployment.endpoint import Endpoint, Refused
 from ikos.deployment.hpke import read_clear
-from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.store import StoreError
 from ikos.deployment.timeouts import SLOWEST
@@ -35,11 +32,7 @@ from ikos.deployment.wire import Problem, decoded
 
 BODY_SECONDS = 10.0
 PROBLEM = "urn:ikos:parties:"
-_OUTCOMES = {
-    Outcome.CONFLICT: ("reportRejected", "this report or token was used for something else"),
-    Outcome.EARLY: ("reportTooEarly", "the task is not open yet"),
-    Outcome.CLOSED: ("taskClosed", "the task is closed"),
-}
+BYTES = "application/octet-stream"
 _STATUS = {
     "invalidMessage": 400,
     "unauthorized": 401,
@@ -67,15 +60,6 @@ _HEADERS = {
     "unauthorized": {"WWW-Authenticate": "Bearer"},
 }
 
-log = logging.getLogger("ikos.deployment")
-
-
-def log_task(
-    config: PartyConfig, words: str, *arguments: object, level: int = logging.INFO
-) -> None:
-    """Log what became of a task, by its name: one server can have several."""
-    log.log(level, f"task %s: {words}", config.task.name, *arguments)
-
 
 class _Rate:
     """A token bucket: a number of requests a second, with bursts of a second."""
@@ -93,36 +77,6 @@ class _Rate:
             return False
         self.left -= 1
         return True
-
-
-class _CloseUnread:
-    """Ends the connection where a request is answered before its content was read to the end.
-
-    A server would go on to receive the rest, for as long as it comes.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope.get("headers", ())
-        left = any(name == b"content-length" and value != b"0" for name, value in headers)
-
-        async def received() -> Message:
-            nonlocal left
-            message = await receive()
-            left = left and bool(message.get("more_body"))
-            return message
-
-        async def sent(message: Message) -> None:
-            if left and message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-            await send(message)
-
-        await self._app(scope, received, sent)
-
-
-Handler = Callable[[Any, Request], Awaitable[Response] | Response]
 
 
 class Service:
@@ -144,13 +98,16 @@ class Service:
 
     def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
-        common = (
-            self.route("GET", "/health", self._health),
-            self.route("GET", "/metrics", self._metrics),
-            self.task_route("GET", "", lambda endpoint, _: answer(endpoint.status())),
-            self.task_route("PUT", "/reports/{report}", self._report),
+        made = Starlette(
+            routes=[
+                self.route("GET", "/health", self._health),
+                self.route("GET", "/metrics", self._metrics),
+                self.task_route("GET", "", lambda endpoint, _: endpoint.status()),
+                self.task_route("PUT", "/reports/{report}", self._report),
+                *routes,
+            ],
+            exception_handlers={HTTPException: _no_route},
         )
-        made = Starlette(routes=[*common, *routes], middleware=[Middleware(_CloseUnread)])
         made.router.redirect_slashes = False  # each has one address
         return made
 
@@ -165,22 +122,27 @@ class Service:
                 response, name = await handler(request), "done"
             except (Refused, StoreError) as refused:  # the store has logged its errors
                 response, name = _problem(refused.name, str(refused)), refused.name
+            if request.headers.get("content-length", "0") != "0" and not hasattr(
+                request.state, "read"
+            ):  # otherwise the server would go on to receive the rest, for as long as it comes
+                response.headers["Connection"] = "close"
             self._answers.labels(name).inc()
             self._seconds.observe(time.monotonic() - start)
             return response
 
         return Route(path, answered, methods=[method])
 
-    def task_route(self, method: str, path: str, handler: Handler) -> Route:
+    def task_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
         """Return the route of what anyone may ask a party of a task."""
 
         async def asked(request: Request) -> Response:
-            response = handler(self._endpoint(request), request)
-            return response if isinstance(response, Response) else await response
+            endpoint = self._endpoint(request)
+            found = handler(endpoint, request)
+            return _response(endpoint, await found if isawaitable(found) else found)
 
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
-    def command(self, method: str, path: str, handler: Callable[..., Response]) -> Route:
+    def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
         """Return the route of a command, done in a thread; it needs the control; a PUT has ids."""
 
         async def asked(request: Request) -> Response:
@@ -190,7 +152,7 @@ class Service:
             content = []
             if method == "PUT":
                 content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
-            return await run_in_threadpool(handler, endpoint, *content)
+            return _response(endpoint, await run_in_threadpool(handler, endpoint, *content))
 
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
@@ -230,15 +192,17 @@ class Service:
                 read_clear(part, config.task)
         except ValueError as error:
             raise Refused("invalidMessage", str(error)) from None
-        outcome = await asyncio.wrap_future(endpoint.accept(number, token, part))
-        if outcome in _OUTCOMES:
-            raise Refused(*_OUTCOMES[outcome])
-        return Response(status_code=201 if outcome is Outcome.ACCEPTED else 200)
+        new = await asyncio.wrap_future(endpoint.accept(number, token, part))
+        return Response(status_code=201 if new else 200)
 
 
-def answer(message: Any, status: int = 200) -> Response:
-    """Return a message as the answer to a request."""
-    return JSONResponse(message.model_dump(), status_code=status)
+def _response(endpoint: Endpoint, found: Any) -> Response:
+    """Return what a handler found as a response: a message, bytes, or for None the status."""
+    if isinstance(found, Response):
+        return found
+    if isinstance(found, bytes):
+        return Response(found, media_type=BYTES)
+    return JSONResponse((endpoint.status() if found is None else found).model_dump())
 
 
 def _problem(name: str, detail: str) -> Response:
@@ -248,6 +212,12 @@ def _problem(name: str, detail: str) -> Response:
         headers=_HEADERS.get(name),
         media_type="application/problem+json",
     )
+
+
+def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = {**(error.headers or {}), "Connection": "close"}  # whatever else is sent
+    return PlainTextResponse(error.detail, error.status_code, headers)
 
 
 def _bearer(request: Request) -> bytes:
@@ -274,6 +244,7 @@ async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
         raise Refused("tooSlow", "the content did not come in time") from None
     except ClientDisconnect:
         raise Refused("invalidMessage", "the content ended early") from None
+    request.state.read = True
     if exactly and len(body) != size:
         raise Refused("invalidMessage", wanted)
     return bytes(body)

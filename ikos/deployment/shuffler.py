@@ -1,37 +1,33 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: a
-function of the set of envelopes, not of who sent them or when. It releases one set, and only after
-every other shuffler of the task has told it that it was asked for the same one: an analyzer that
-asked each for other reports could learn more than one sum.
+It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: the
+order depends on the set of envelopes, and not on who sent them or when. It releases one set, and
+only after all other shufflers of the task have confirmed that they agreed to the same one: from
+different sets an analyzer could learn more than one sum.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ikos.deployment.endpoint import Endpoint
-from ikos.deployment.errors import Refused
+from ikos.deployment.endpoint import Endpoint, Refused, split_ids
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler
-from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.retry import in_parallel
-from ikos.deployment.service import Service, answer, log_task
+from ikos.deployment.service import BYTES, Service
 from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
 _AGREED = "agreed"
-_SENT = "sent"
+_REPORTS = "reports"
 _CHUNK = 512  # envelopes that are sent together
-_BYTES = "application/octet-stream"
 
 
 def agreed_digest(task_id: bytes, ids: bytes) -> str:
@@ -39,40 +35,28 @@ def agreed_digest(task_id: bytes, ids: bytes) -> str:
     return hashlib.sha256(b"ikos-parties 1 batch" + task_id + ids).hexdigest()
 
 
-def split_ids(data: bytes) -> list[bytes]:
-    """Return ids that come one after the other; ValueError if not in strictly increasing order."""
-    if len(data) % ID_BYTES:
-        raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
-    ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
-    if any(later <= before for before, later in pairwise(ids)):
-        raise ValueError("ids must be in strictly increasing order")
-    return ids
-
-
 class Shuffler(Endpoint):
     """One shuffler of one task; ``ask`` gives the digest that another agreed to, or None."""
 
     def __init__(self, config: PartyConfig, ask: Callable[[int], str | None]) -> None:
-        if config.party < 1:
-            raise ValueError("config must be a shuffler's, got the analyzer's")
         super().__init__(config)
         self._ask = ask
-        # a process that ended in the middle of forgetting goes on with it, if there is room
-        if self.fact(_SENT) is not None:
+        # a process that ended in the middle of deleting goes on with it, if there is room
+        if self.deleted:
             with suppress(OSError):
                 self.store.shrink()
 
     @property
+    def deleted(self) -> bool:
+        """Whether all envelopes were deleted: their number was noted then."""
+        return self.fact(_REPORTS) is not None
+
+    @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
-        if self.fact(_SENT) is not None:
-            return "deleted" if self.agreement() is None else "sent"
-        return super().state if self.agreement() is None else "agreed"
-
-    def reports(self) -> int:
-        """Return how many reports were accepted."""
-        sent = self.fact(_SENT)
-        return super().reports() if sent is None else int(sent)
+        if self.agreement() is None:
+            return "deleted" if self.deleted else super().state
+        return "sent" if self.deleted else "agreed"
 
     def status(self) -> ShufflerStatus:
         """Return what the shuffler tells anyone."""
@@ -81,24 +65,20 @@ class Shuffler(Endpoint):
     def ids(self) -> bytes:
         """Return the ids of all reports, in the order of their bytes; Refused while it is open."""
         self._close_for_good()
-        if self.fact(_SENT) is not None:
-            raise Refused("batchGone", "the batch was sent and deleted")
+        self._check_kept()
         return b"".join(self.all_ids())
 
     def agree(self, data: bytes) -> str:
         """Note once which reports are complete; return the digest. Refused if one is not here."""
         self._close_for_good()
+        least = self.task.min_reports
         try:
             ids = split_ids(data)
+            if len(ids) < least:
+                raise ValueError(f"a batch must be of at least {least} reports, got {len(ids)}")
         except ValueError as error:
             raise Refused("batchRejected", str(error)) from None
-        task = self.task
-        if not task.min_reports <= len(ids) <= task.users:
-            raise Refused(
-                "batchRejected",
-                f"a batch must be of {task.min_reports} to {task.users} reports, got {len(ids)}",
-            )
-        digest = agreed_digest(task.id, data)
+        digest = agreed_digest(self.task.id, data)
 
         def work(writing: Writing) -> str:
             if _AGREED in writing.facts:
@@ -114,23 +94,19 @@ class Shuffler(Endpoint):
 
         if self.store.write(work).result() != digest:
             raise Refused("batchRejected", "another batch was agreed before")
+        self.log("batch agreed")
         return digest
 
     def agreement(self) -> str | None:
         """Return the digest that was agreed, if any."""
         return self.fact(_AGREED)
 
-    def complete(self) -> int:
-        """Return how many reports the agreed batch has."""
-        return self.store.count("complete")
-
     def batch(self) -> Iterator[bytes]:
         """Return the envelopes of the complete reports, in pieces, in the order of their bytes.
 
         Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
-        if self.fact(_SENT) is not None:
-            raise Refused("batchGone", "the batch was sent and deleted")
+        self._check_kept()
         mine = self.agreement()
         if mine is None:
             raise Refused("notAgreed", "no batch was agreed")
@@ -140,45 +116,36 @@ class Shuffler(Endpoint):
                 raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
-        for table in ("complete", "report"):
-            for _ in self.store.rows(table):
-                pass
-        return self._envelopes()
+        complete = {number for (number,) in self.store.rows("complete")}
+        found = sorted(part for number, _, part in self.store.rows("report") if number in complete)
+        if len(found) != len(complete):
+            raise damaged(f"{len(complete) - len(found)} envelopes are gone")
+        self.log("batch released")
+        return self._envelopes(found)
 
-    def _envelopes(self) -> Iterator[bytes]:
-        """Yield envelopes, each checked again; fewer than agreed, and an error, if one is not."""
-        left = self.complete()
-
-        def intact(*row: bytes) -> bool:
-            return self.store.digest("report", row[:-1]) == row[-1]
-
-        with self.store.read() as connection:
-            connection.create_function("intact", 4, intact)
-            rows = connection.execute(
-                "SELECT part FROM report JOIN complete USING (id)"
-                " WHERE intact(id, token, part, report.digest) ORDER BY part"
-            )
-            while some := rows.fetchmany(_CHUNK):
-                left -= len(some)
-                yield b"".join(part for (part,) in some)
-            if left:
-                raise damaged(f"{left} envelopes are gone")
+    def _envelopes(self, envelopes: Sequence[bytes]) -> Iterator[bytes]:
+        for start in range(0, len(envelopes), _CHUNK):
+            yield b"".join(envelopes[start : start + _CHUNK])
 
     def forget(self) -> None:
         """Delete all envelopes, ids and digests of tokens, for good.
 
         The analyzer has stored the batch, or will never ask for one. Refused while the task is
-        open, and while a reader holds the batch: traces of it are on disk until it is done again.
+        open. StoreError while a reader holds the store: traces are on disk until it is done again.
         """
         self._close_for_good()
 
         def work(writing: Writing) -> None:
-            writing.note(_SENT, str(writing.count("report")))
+            writing.note(_REPORTS, str(writing.count("report")))
             writing.clear("report", "complete")
 
         self.store.write(work).result()
-        if not self.store.shrink():
-            raise Refused("storeBusy", "the batch is being read; ask again")
+        self.store.shrink()
+        self.log("batch deleted")
+
+    def _check_kept(self) -> None:
+        if self.deleted:
+            raise Refused("batchGone", "the batch was sent and deleted")
 
     def _close_for_good(self) -> None:
         """Refuse if the task is open; if the clock closed it, let it stay closed."""
@@ -196,42 +163,23 @@ def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> Starlette:
     """Return the ASGI application of shufflers, by their tasks' names."""
     service = Service(shufflers, rate)
     return service.application(
-        service.command("POST", "/close", _close),
-        service.command("GET", "/reports", lambda one: Response(one.ids(), media_type=_BYTES)),
+        service.command("POST", "/close", Shuffler.close),
+        service.command("GET", "/reports", Shuffler.ids),
         service.task_route("GET", "/agreement", _agreement),
-        service.command("PUT", "/batch", _agree),
+        service.command("PUT", "/batch", lambda one, ids: Agreement(digest=one.agree(ids))),
         service.command("GET", "/batch", _batch),
-        service.command("DELETE", "/batch", _forget),
+        service.command("DELETE", "/batch", Shuffler.forget),
     )
 
 
-def _close(one: Shuffler) -> Response:
-    if one.close():
-        log_task(one.config, "closed by order")
-    return answer(one.status())
-
-
-def _agreement(one: Shuffler, _: Request) -> Response:
+def _agreement(one: Shuffler, _: Request) -> Agreement:
     digest = one.agreement()
     if digest is None:
         raise Refused("notFound", "no batch was agreed")
-    return answer(Agreement(digest=digest))
-
-
-def _agree(one: Shuffler, ids: bytes) -> Response:
-    digest = one.agree(ids)
-    log_task(one.config, "batch agreed")
-    return answer(Agreement(digest=digest))
+    return Agreement(digest=digest)
 
 
 def _batch(one: Shuffler) -> Response:
     pieces = one.batch()
-    length = one.complete() * one.config.part_bytes  # so that a batch that is cut is noticed
-    log_task(one.config, "batch released")
-    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=_BYTES)
-
-
-def _forget(one: Shuffler) -> Response:
-    one.forget()
-    log_task(one.config, "batch deleted")
-    return answer(one.status())
+    length = one.store.count("complete") * one.config.part_bytes  # a batch that is cut is noticed
+    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)

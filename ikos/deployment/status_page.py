@@ -1,7 +1,7 @@
-"""The status page for operators: plain HTML, made anew for each request, without scripts.
+"""The status pages for operators: plain HTML without scripts, made anew for each request.
 
-It loads nothing, and its policy forbids loading. A shuffler may answer anything: only a count that
-can be true and the name of a state are shown (`ikos.deployment.remote.RemoteShuffler.status`).
+A page loads nothing, and its policy forbids loading. A shuffler may answer anything: what is shown
+of it is a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from html import escape
 from urllib.parse import urlsplit
 
-from ikos.deployment import endpoint
 from ikos.deployment.task import Task, on_loopback
 from ikos.deployment.wire import AnalyzerStatus, ShufflerStatus
 
@@ -79,7 +78,7 @@ def _time(moment: datetime) -> str:
 
 
 def _span(time: timedelta) -> str:
-    """Return a time in whole seconds, at least none: its clock and the state are read apart."""
+    """Return a time in whole seconds, never below 0: the clock and the state are read apart."""
     return str(max(timedelta(), timedelta(time.days, time.seconds)))
 
 
@@ -88,9 +87,8 @@ def _early(task: Task, state: str, now: datetime) -> bool:
     return state == "collecting" and now < task.opens
 
 
-def tasks_page(tasks: Iterable[tuple[Task, str, int]], *, at: datetime | None = None) -> str:
+def tasks_page(tasks: Iterable[tuple[Task, str, int]], now: datetime) -> str:
     """Return the page of all tasks, each with the analyzer's state and reports, soonest first."""
-    now = endpoint.now() if at is None else at
     found = sorted(tasks, key=lambda one: (one[0].closes, one[0].name))
     rows = [
         (
@@ -111,27 +109,18 @@ def tasks_page(tasks: Iterable[tuple[Task, str, int]], *, at: datetime | None = 
 
 
 def task_page(
-    task: Task,
-    status: AnalyzerStatus,
-    columns: Sequence[ShufflerStatus | str],
-    *,
-    at: datetime | None = None,
+    task: Task, status: AnalyzerStatus, columns: Sequence[ShufflerStatus | str], now: datetime
 ) -> str:
-    """Return the page of one task."""
-    now = endpoint.now() if at is None else at
+    """Return the page of one task, with the status of each shuffler, or why there is none."""
     state, release = status.state, status.release
-
-    def words(of: str, known: dict[str, str]) -> str:
-        return "not open yet" if _early(task, of, now) else known.get(of, of)
-
-    rows = [("Analyzer: clear shares", task.analyzer, f"{status.reports:,}", words(state, {}))]
+    own: str = "not open yet" if _early(task, state, now) else state
+    rows = [("Analyzer: clear shares", task.analyzer, f"{status.reports:,}", own)]
     for party, (address, one) in enumerate(zip(task.shufflers, columns, strict=True), 1):
-        told = (
-            ("", escape(one))
-            if isinstance(one, str)
-            else (f"{one.reports:,}", words(one.state, _SHUFFLER))
-        )
-        rows.append((f"Shuffler {party}", escape(address), *told))
+        reports, words = "", one
+        if not isinstance(one, str):
+            reports, words = f"{one.reports:,}", _SHUFFLER.get(one.state, one.state)
+            words = "not open yet" if _early(task, one.state, now) else words
+        rows.append((f"Shuffler {party}", escape(address), reports, escape(str(words))))
     known = "How many are complete is known when a release begins."
     if status.complete is not None:
         known = f"{status.complete:,} reports are complete."
@@ -155,7 +144,7 @@ def task_page(
         body.append("<p>Some addresses are on one machine alone: its operator sees it all.</p>")
     over = state in _ENDED and not release.running and release.again is None
     refresh = None if over else _BUSY_SECONDS if release.running else _IDLE_SECONDS
-    return _document(f"{words(state, {})}: private sum", body, refresh)
+    return _document(f"{own}: private sum", body, refresh)
 
 
 def _state(task: Task, status: AnalyzerStatus, now: datetime) -> Iterable[str]:

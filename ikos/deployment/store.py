@@ -1,8 +1,9 @@
-"""What a party keeps on disk: SQLite, written by one thread, durable before a request is answered.
+"""A party's store: an SQLite file that one thread writes, durable before a request is answered.
 
-Each row has a digest. A tally of all rows is written with them, and a count of changes next to the
-database: a row that was damaged or lost by accident is an error when it is read for a release.
-None of this stops an attacker who can write to the disk, and so can write other digests.
+Each row has a digest. The number of rows of each table and the sum of their digests, the tally, are
+written with them, and a file next to the database counts changes. So a row that was damaged or lost
+by accident is an error when it is read for a release. This does not stop an attacker who can write
+to the disk, and so can write other digests.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
 
-LAYOUT = 2
+LAYOUT = 3
 TOGETHER = 512
-"""Writes of one transaction at most: those that wait are answered after one commit."""
+"""Writes in one transaction at most: all are answered after its commit."""
 
 SHRINK_SECONDS = 5
-"""For which readers are waited for."""
+"""How long to wait for readers."""
 
 FRESH_SECONDS = 1.0
-"""For which the last check is the answer to all who ask."""
+"""How long the last check is the answer to all requests."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (
@@ -47,6 +49,9 @@ CREATE TABLE IF NOT EXISTS report (
 CREATE TABLE IF NOT EXISTS complete (
     id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch (
+    party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
+);
 """
 """The tables of all parties. The last column of each is the digest of the others."""
 
@@ -58,9 +63,8 @@ PROBLEMS = {
     "LOCKED": "storeBusy",
     "READONLY": "storeReadOnly",
 }
-"""What SQLite's errors are called; any other is ``storeFailed``."""
+"""Names of problems by SQLite's names of errors; any other is ``storeFailed``."""
 
-_READING = "the store cannot be read"
 _WRITING = "the store cannot be written to"
 _COUNTING = "the count of changes cannot be written"
 _NONE = (0, 0)  # rows, and the sum of their digests
@@ -79,18 +83,20 @@ class StoreError(OSError):
 
 
 def damaged(words: str) -> StoreError:
-    """Return the error for a store that was damaged."""
+    """Return the error for a damaged store."""
     return StoreError("storeDamaged", f"the store is damaged: {words}")
 
 
 def _added(tally: tuple[int, int], digest: bytes) -> tuple[int, int]:
-    """Return the tally of one row more."""
+    """Return the tally with one more row."""
     count, total = tally
     return count + 1, (total + int.from_bytes(digest, "big")) % (1 << 256)
 
 
-def _named(what: str, error: sqlite3.Error) -> StoreError:
-    """Return an error of SQLite by its own name."""
+def _named(what: str, error: sqlite3.Error | StoreError) -> StoreError:
+    """Return an error under its own name."""
+    if isinstance(error, StoreError):
+        return error
     code = getattr(error, "sqlite_errorname", None)
     if code is None:  # Python's own error, which may quote what was read
         return StoreError("storeFailed", f"{what}: {type(error).__name__}")
@@ -100,7 +106,7 @@ def _named(what: str, error: sqlite3.Error) -> StoreError:
 
 @dataclass(frozen=True)
 class _Contents:
-    """What a store has: how often it changed, rows and sums of digests by table, and facts."""
+    """What a store has: its number of changes, the tally of each table, and facts."""
 
     changes: int
     tallies: Mapping[str, tuple[int, int]]
@@ -108,11 +114,7 @@ class _Contents:
 
 
 class Writing:
-    """One piece of work of a transaction.
-
-    ``connection`` is for queries, and ``facts`` has what was noted; rows are written by the
-    methods, which keep the tally.
-    """
+    """One piece of work in a transaction: queries by ``connection``, rows by its methods."""
 
     def __init__(self, store: Store, connection: sqlite3.Connection, contents: _Contents) -> None:
         self._store = store
@@ -123,7 +125,7 @@ class Writing:
 
     @property
     def contents(self) -> _Contents:
-        """What the store has after this."""
+        """What the store has after this work."""
         return _Contents(self._changes, self._tallies, self.facts)
 
     def count(self, table: str) -> int:
@@ -153,7 +155,7 @@ class Writing:
         self.touch()
 
     def touch(self) -> None:
-        """Count a change, so that a tally is written, even if nothing else is."""
+        """Count a change, so that the tally is written even if nothing else is."""
         self._changes += 1
 
 
@@ -161,9 +163,9 @@ _Write = Callable[[Writing], Any]
 
 
 class Store:
-    """A database file, with its writes in one order."""
+    """A database file, whose writes have one order."""
 
-    def __init__(self, config: PartyConfig, schema: str = "") -> None:
+    def __init__(self, config: PartyConfig) -> None:
         self.path = path = config.store
         self._name = config.task.name
         self._bound = hashlib.sha256(
@@ -176,25 +178,9 @@ class Store:
         try:
             path.touch(mode=0o600, exist_ok=True)
             with closing(self._connect()) as connection:
-                layout = connection.execute("PRAGMA user_version").fetchone()[0]
-                if layout not in (0, LAYOUT):
-                    raise ValueError(f"{str(path)!r} was written by another version of ikos")
-                if layout == 0 and not (counter.exists() and counter.stat().st_size):
-                    counter.unlink(missing_ok=True)  # empty if writing it failed before
-                    write_new(counter, self._line(0))
-                counted = self._counted(counter.read_bytes())
-                if layout == 0:  # else nothing is written: a full disk can be read
-                    if counted:
-                        raise damaged(f"of {counted} changes it has none")
-                    connection.execute("PRAGMA journal_mode=WAL")
-                    connection.executescript(SCHEMA + schema)
-                    self._write_tally(connection, _Contents(0, {}, {}))
-                    connection.execute(f"PRAGMA user_version={LAYOUT}")
-                    connection.commit()
-                self._contents = _Contents(counted, {}, {})  # at least these must be there
-                changes, tallies = self._tally(connection)
+                self._contents = self._opened(connection, counter)
             facts = {str(name): str(value) for name, value in self.rows("fact")}
-            self._contents = _Contents(changes, tallies, facts)
+            self._contents = replace(self._contents, facts=facts)
             self._writer = self._connect()
             self._count = counter.open("r+b", buffering=0)
         except (OSError, sqlite3.Error) as error:
@@ -204,6 +190,25 @@ class Store:
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
+
+    def _opened(self, connection: sqlite3.Connection, counter: Path) -> _Contents:
+        """Return what the store has, without its facts; make it if it is new."""
+        layout = connection.execute("PRAGMA user_version").fetchone()[0]
+        if layout not in (0, LAYOUT):
+            raise ValueError(f"{str(self.path)!r} was written by another version of ikos")
+        if layout == 0 and not (counter.exists() and counter.stat().st_size):
+            counter.unlink(missing_ok=True)  # empty if writing it failed before
+            write_new(counter, self._line(0))
+        counted = self._counted(counter.read_bytes())
+        if layout == 0:  # otherwise nothing is written: a store on a full disk can be read
+            if counted:
+                raise damaged(f"of {counted} changes it has none")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(SCHEMA)
+            self._write_tally(connection, _Contents(0, {}, {}))
+            connection.execute(f"PRAGMA user_version={LAYOUT}")
+            connection.commit()
+        return _Contents(*self._tally(connection, counted), {})
 
     def _connect(self) -> sqlite3.Connection:
         # a connection may be handed from thread to thread, but is used by one at a time
@@ -243,9 +248,10 @@ class Store:
         row = (1, text, self.digest("tally", (1, text)))
         connection.execute("INSERT OR REPLACE INTO tally VALUES (?, ?, ?)", row)
 
-    def _tally(self, connection: sqlite3.Connection) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Return the count of changes and the tallies of tables that a connection sees."""
-        least = self._contents.changes  # read first: the writer may go on meanwhile
+    def _tally(
+        self, connection: sqlite3.Connection, least: int
+    ) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Return the count of changes, at least this many, and the tallies that are on disk."""
         row: tuple[Any, ...] = connection.execute("SELECT * FROM tally").fetchone() or (b"",)
         if self.digest("tally", row[:-1]) != row[-1]:
             raise damaged("the tally of its rows is not what was written")
@@ -262,8 +268,7 @@ class Store:
     def _counted(self, line: bytes) -> int:
         """Return the count of changes next to the database, never more than are on disk.
 
-        SQLite drops, without an error, all that its log has after the first damage to it: nothing
-        in the database shows this.
+        SQLite drops without an error what its log has after damage: the database does not show it.
         """
         known = line[:20].decode("ascii", "replace")
         if not known.isdecimal() or self._line(int(known)) != line:
@@ -275,9 +280,10 @@ class Store:
 
         StoreError at a row that is not what was written; after the last one, if any are missing.
         """
-        with self._watched(f"table {table!r} of {_READING}"), closing(self._connect()) as reader:
+        least = self._contents.changes
+        with self.read(f"table {table!r} of the store") as reader:
             reader.execute("BEGIN")  # the tally and the rows, of one moment
-            written = self._tally(reader)[1].get(table, _NONE)
+            written = self._tally(reader, least)[1].get(table, _NONE)
             found = _NONE
             for *row, digest in reader.execute(f"SELECT * FROM {table} ORDER BY 1"):
                 if self.digest(table, row) != digest:  # named by its place: ids are private
@@ -292,23 +298,21 @@ class Store:
 
     def compare_indexes(self) -> None:
         """Let SQLite compare tables with their indexes; StoreError where they differ."""
-        with self._watched(f"an index of {_READING}"), closing(self._connect()) as connection:
-            answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        with self.read("an index of the store") as reader:
+            answer = reader.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if answer != "ok":
                 raise damaged(" ".join(str(answer).split()))
 
     def check(self) -> StoreError | None:
-        """Write and read a little; return what fails, of this or of what was done before."""
-        if self._checking.acquire(blocking=False):  # one check for all who ask at once
+        """Write and read a little; return what fails, now or in what was done before."""
+        if self._checking.acquire(blocking=False):  # one check for all requests
             try:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
                     with suppress(OSError):  # which is noted
                         self.write(Writing.touch).result()
-                        with (
-                            self._watched(f"the tally of {_READING}"),
-                            closing(self._connect()) as connection,
-                        ):
-                            self._tally(connection)
+                        least = self._contents.changes
+                        with self.read("the tally of the store") as reader:
+                            self._tally(reader, least)
                     self._checked = time.monotonic()
             finally:
                 self._checking.release()
@@ -328,27 +332,23 @@ class Store:
             log.error("task %s: %s", self._name, error)
 
     @contextmanager
-    def _watched(self, what: str) -> Iterator[None]:
-        """Note errors, those of SQLite by their own names, and that there are none any more."""
+    def read(self, what: str = "the store") -> Iterator[sqlite3.Connection]:
+        """Open a connection for reading; StoreError if that fails, or what is done with it."""
+        reading = f"{what} cannot be read"
         try:
-            yield
+            with closing(self._connect()) as connection:
+                yield connection
         except (sqlite3.Error, StoreError) as error:
-            found = error if isinstance(error, StoreError) else _named(what, error)
-            self._note(what, found)
+            found = _named(reading, error)
+            self._note(reading, found)
             raise found from None
-        self._note(what, None)
-
-    @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection of one's own; StoreError where that, or what is done with it, fails."""
-        with self._watched(_READING), closing(self._connect()) as connection:
-            yield connection
+        self._note(reading, None)
 
     def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
-        """Let the writer do something; the result is there when it is on disk.
+        """Let the writer do something; the future has the result when it is on disk.
 
-        What ``work`` raises undoes what it alone did. What SQLite cannot do is a `StoreError`; a
-        store that was closed is an OSError.
+        An exception of ``work`` undoes its own changes alone. What SQLite cannot do is a
+        `StoreError`; a closed store is an OSError.
         """
         result: Future[_T] = Future()
         with self._closing:
@@ -370,16 +370,12 @@ class Store:
             connection.isolation_level = None
             going_on = True
             while going_on:
-                waiting: list[tuple[_Write, Future[Any]]] = []
-                first = self._queue.get()
-                while first is not None:
-                    waiting.append(first)
-                    if len(waiting) == TOGETHER or self._queue.empty():
-                        break
-                    first = self._queue.get()
-                going_on = first is not None
+                taken = [self._queue.get()]
+                while taken[-1] and len(taken) < TOGETHER and not self._queue.empty():
+                    taken.append(self._queue.get())
+                going_on = taken[-1] is not None
                 # a write whose client is gone is not begun; one that is begun is finished
-                waiting = [one for one in waiting if one[1].set_running_or_notify_cancel()]
+                waiting = [one for one in taken if one and one[1].set_running_or_notify_cancel()]
                 try:
                     answers = self._transact(connection, waiting)
                 except (sqlite3.Error, StoreError) as error:
@@ -387,22 +383,20 @@ class Store:
                     if connection.in_transaction:
                         with suppress(sqlite3.Error):
                             connection.execute("ROLLBACK")
-                    failed = error if isinstance(error, StoreError) else _named(_WRITING, error)
+                    failed = _named(_WRITING, error)
                     self._note(_WRITING, failed)
-                    for _, result in waiting:
-                        result.set_exception(failed)
-                    continue
+                    answers = [partial(result.set_exception, failed) for _, result in waiting]
                 for answer in answers:
                     answer()
 
     def _transact(
         self, connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
     ) -> list[Callable[[], None]]:
-        """Do writes in one transaction, and return how each is answered when it is on disk."""
+        """Do writes in one transaction; return how each is answered, now that it is on disk."""
         answers: list[Callable[[], None]] = []
         contents = self._contents
         connection.execute("BEGIN IMMEDIATE")
-        if self._tally(connection)[0] != contents.changes:
+        if self._tally(connection, contents.changes)[0] != contents.changes:
             raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
         for work, result in waiting:
             connection.execute("SAVEPOINT one")
@@ -423,7 +417,7 @@ class Store:
         if changed:
             self._contents = contents
             self._note(_WRITING, None)
-            try:  # after the commit: a smaller count is true as well
+            try:  # after the commit: a count that is too small is right as well
                 self._count.seek(0)
                 self._count.write(self._line(contents.changes))
                 self._note(_COUNTING, None)
@@ -431,13 +425,11 @@ class Store:
                 self._note(_COUNTING, StoreError("storeFailed", f"{_COUNTING}: {error.strerror}"))
         return answers
 
-    def shrink(self) -> bool:
-        """Leave nothing of what was deleted in the file or its log; False while a reader holds it.
-
-        A reader that lasts holds the log.
-        """
+    def shrink(self) -> None:
+        """Leave nothing deleted in the file or its log; StoreError if a reader holds it there."""
         self.write(lambda _: None).result()
         with self.read() as connection:
             connection.execute(f"PRAGMA busy_timeout={1000 * SHRINK_SECONDS}")
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy
+        if busy:
+            raise StoreError("storeBusy", "a reader holds the store, and with it what was deleted")

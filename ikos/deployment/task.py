@@ -9,20 +9,19 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     HttpUrl,
+    PlainSerializer,
     PlainValidator,
     Strict,
+    TypeAdapter,
     ValidationError,
 )
 from pydantic.dataclasses import dataclass
@@ -31,6 +30,7 @@ from ikos._validation import integer, quote
 from ikos.deployment.enveloped_sum import EnvelopedSum
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.modular import Zq
+from ikos.report import Field, Report
 from ikos.results import at_least
 
 VERSION = "ikos-parties-1"
@@ -39,15 +39,17 @@ KEY_BYTES = 32
 LONGEST = 1 << 16
 """Characters of a description at most."""
 
-_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
+_ADDRESS = re.compile(rf"https?://({_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?/?")
 _LONGEST_HOST = 253
-_SHOWN = "%Y-%m-%d %H:%M:%S"
 _NUMBERS = (
     "precision", "modulus", "min_honest", "lower", "upper", "integers", "corrupt_shufflers",
 )  # fmt: skip
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
-_T = TypeVar("_T")
+_PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
+_GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
+COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
 
 
 def on_loopback(host: str) -> bool:
@@ -59,27 +61,19 @@ def on_loopback(host: str) -> bool:
 
 def _address(value: str) -> str:
     """Return the address of a party, without a slash at its end: https, or http on loopback."""
-    wanted = f"must be an address such as https://host:8443, got {quote(value)}"
-    try:
-        url, parts = HttpUrl(value), urlsplit(value)
-    except ValueError:
-        raise ValueError(wanted) from None
-    plain = f"{url.scheme}://{parts.netloc}"
-    # nothing but scheme, host and port; and a host as it is looked up, not one that is rewritten
-    host, known = parts.hostname or "", (url.host or "").strip("[]")
+    found, url = _ADDRESS.fullmatch(value), None
     with contextlib.suppress(ValueError):
-        host = str(ipaddress.ip_address(host))
-    odd = "@" in parts.netloc or parts.netloc.endswith((":", " ")) or len(host) > _LONGEST_HOST
-    odd = odd or host != known
-    if ":" not in host:  # else a number in brackets
-        odd = odd or not all(map(_LABEL.fullmatch, host.split(".")))
-    if odd or not url.port or value not in (plain, plain + "/"):
-        raise ValueError(wanted)
-    if url.scheme == "http" and not on_loopback(host):
+        url = HttpUrl(value)
+    host = found[1].lower() if found else ""
+    # the host must be the one that is looked up: 127.1, for instance, is rewritten
+    same = url is not None and (host.startswith("[") or host == url.host)
+    if url is None or not same or not url.port or len(host) > _LONGEST_HOST:
+        raise ValueError(f"must be an address such as https://host:8443, got {quote(value)}")
+    if url.scheme == "http" and not on_loopback(host.strip("[]")):
         raise ValueError(
             f"must begin with https:// (http:// on this machine alone), got {quote(value)}"
         )
-    return plain
+    return value.removesuffix("/")
 
 
 def _socket(address: str) -> tuple[str, int]:
@@ -90,59 +84,61 @@ def _socket(address: str) -> tuple[str, int]:
     return host, url.port or 0
 
 
-def _moment(value: object) -> datetime:
-    if isinstance(value, str):
-        try:
-            value = datetime.strptime(value, MOMENT).replace(tzinfo=UTC)
-        except ValueError:
-            raise ValueError(
-                f"must be a time such as 2026-01-31T12:00:00Z, got {quote(value)}"
-            ) from None
-    if not isinstance(value, datetime):
-        raise ValueError(f"must be a time, got {quote(value)}")  # noqa: TRY004 (pydantic's)
-    if value.tzinfo is None:
-        raise ValueError(f"must have a time zone, got {quote(value)}")
-    return value.astimezone(UTC).replace(microsecond=0)
-
-
 def _ratio(text: str) -> Fraction:
-    if not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", text):  # no exponent: 1e999999999
-        raise ValueError(f"must be a ratio of integers, got {quote(text)}")
+    """Return the ratio of a text, which has no exponent: 1e999999999 would take all memory."""
+    if not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", text):
+        raise ValueError
     return Fraction(text)
 
 
-def _from_text(kind: type[_T], read: Callable[[str], _T]) -> PlainValidator:
-    """Let a part be of a type, or the text that stands for it in JSON."""
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, MOMENT).replace(tzinfo=UTC)
 
-    def check(value: object) -> _T:
-        if isinstance(value, str):
-            try:
-                value = read(value)
-            except (OverflowError, ZeroDivisionError) as error:
-                raise ValueError(f"is out of range: {error}") from None
+
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError(f"must have a time zone, got {quote(moment)}")
+    return moment.astimezone(UTC).replace(microsecond=0)
+
+
+def _of(kind: type, read: Callable[[str], Any], what: str) -> PlainValidator:
+    """Let a part be of a type, or the text in JSON that ``read`` understands."""
+
+    def check(value: Any) -> Any:
+        with contextlib.suppress(ValueError, OverflowError, ZeroDivisionError):
+            value = read(value) if isinstance(value, str) else value
         if type(value) is not kind:
-            raise ValueError(f"must be a text, got {quote(value)}")
+            raise ValueError(f"must be {what}, got {quote(value)}")
         return value
 
     return PlainValidator(check)
 
 
-def _bytes(length: int) -> PlainValidator:
-    def check(value: object) -> bytes:
-        if isinstance(value, str):
-            return decoded(value, length)
-        if not isinstance(value, bytes) or len(value) != length:
+def _long(length: int) -> PlainValidator:
+    """Let a part be this many bytes, in JSON in base64url."""
+
+    def check(value: Any) -> bytes:
+        found = decoded(value, length) if isinstance(value, str) else value
+        if not isinstance(found, bytes) or len(found) != length:
             raise ValueError(f"must be {length} bytes, got {quote(value)}")
-        return value
+        return found
 
     return PlainValidator(check)
 
 
 Integer = Annotated[int, Strict()]
-Text = Annotated[str, Strict()]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
-Ratio = Annotated[Fraction, _from_text(Fraction, _ratio)]
-Bound = Annotated[float, _from_text(float, float.fromhex)]
+Ratio = Annotated[Fraction, _of(Fraction, _ratio, "a ratio of integers"), PlainSerializer(str)]
+Bound = Annotated[float, _of(float, float.fromhex, "a hexadecimal double"),
+                  PlainSerializer(float.hex)]  # fmt: skip
+Moment = Annotated[
+    datetime,
+    _of(datetime, _moment, "a time such as 2026-01-31T12:00:00Z"),
+    AfterValidator(_utc),
+    PlainSerializer(lambda moment: f"{moment:{MOMENT}}"),
+]
+# JSON's numbers are doubles in many languages
+Modulus = Annotated[int, _of(int, int, "an integer as a text"), PlainSerializer(str)]
 
 
 @dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True))
@@ -170,7 +166,7 @@ class Task:
     corrupt_shufflers : int
         Shufflers that may collude with the analyzer.
     precision, modulus, messages : int
-        As of `ikos.PrivateSum`; one of the messages is for the analyzer itself, in the clear.
+        As for `ikos.PrivateSum`; one of the messages goes to the analyzer itself, in the clear.
     shufflers : tuple of str
         Their addresses, one for each shuffled message.
     analyzer : str
@@ -178,7 +174,7 @@ class Task:
     public_key : bytes
         The analyzer's X25519 key, to which shares are encrypted.
     opens, closes : datetime
-        From when to when reports are accepted, in UTC to the second.
+        When reports are accepted, in UTC to the second.
     nonce : bytes
         Random: no two tasks are the same.
     parameters : str
@@ -200,15 +196,15 @@ class Task:
     corrupt_clients: Integer
     corrupt_shufflers: Integer
     precision: Integer
-    modulus: Annotated[int, _from_text(int, int)]
+    modulus: Modulus
     messages: Integer
     shufflers: tuple[Address, ...]
     analyzer: Address
-    public_key: Annotated[bytes, _bytes(KEY_BYTES)]
-    opens: Annotated[datetime, BeforeValidator(_moment)]
-    closes: Annotated[datetime, BeforeValidator(_moment)]
-    nonce: Annotated[bytes, _bytes(NONCE_BYTES)]
-    parameters: Text
+    public_key: Annotated[bytes, _long(KEY_BYTES), PlainSerializer(encoded)]
+    opens: Moment
+    closes: Moment
+    nonce: Annotated[bytes, _long(NONCE_BYTES), PlainSerializer(encoded)]
+    parameters: Annotated[str, Strict()]
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int], str] = {}
@@ -250,11 +246,11 @@ class Task:
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
-        shufflers: Sequence[str],
-        analyzer: str,
-        public_key: bytes,
-        opens: datetime,
-        closes: datetime,
+        shufflers: Sequence[str] | None = None,
+        analyzer: str | None = None,
+        public_key: bytes | None = None,
+        opens: datetime | None = None,
+        closes: datetime | timedelta = timedelta(days=1),
         lower: float = 0.0,
         upper: float = 1.0,
         integers: bool = False,
@@ -266,18 +262,45 @@ class Task:
     ) -> Task:
         """Return a new task, with precision, modulus and messages chosen for it.
 
-        More shufflers than the guarantee needs are used; fewer are refused.
+        Parameters
+        ----------
+        users, epsilon, delta, lower, upper, integers, corrupt_clients, corrupt_shufflers
+            As for a task.
+        shufflers, analyzer : sequence of str, str
+            The addresses. More shufflers than the guarantee needs are used.
+        public_key : bytes
+            The analyzer's. Without a key the task is a draft, which needs no addresses and cannot
+            run: it says how many shufflers are needed, ``columns``, and what they prove.
+        opens : datetime, optional
+            Now by default.
+        closes : datetime or timedelta
+            When, or how long after it opens.
+        min_honest, precision, modulus : int, optional
+            As for `ikos.PrivateSum`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not what it should be, or there are too few shufflers.
+
+        Examples
+        --------
+        >>> draft = Task.new(2000, 1, 1e-8, min_honest=1900, upper=7, integers=True)
+        >>> draft.columns
+        6
         """
         if isinstance(shufflers, str):
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
+        if public_key is not None and (shufflers is None or analyzer is None):
+            raise ValueError("shufflers and analyzer must be given with public_key")
         options: dict[str, Any] = {
             "lower": lower, "upper": upper, "integers": integers, "min_honest": min_honest,
-            "corrupt_shufflers": corrupt_shufflers,
+            "corrupt_shufflers": corrupt_shufflers, "precision": precision, "modulus": modulus,
         }  # fmt: skip
-        needed = EnvelopedSum(
-            users, epsilon, delta, precision=precision, modulus=modulus, **options
-        )
+        needed = EnvelopedSum(users, epsilon, delta, **options)
         columns = needed.messages.total - 1
+        if shufflers is None:
+            shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, columns + 1)]
         if len(shufflers) < columns:
             raise ValueError(
                 f"shufflers must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
@@ -285,28 +308,32 @@ class Task:
                 f"{f', {corrupt_shufflers} shufflers colluding' if corrupt_shufflers else ''}, "
                 f"got {len(shufflers)}"
             )
-        chosen = EnvelopedSum(
-            users, epsilon, delta, precision=needed.precision, modulus=needed.modulus,
-            messages=len(shufflers) + 1, **options,
-        )  # fmt: skip
+        numbers = {name: getattr(needed, name) for name in _NUMBERS}
+        messages = len(shufflers) + 1
+        chosen = EnvelopedSum(users, epsilon, delta, messages=messages, **numbers)
+        now = datetime.now(UTC)
+        opens = opens or now
         try:
-            return cls(
+            made = cls(
                 users=chosen.n,
                 delta=Fraction(delta),
                 corrupt_clients=corrupt_clients,
-                messages=len(shufflers) + 1,
+                messages=messages,
                 shufflers=tuple(shufflers),
-                analyzer=analyzer,
-                public_key=public_key,
+                analyzer=analyzer or "https://analyzer.invalid",
+                public_key=public_key or bytes(KEY_BYTES),
                 opens=opens,
-                closes=closes,
+                closes=opens + closes if isinstance(closes, timedelta) else closes,
                 nonce=os.urandom(NONCE_BYTES),
                 parameters=chosen.parameter_hash,
                 epsilon=chosen.epsilon,
-                **{name: getattr(chosen, name) for name in _NUMBERS},
+                **numbers,
             )
         except ValidationError as error:
             raise ValueError(in_one_line(error)) from None
+        if made.closes <= now:
+            raise ValueError(f"closes must be in the future, got {made.closes:{MOMENT}}")
+        return made
 
     @cached_property
     def protocol(self) -> EnvelopedSum:
@@ -346,20 +373,7 @@ class Task:
 
     def to_json(self) -> str:
         """Return the description as canonical JSON: one line, keys in order, one text for each."""
-        values: dict[str, Any] = {"version": VERSION}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            match value:
-                case bytes():
-                    value = encoded(value)
-                case datetime():
-                    value = value.strftime(MOMENT)
-                case float():
-                    value = value.hex()
-                case Fraction():
-                    value = str(value)
-            # JSON's numbers are doubles in many languages
-            values[field.name] = str(value) if field.name == "modulus" else value
+        values = {"version": VERSION, **_ADAPTER.dump_python(self, mode="json")}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -369,7 +383,7 @@ class Task:
         Raises
         ------
         TypeError
-            If it is no text.
+            If it is not a text.
         ValueError
             If it is not what `to_json` returns for some task.
         """
@@ -379,9 +393,10 @@ class Task:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
             values = json.loads(text)
-        except (ValueError, RecursionError):  # too many brackets
-            raise ValueError("a task must be JSON, got something else") from None
-        if not isinstance(values, dict) or values.pop("version", None) != VERSION:
+            known = values.pop("version") == VERSION
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            known = False  # too many brackets, or no object
+        if not known:
             raise ValueError(f"a task must be a JSON object of version {VERSION!r}")
         try:
             task = cls(**values)
@@ -393,23 +408,42 @@ class Task:
             raise ValueError("a task must be written as it was made, got another form of it")
         return task
 
+    def summary(self) -> Report:
+        """Return what was chosen and what it promises, as a report for people and programs."""
+        guarantee = self.protocol.guarantee
+        shown = {
+            "users": self.users,
+            "min_reports": self.min_reports,
+            "shuffled": self.columns,
+            "lower": self.lower,
+            "upper": self.upper,
+            "integers": self.integers,
+            "precision": self.precision,
+            "modulus": str(self.modulus),
+            "opens": self.opens.isoformat(),
+            "closes": self.closes.isoformat(),
+        }
+        data: dict[str, Any] = {
+            **shown,
+            "task": self.name,
+            "requested_delta": self.delta,
+            "root_mse": self.protocol.mse**0.5,
+            **{name: getattr(self, name) for name in _PROMISED},
+            **{name: getattr(guarantee, name) for name in _GUARANTEED},
+        }
+        notes = [
+            f"Guarantee: {guarantee}.",
+            *(f"Condition: {condition}." for condition in guarantee.conditions),
+            f"Nothing is released for fewer than {self.min_reports:,} complete reports, of which "
+            f"{self.corrupt_clients:,} may be dishonest.",
+            f"The root mean squared error of the sum is at most {at_least(data['root_mse'], 4)}.",
+        ]
+        rows = [{"name": name, "value": value} for name, value in shown.items()]
+        return Report(f"Task {self.name}", COLUMNS, rows, notes, data)
+
     def explain(self) -> str:
-        """Return what was chosen and why, in lines for people."""
-        protocol = self.protocol
-        kind = "integers" if self.integers else "numbers"
-        steps = "" if self.integers else f", rounded to {self.precision:,} steps"
-        return "\n".join(
-            (
-                f"task        {self.name}",
-                f"guarantee   {protocol.guarantee}",
-                *(f"            {condition}" for condition in protocol.guarantee.conditions),
-                f"clients     at most {self.users:,}; nothing is released for fewer than "
-                f"{self.min_reports:,}, of whom {self.corrupt_clients:,} may be dishonest",
-                f"values      {kind} from {self.lower:g} to {self.upper:g}{steps}",
-                f"modulus     {self.modulus}, {Zq(self.modulus).bits} bits: the noisy sum has room",
-                f"messages    {self.columns} to a shuffler each, 1 in the clear to the analyzer",
-                f"error       {at_least(protocol.mse**0.5, 4)} "
-                "(sum of all, root mean square, at most)",
-                f"open        {self.opens:{_SHOWN}} to {self.closes:{_SHOWN}} UTC",
-            )
-        )
+        """Return `summary` as text."""
+        return str(self.summary())
+
+
+_ADAPTER = TypeAdapter(Task)

@@ -84,10 +84,4 @@ class Transport(httpx.HTTPTransport):
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
-            max_connections=100,
-            max_keepalive_connections=20,
-            keepalive_expiry=5.0,
-            network_backend=_Backend(),
-        )
+        self._pool._network_backend = _Backend()

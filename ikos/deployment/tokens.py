@@ -1,7 +1,7 @@
-"""Who may report: a secret per client, and from it a token per party, spent once.
+"""Who may report: each client has a secret, and from it a token for each party, used once.
 
-A party knows only the digests of its own tokens. The token that a client shows to one party is of
-no use at another: no party can report, or spend a token, in a client's place.
+A party knows only the digests of its own tokens, and a token for one party is useless at another:
+no party can report, or use a token, in a client's place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def to_text(secret: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """Return the secret or token of a text; ValueError, without the text, if it is none."""
+    """Return the secret or token that a text encodes; a ValueError does not quote the text."""
     return decoded(text, SECRET_BYTES, "a token")
 
 
@@ -63,10 +63,9 @@ class TokenList:
         self._rows = np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, _DIGEST_BYTES)
 
     @staticmethod
-    def write(path: Path, tokens: Iterable[bytes]) -> None:
-        """Write the digests of tokens to a new file that its owner alone can read."""
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.writelines(sorted(map(digest, tokens)))
+    def pack(tokens: Iterable[bytes]) -> bytes:
+        """Return what the file of some tokens holds."""
+        return b"".join(sorted(map(digest, tokens)))
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,7 +19,7 @@ def encoded(data: bytes) -> str:
 
 
 def decoded(text: object, length: int, name: str = "") -> bytes:
-    """Return this many bytes of base64url, of which each has one text.
+    """Return this many bytes from base64url, in the only text that stands for them.
 
     Raises
     ------
@@ -54,7 +53,7 @@ def in_one_line(error: ValidationError) -> str:
 class Message(BaseModel):
     """A message in JSON; what is not known of it is ignored."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 
 class Problem(Message):
@@ -70,15 +69,20 @@ class Agreement(Message):
     digest: str
 
 
-class ShufflerStatus(Message):
-    """What a shuffler tells anyone about a task."""
+class Status(Message):
+    """What a party tells anyone about a task."""
 
     task: str
-    party: int
-    state: Literal["collecting", "closed", "agreed", "sent", "deleted"]
+    party: int = 0
     reports: int = Field(ge=0)
     opens: str
     closes: str
+
+
+class ShufflerStatus(Status):
+    """What a shuffler tells anyone about a task."""
+
+    state: Literal["collecting", "closed", "agreed", "sent", "deleted"]
 
 
 class ReleaseState(Message):
@@ -89,6 +93,12 @@ class ReleaseState(Message):
     message: str | None = None
     again: int | None = None
 
+    @property
+    def words(self) -> str:
+        """What hinders it, or what it does, in words for people."""
+        again = "" if self.again is None else f"; tries again in {self.again} s"
+        return (self.message or self.step or "") + again
+
 
 class Result(Message):
     """A result as it is published.
@@ -97,8 +107,8 @@ class Result(Message):
     ----------
     estimate : float
         Of the sum.
-    sum_low, sum_high : float or None
-        The 95 % interval of the sum, where there is one.
+    sum_low, sum_high : float
+        The 95 % interval of the sum.
     mean, standard_error : float
         The estimate of the mean, and the standard error of the sum.
     users : int
@@ -110,11 +120,11 @@ class Result(Message):
     """
 
     estimate: float
-    sum_low: float | None
-    sum_high: float | None
+    sum_low: float
+    sum_high: float
     mean: float
     standard_error: float
-    users: int
+    users: int = Field(gt=0)
     epsilon: float
     delta: float
     theorem: str
@@ -124,22 +134,23 @@ class Result(Message):
     @classmethod
     def of(cls, result: SumResult) -> Result:
         """Return what is published of the result of a sum."""
-        guarantee = result.guarantee
-        interval: tuple[float, float] | tuple[None, None] = (None, None)
-        with suppress(ValueError):  # the sum may have wrapped around: no interval at 95 %
-            interval = result.interval(0.95)
+        guarantee, interval = result.guarantee, result.interval(0.95)
         return cls(
-            **{name: getattr(result, name) for name in ("estimate", "standard_error", "users")},
-            **{name: getattr(guarantee, name) for name in ("epsilon", "delta", "theorem")},
-            sum_low=interval[0],
-            sum_high=interval[1],
+            estimate=result.estimate,
+            sum_low=interval.low,
+            sum_high=interval.high,
             mean=result.mean(),
+            standard_error=result.standard_error,
+            users=result.users,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            theorem=guarantee.theorem,
             conditions=list(guarantee.conditions),
             text=str(result),
         )
 
 
-class AnalyzerStatus(Message):
+class AnalyzerStatus(Status):
     """What the analyzer tells anyone about a task.
 
     Attributes
@@ -164,20 +175,8 @@ class AnalyzerStatus(Message):
         After an order to close: which shufflers do not know it yet.
     """
 
-    task: str
-    party: Literal[0] = 0
     state: Literal["collecting", "closed", "agreed", "stopped", "released"]
-    reports: int
-    opens: str
-    closes: str
     complete: int | None = None
     release: ReleaseState = ReleaseState()
     result: Result | None = None
     missing: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the status as ``--json`` prints it, without ``missing`` where nothing is."""
-        found = self.model_dump()
-        if self.missing is None:
-            del found["missing"]
-        return found

@@ -1,8 +1,8 @@
-"""Exact noise by integer arithmetic alone: geometric, Polya, discrete Laplace and Gaussian.
+"""Exact noise by integer arithmetic: geometric, Polya, discrete Laplace and Gaussian.
 
 There is no floating point: the scale ``s`` is a rational (a float is taken at its exact value), and
-neither ``exp(-s)`` nor a logarithm is ever computed. The number of steps that a draw takes depends
-on its value, and so does the moment at which a client is done: decouple sending from sampling.
+neither ``exp(-s)`` nor a logarithm is computed. The time of a draw depends on its value: a client
+should send at a time that does not depend on it.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020; GX17 is
 Goryczka, Xiong, "A Comprehensive Comparison of Multiparty Secure Additions with Differential
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from ikos.noise.gaussian import discrete_gaussian
 from ikos.noise.laplace import discrete_laplace, geometric
-from ikos.noise.population import polya_population
-from ikos.noise.shares import polya
+from ikos.noise.shares import polya, polya_population
 
 __all__ = ["discrete_gaussian", "discrete_laplace", "geometric", "polya", "polya_population"]

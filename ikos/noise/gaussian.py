@@ -9,8 +9,16 @@ import numpy as np
 from gmpy2 import isqrt
 from numpy.typing import NDArray
 
-from ikos.noise.bernoulli import bernoulli_exp_any
-from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, largest, plus, positive
+from ikos.noise.draws import (
+    INT64_MAX,
+    Real,
+    bernoulli_exp_any,
+    deliver,
+    how_many,
+    largest,
+    plus,
+    positive,
+)
 from ikos.noise.laplace import geometric_draws
 from ikos.randomness import RandomSource, secure
 
@@ -52,9 +60,9 @@ def discrete_gaussian(
 ) -> int | NDArray[Any]:
     """Draw exactly from the discrete Gaussian, P[k] proportional to exp(-k^2 / (2 variance)).
 
-    Added to every coordinate of an integer vector of l2 sensitivity D it gives
-    (D^2 / (2 variance))-concentrated differential privacy (CKS20, Theorem 14);
-    `ikos.accounting.vector_noise` has the delta.
+    Added to every coordinate of an integer vector of l2 sensitivity D, it gives
+    (D^2 / (2 variance))-concentrated differential privacy (CKS20, Theorem 14), whose delta
+    `ikos.accounting.vector_noise` computes.
 
     Parameters
     ----------
@@ -62,7 +70,7 @@ def discrete_gaussian(
         The parameter v = sigma^2, positive; a float is taken at its exact value. The true variance
         is at most v, and almost v where v is above 1.
     size, rng
-        As for `geometric`, like what is returned.
+        As for `geometric`, like the result.
 
     Examples
     --------

@@ -8,8 +8,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.noise.bernoulli import bernoulli_exp
-from ikos.noise.draws import INT64_MAX, Real, deliver, how_many, plus, positive
+from ikos.noise.draws import (
+    INT64_MAX,
+    Real,
+    bernoulli_exp,
+    deliver,
+    how_many,
+    plus,
+    positive,
+)
 from ikos.randomness import RandomSource, secure
 
 
@@ -92,7 +99,7 @@ def discrete_laplace(
         Inverse scale, positive; a float is taken at its exact value. The variance is
         2 e^-s / (1 - e^-s)^2, about 2 / s^2.
     size, rng
-        As for `geometric`, like what is returned.
+        As for `geometric`, like the result.
 
     Examples
     --------

@@ -9,8 +9,17 @@ several columns are also in `ikos.vectors`.
 
 from __future__ import annotations
 
-from ikos.statistics.column import Variance, count, mean, variance
-from ikos.statistics.columns import ColumnSums, Variances, linear_statistics, means, variances
+from ikos.statistics.columns import (
+    ColumnSums,
+    Variance,
+    Variances,
+    count,
+    linear_statistics,
+    mean,
+    means,
+    variance,
+    variances,
+)
 from ikos.statistics.histograms import Histogram, Histograms, histogram, histograms
 from ikos.statistics.simplex import project_simplex, projected_frequencies
 

@@ -1,22 +1,23 @@
-"""Several columns of numbers: means, variances and public linear functions of the users' rows."""
+"""Means, counts, variances and public linear functions of columns of numbers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import VectorSumOptions
-from ikos._validation import doubles, flag, number, quote, real
+from ikos._options import MeanOptions, SumOptions, VectorSumOptions
+from ikos._validation import array, doubles, flag, number, quote, real, vector
 from ikos.accounting.vector_noise import Sensitivity
-from ikos.aggregation.private_sum import PrivateVectorSum
+from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND
-from ikos.domains import Ball, Box
+from ikos.domains import Ball, Box, Domain
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, figures, footer, shown
@@ -32,19 +33,132 @@ _CORNERS = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnRelease(Printed):
-    """What rests on one private sum of vectors."""
+class Release(Printed):
+    """What is computed from one private sum of vectors."""
 
     private: SumResult
 
     @property
     def guarantee(self) -> Guarantee:
-        """For all columns together."""
+        """For everything in the release together."""
         return self.private.guarantee
+
+    def _report(self, lines: list[str], columns: int = 0) -> str:
+        """Return lines about the first eight columns, and the end of a printed result."""
+        more = [f"... {columns:,} columns in all"] if columns > 8 else []
+        end = footer(self.guarantee, str(self.private.cost), self.private.users)
+        return "\n".join((*lines, *more, *end))
+
+
+def private_sum_of(
+    x: NDArray[Any],
+    domain: Domain,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None,
+    options: SumOptions,
+    sensitivity: Sensitivity | None = None,
+) -> SumResult:
+    """Return the private sum of vectors, whose sensitivity is what this module computed."""
+    # Both are named so that Python refuses them among the options: a sensitivity in the columns'
+    # own units would be taken for one of scaled values, and too little noise added.
+    protocol = PrivateVectorSum(
+        x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
+    )
+    result = protocol.run(x, rng)
+    kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
+    return replace(result, guarantee=replace(result.guarantee, conditions=kept))
+
+
+def _one_column(x: ArrayLike, read: Callable[..., NDArray[Any]] = real) -> NDArray[Any]:
+    """Return one value per user, of at least one user."""
+    values = vector("x", x, read("x", x))
+    if not values.size:
+        raise ValueError("x must hold at least one user's value, got none")
+    return values
+
+
+def mean(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Unpack[MeanOptions],
+) -> SumResult:
+    """Release the sum and the mean of values within public bounds.
+
+    Parameters
+    ----------
+    x : (n,) array_like of float
+        One value per user, each in ``[lower, upper]``.
+    lower, upper : float
+        Public bounds, not taken from the data.
+    epsilon, delta : float
+        The guarantee of the whole release.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    **options
+        For `PrivateSum`.
+
+    Returns
+    -------
+    SumResult
+        ``.mean()``, ``.mean_interval()``, and the same for the sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(20, 30, 5000)
+    >>> result = mean(x, lower=0, upper=100, epsilon=1, delta=1e-6)
+    >>> bool(abs(result.mean() - 25) < 1)
+    True
+    """
+    values = _one_column(x)
+    protocol = PrivateSum(values.size, epsilon, delta, lower=lower, upper=upper, **options)
+    return protocol.run(values, rng)
+
+
+def count(
+    x: ArrayLike,
+    *,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Unpack[SumOptions],
+) -> SumResult:
+    """Release how many users' answers are true.
+
+    Parameters
+    ----------
+    x : (n,) array_like of bool
+        One answer per user.
+    epsilon, delta, rng, **options
+        As for `mean`.
+
+    Returns
+    -------
+    SumResult
+        The count as ``.estimate``, the proportion as ``.mean()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = count(np.arange(10_000) % 4 == 0, epsilon=1, delta=1e-8)
+    >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
+    (True, True)
+    """
+    answers = _one_column(x, array)
+    if answers.dtype != bool:
+        raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
+    protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
+    return protocol.run(answers.astype(np.float64), rng)
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums(ColumnRelease):
+class ColumnSums(Release):
     """Private sums of several columns, in the units of each.
 
     Attributes
@@ -55,8 +169,8 @@ class ColumnSums(ColumnRelease):
         A user's value is ``offset + scale`` times what was added up.
     """
 
-    scale: NDArray[np.float64]
-    offset: NDArray[np.float64]
+    scale: Any
+    offset: Any
 
     @property
     def users(self) -> int:
@@ -64,22 +178,21 @@ class ColumnSums(ColumnRelease):
         return self.private.users
 
     @property
-    def estimate(self) -> NDArray[np.float64]:
+    def estimate(self) -> Any:
         """Unbiased estimates of the sums over the users. Not clipped."""
         return self._in_units(self.private.estimate)
 
     @property
-    def standard_error(self) -> NDArray[np.float64]:
+    def standard_error(self) -> Any:
         """Bound on the root of the mean squared error of each sum."""
-        each = math.sqrt(self.private.error.coordinate.mean_square)
-        return np.asarray(np.abs(self.scale) * each)
+        return np.abs(self.scale) * math.sqrt(self.private.error.coordinate.mean_square)
 
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Any:
         """Return the estimates of the means over the users."""
         return self.estimate / self.users
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Return an interval for each sum, like `SumResult.interval`."""
+        """Return an interval for each sum, as `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         low, high = self._in_units(band.low), self._in_units(band.high)
         # and for the rounding of the scaling itself
@@ -92,8 +205,8 @@ class ColumnSums(ColumnRelease):
         band = self.interval(confidence, simultaneous=simultaneous)
         return Interval(band.low / self.users, band.high / self.users)
 
-    def _in_units(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.users * self.offset + self.scale * sums)
+    def _in_units(self, sums: Any) -> Any:
+        return self.users * self.offset + self.scale * sums
 
     def __str__(self) -> str:
         band = self.mean_interval()
@@ -102,19 +215,7 @@ class ColumnSums(ColumnRelease):
             f"mean {place:<3} {shown(mean, Interval(low, high))}"
             for place, (mean, low, high) in enumerate(rows)
         ]
-        return _report(lines, self.scale.size, self.private)
-
-
-def _report(lines: list[str], columns: int, private: SumResult) -> str:
-    """Return lines about the first eight columns, and what follows them."""
-    more = [f"... {columns:,} columns in all"] if columns > 8 else []
-    return "\n".join((*lines, *more, *footer(private.guarantee, str(private.cost), private.users)))
-
-
-def _promise_kept(result: SumResult) -> SumResult:
-    """Return a result without the condition that a promise is kept, where the library keeps it."""
-    kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
-    return replace(result, guarantee=replace(result.guarantee, conditions=kept))
+        return self._report(lines, self.scale.size)
 
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
@@ -185,13 +286,11 @@ def means(
         A row for each user.
     lower, upper : float or (d,) array_like of float
         Public bounds of all columns or of each, not taken from the data.
-    epsilon, delta : float
-        The guarantee of the release, for all columns together.
-    rng : RandomSource, optional
-        Secure randomness by default.
+    epsilon, delta, rng
+        As for `mean`; the guarantee is for all columns together.
     **options
-        For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``, which are in the units
-        of its vectors, not of these columns: with one of them use a `Box` there.
+        For `PrivateVectorSum`, except ``sensitivity`` and ``integers``, which refer to its vectors:
+        to give one, use a `Box` there.
 
     Returns
     -------
@@ -207,17 +306,12 @@ def means(
     True
     """
     scaled, centre, half = _scaled(x, lower, upper)
-    users, d = scaled.shape
-    # Both are named so that Python refuses them among the options: a sensitivity in the columns'
-    # own units would be taken for one of the scaled values, and too little noise added.
-    protocol = PrivateVectorSum(
-        users, Box(d, -1, 1), epsilon, delta, sensitivity=None, integers=False, **options
-    )
-    return ColumnSums(protocol.run(scaled, rng), half, centre)
+    private = private_sum_of(scaled, Box(half.size, -1, 1), epsilon, delta, rng, options)
+    return ColumnSums(private, half, centre)
 
 
 @dataclass(frozen=True, eq=False)
-class Variances(ColumnRelease):
+class Variances(Release):
     """Private means and variances of several columns.
 
     Attributes
@@ -228,60 +322,69 @@ class Variances(ColumnRelease):
         The middle of the bounds of each column, and how far they are from it at most.
     """
 
-    centre: NDArray[np.float64]
-    half: NDArray[np.float64]
+    centre: Any
+    half: Any
+
+    def _moments(self) -> tuple[ColumnSums, ColumnSums]:
+        """Return the sums of u and of u^2."""
+        first, second = self.private.estimate.reshape(2, *np.shape(self.half))
+        return (
+            ColumnSums(replace(self.private, estimate=first), 1.0, 0.0),
+            ColumnSums(replace(self.private, estimate=second), float(1 / _SQUARES), 0.5),
+        )
 
     @property
-    def _first(self) -> ColumnSums:
-        d = self.centre.size
-        first = replace(self.private, estimate=self.private.estimate[:d])
-        return ColumnSums(first, np.ones(d), np.zeros(d))
-
-    @property
-    def _second(self) -> ColumnSums:
-        d = self.centre.size
-        second = replace(self.private, estimate=self.private.estimate[d:])
-        return ColumnSums(second, np.full(d, float(1 / _SQUARES)), np.full(d, 0.5))
-
-    @property
-    def estimate(self) -> NDArray[np.float64]:
+    def estimate(self) -> Any:
         """The variances of the users' values, with denominator n.
 
         Differences of noisy numbers: not clipped, they can be negative where a variance is small
-        against the noise.
+        compared with the noise.
         """
-        return np.asarray((self._second.means() - self._first.means() ** 2) * self.half**2)
+        first, second = self._moments()
+        return (second.means() - first.means() ** 2) * self.half**2
 
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Any:
         """Return the estimates of the means."""
-        return np.asarray(self.centre + self.half * self._first.means())
+        return self.centre + self.half * self._moments()[0].means()
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Return an interval for each variance, like `SumResult.interval`.
+        """Return an interval for each variance, as `SumResult.interval`.
 
         From one interval for each of the two sums, each at half the risk.
         """
         level = number("confidence", confidence, above=0, below=1)
         risk = (1 - level) / 2
         if flag("simultaneous", simultaneous):
-            risk /= self.centre.size
-        each = float(1 - risk)
-        first, second = self._first.mean_interval(each), self._second.mean_interval(each)
+            risk /= np.size(self.half)
+        first, second = (sums.mean_interval(float(1 - risk)) for sums in self._moments())
         largest = np.maximum(first.low**2, first.high**2)
         smallest = np.minimum(first.low**2, first.high**2)
-        smallest[(first.low <= 0) & (first.high >= 0)] = 0.0
+        smallest = np.where((first.low <= 0) & (first.high >= 0), 0.0, smallest)
         square = self.half**2
         return Interval((second.low - largest) * square, (second.high - smallest) * square)
 
     def __str__(self) -> str:
-        band, first = self.interval(), self._first.mean_interval()
+        band, first = self.interval(), self._moments()[0].mean_interval()
         widths = self.half * (first.high - first.low)
-        rows = zip(self.estimate[:8], self.means(), widths, band.low, band.high, strict=False)
+        columns = map(np.atleast_1d, (self.estimate, band.low, band.high, self.means(), widths))
+        named = np.ndim(self.half) > 0
         lines = [
-            f"variance {place:<3} {shown(value, Interval(low, high))}; mean {figures(mean, width)}"
-            for place, (value, mean, width, low, high) in enumerate(rows)
+            f"variance{f' {place:<3}' * named} {shown(value, Interval(low, high))}; "
+            f"mean {figures(mean, width)}"
+            for place, (value, low, high, mean, width) in enumerate(
+                zip(*(column[:8] for column in columns), strict=True)
+            )
         ]
-        return _report(lines, self.centre.size, self.private)
+        return self._report(lines, np.size(self.half))
+
+
+@dataclass(frozen=True, eq=False)
+class Variance(Variances):
+    """A private mean and variance of one column: as `Variances`, with floats for arrays."""
+
+    def mean(self) -> float:
+        """Return the estimate of the mean."""
+        return float(self.means())
 
 
 def variances(
@@ -310,11 +413,8 @@ def variances(
 
     Notes
     -----
-    Two values of one column, with s and t the sum and the difference of their distances from the
-    middle, have abs(s) + abs(t) <= 2, and squares that differ by s t. So the pair moves by
-    t^2 (1 + w^2 s^2) <= t^2 + w^2 t^2 (2 - t)^2 in squared l2 norm, which is at most 4 for
-    w^2 <= (2 + t) / (t^2 (2 - t)), whose minimum is 2.77 at t = sqrt 5 - 1: up to w = 1.66 squares
-    are free. In l1 norm it is t (1 + w (2 - t)), at most (1 + 2w)^2 / (4w).
+    Up to w = 1.66 squares are free: the pair (u, w u^2) moves by at most 2 in l2 norm, as u alone,
+    and by at most (1 + 2w)^2 / (4w) in l1 norm (documentation, Sums of vectors).
 
     Examples
     --------
@@ -324,9 +424,58 @@ def variances(
     >>> bool((np.abs(result.estimate - x.var(axis=0)) < [20, 0.01]).all())
     True
     """
+    return Variances(*_sums_of_squares(x, lower, upper, epsilon, delta, rng, options))
+
+
+def variance(
+    x: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Unpack[SumOptions],
+) -> Variance:
+    """Release the mean and the variance of one column within public bounds.
+
+    Parameters
+    ----------
+    x, lower, upper, epsilon, delta, rng, **options
+        As for `mean`, except ``integers``.
+
+    Returns
+    -------
+    Variance
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(20, 30, 5000)
+    >>> result = variance(x, lower=0, upper=50, epsilon=1, delta=1e-6)
+    >>> bool(abs(result.estimate - x.var()) < 5)
+    True
+    """
+    column = _one_column(x)[:, np.newaxis]
+    private, (centre,), (half,) = _sums_of_squares(
+        column, lower, upper, epsilon, delta, rng, options
+    )
+    return Variance(private, float(centre), float(half))
+
+
+def _sums_of_squares(
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None,
+    options: SumOptions,
+) -> tuple[SumResult, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the private sum of `variances`, the middle of the bounds, and half their widths."""
     pairs, centre, half = _scaled(x, lower, upper, 2)
-    users, d = pairs.shape[0], half.size
-    for part in blocks(users, max(1, BLOCK // d)):
+    d = half.size
+    for part in blocks(pairs.shape[0], max(1, BLOCK // d)):
         pairs[part, d:] = float(_SQUARES) * (pairs[part, :d] ** 2 - 0.5)
     larger = 1 + ROUNDING
     apart = Sensitivity(
@@ -334,10 +483,8 @@ def variances(
         l2=2 * Fraction(math.sqrt(d)) * larger,
         linf=2 * larger,
     )
-    protocol = PrivateVectorSum(
-        users, Box(2 * d, -1, 1), epsilon, delta, sensitivity=apart, integers=False, **options
-    )
-    return Variances(_promise_kept(protocol.run(pairs, rng)), centre, half)
+    box = Box(2 * d, -1, 1)
+    return private_sum_of(pairs, box, epsilon, delta, rng, options, apart), centre, half
 
 
 def linear_statistics(
@@ -361,13 +508,8 @@ def linear_statistics(
         precise down, and their estimates up.
     domain : Box or Ball
         Where the vectors lie.
-    epsilon, delta : float
-        The guarantee of the release.
-    rng : RandomSource, optional
-        Secure randomness by default.
-    **options
-        For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``, which follow from the
-        domain and the weights.
+    epsilon, delta, rng, **options
+        As for `means`.
 
     Returns
     -------
@@ -376,10 +518,9 @@ def linear_statistics(
 
     Notes
     -----
-    How far W x moves is computed from W and the domain. For a ball in l2 norm it is the diameter
-    times the largest singular value. For a box it is the maximum of a convex function over the
-    corners, all of which are tried where there are few; otherwise the smallest of several bounds
-    by norms of W.
+    The sensitivity of W x is computed from W and the domain. For a ball in l2 norm it is the
+    diameter times the largest singular value. For a box it is attained at a corner: all corners are
+    tried where there are few, and otherwise the smallest of several norms of W is taken.
 
     Examples
     --------
@@ -414,10 +555,9 @@ def linear_statistics(
     results = np.empty((users, k))
     for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
-    protocol = PrivateVectorSum(
-        users, Box(k, -reach, reach), epsilon, delta, sensitivity=apart, integers=False, **options
-    )
-    private = _promise_kept(protocol.run(np.clip(results, -reach, reach), rng))
+    np.clip(results, -reach, reach, out=results)
+    box = Box(k, -reach, reach)
+    private = private_sum_of(results, box, epsilon, delta, rng, options, apart)
     return ColumnSums(private, np.ones(k), matrix @ centre)
 
 

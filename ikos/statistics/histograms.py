@@ -3,74 +3,143 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Unpack
+from itertools import islice
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._options import SumOptions, VectorSumOptions
 from ikos._validation import array, quote, reject_masked
-from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.domains import Categories
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Printed, SumResult, at_least, footer
+from ikos.results import SumResult, at_least
+from ikos.statistics.columns import Release, private_sum_of
+
+_T = TypeVar("_T")
+
+
+class _Counts(Release):
+    """What is printed of counts."""
+
+    def _printed(self, lines: list[str]) -> str:
+        each = math.sqrt(self.private.error.coordinate.mean_square)
+        error = f"error     {at_least(each, 4)} for each count (root mean square, at most)"
+        return self._report([*lines, error])
+
+
+def _listed(counts: Mapping[Hashable, float]) -> str:
+    some = ", ".join(f"{label}: {count:.0f}" for label, count in islice(counts.items(), 8))
+    return some + f", ... {len(counts):,} in all" * (len(counts) > 8)
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms(Printed):
+class Histogram(_Counts):
+    """Private counts of the categories of one column.
+
+    Attributes
+    ----------
+    private : SumResult
+        The private sum behind them, of one coordinate for each category.
+    categories : tuple
+        Its categories.
+    """
+
+    categories: tuple[Hashable, ...]
+
+    def estimates(self) -> dict[Hashable, float]:
+        """Return category to estimated count. Not clipped: small counts can come out negative."""
+        return dict(zip(self.categories, self.private.estimate.tolist(), strict=True))
+
+    def intervals(
+        self, confidence: float = 0.95, *, simultaneous: bool = False
+    ) -> dict[Hashable, tuple[float, float]]:
+        """Return category to interval, as `SumResult.interval`."""
+        band = self.private.interval(confidence, simultaneous=simultaneous)
+        ends = zip(band.low.tolist(), band.high.tolist(), strict=True)
+        return dict(zip(self.categories, ends, strict=True))
+
+    def __str__(self) -> str:
+        return self._printed([_listed(self.estimates())])
+
+
+@dataclass(frozen=True, eq=False)
+class Histograms(_Counts):
     """Private counts of the categories of several columns.
 
     Attributes
     ----------
-    categories : mapping
-        Column to its categories.
     private : SumResult
         The private sum behind them, of one coordinate for each category.
+    categories : mapping
+        Column to its categories.
     """
 
     categories: Mapping[Hashable, tuple[Hashable, ...]]
-    private: SumResult
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """For all columns together."""
-        return self.private.guarantee
 
     def estimates(self) -> dict[Hashable, dict[Hashable, float]]:
-        """Return column to category to estimated count. Not clipped: small ones can be negative."""
-        return self._by_label(self.private.estimate)
+        """Return column to category to estimated count, as `Histogram.estimates`."""
+        return self._by_label(self.private.estimate.tolist())
 
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
     ) -> dict[Hashable, dict[Hashable, tuple[float, float]]]:
-        """Return column to category to interval, like `SumResult.interval`."""
+        """Return column to category to interval, as `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
-        low, high = self._by_label(band.low), self._by_label(band.high)
+        return self._by_label(list(zip(band.low.tolist(), band.high.tolist(), strict=True)))
+
+    def _by_label(self, values: list[_T]) -> dict[Hashable, dict[Hashable, _T]]:
+        found = iter(values)
         return {
-            column: {label: (low[column][label], high[column][label]) for label in labels}
+            column: {label: next(found) for label in labels}
             for column, labels in self.categories.items()
         }
 
-    def _by_label(self, values: NDArray[np.float64]) -> dict[Hashable, dict[Hashable, float]]:
-        runs = Categories([len(labels) for labels in self.categories.values()]).runs
-        return {
-            column: dict(zip(labels, values[run].tolist(), strict=True))
-            for (column, labels), run in zip(self.categories.items(), runs, strict=True)
-        }
-
     def __str__(self) -> str:
-        lines: list[str] = []
-        for column, counts in self.estimates().items():
-            shown = ", ".join(f"{label}: {count:.0f}" for label, count in list(counts.items())[:8])
-            more = f", ... {len(counts):,} in all" if len(counts) > 8 else ""
-            lines.append(f"{column}: {shown}{more}")
-        each = math.sqrt(self.private.error.coordinate.mean_square)
-        lines.append(f"error     {at_least(each, 4)} for each count (root mean square, at most)")
-        private = self.private
-        return "\n".join((*lines, *footer(private.guarantee, str(private.cost), private.users)))
+        counts = self.estimates().items()
+        return self._printed([f"{column}: {_listed(found)}" for column, found in counts])
+
+
+def histogram(
+    x: ArrayLike,
+    categories: Sequence[Hashable],
+    *,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    rng: RandomSource | None = None,
+    **options: Unpack[SumOptions],
+) -> Histogram:
+    """Release how many users fall into each of the given categories.
+
+    Parameters
+    ----------
+    x : (n,) array_like
+        One value per user, each equal to one of the categories, as Python objects: in a list, 1 is
+        different from ``"1"``.
+    categories : sequence
+        Public and distinct, fixed without looking at the data.
+    epsilon, delta, rng, **options
+        As for `mean`, except ``integers``.
+
+    Returns
+    -------
+    Histogram
+
+    Examples
+    --------
+    >>> answers = ["yes", "no", "yes"] * 2000
+    >>> result = histogram(answers, ["yes", "no", "unknown"], epsilon=1, delta=1e-6)
+    >>> {k: bool(abs(v - t) < 100) for (k, v), t in
+    ...  zip(result.estimates().items(), (4000, 2000, 0))}
+    {'yes': True, 'no': True, 'unknown': True}
+    """
+    labels = _labels("categories", categories)
+    cells = _places(labels, "x", x)
+    return Histogram(_counted([labels], [cells], epsilon, delta, rng, options), labels)
 
 
 def histograms(
@@ -90,18 +159,12 @@ def histograms(
     Parameters
     ----------
     columns : mapping
-        Name to the values of all users, (n,) array_like each, in the same order of users. A data
+        Name to the values of all users, as for `histogram`, in the same order of users. A data
         frame, or anything else with ``keys()`` that is indexed by them, will do.
     categories : mapping
-        Name to the categories: public and distinct, fixed without looking at the data. The same
-        names as of ``columns``.
-    epsilon, delta : float
-        The guarantee of the release, for all columns together.
-    rng : RandomSource, optional
-        Secure randomness by default.
-    **options
-        For `PrivateVectorSum`, but for ``sensitivity`` and ``integers``, which follow from the
-        categories.
+        Name to the categories, as for `histogram`. The same names as of ``columns``.
+    epsilon, delta, rng, **options
+        As for `means`.
 
     Examples
     --------
@@ -127,96 +190,25 @@ def histograms(
             raise ValueError(
                 f"columns[{name!r}] must hold {users} values, as the first, got {cell.size}"
             )
-    return _release(labels, cells, users, epsilon, delta, rng, options)
+    private = _counted(labels.values(), cells.values(), epsilon, delta, rng, options)
+    return Histograms(private, labels)
 
 
-def _release(
-    labels: Mapping[Hashable, tuple[Hashable, ...]],
-    cells: Mapping[Hashable, NDArray[np.int64]],
-    users: int,
+def _counted(
+    labels: Collection[tuple[Hashable, ...]],
+    cells: Collection[NDArray[np.int64]],
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None,
     options: SumOptions,
-) -> Histograms:
+) -> SumResult:
     """Return the private sum of vectors with a one for the cell of each column."""
-    domain = Categories([len(own) for own in labels.values()])
+    domain = Categories([len(own) for own in labels])
+    users = next(iter(cells)).size
     x = np.zeros((users, domain.dimension), dtype=np.uint8)
-    for cell, run in zip(cells.values(), domain.runs, strict=True):
+    for cell, run in zip(cells, domain.runs, strict=True):
         x[np.arange(users), run.start + cell] = 1
-    protocol = PrivateVectorSum(
-        users, domain, epsilon, delta, sensitivity=None, integers=False, **options
-    )
-    return Histograms(labels, protocol.run(x, rng))
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram(Printed):
-    """Private counts of the categories of one column.
-
-    Attributes
-    ----------
-    columns : Histograms
-        The release behind it, of one column.
-    """
-
-    columns: Histograms
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """For the whole histogram."""
-        return self.columns.guarantee
-
-    def estimates(self) -> dict[Hashable, float]:
-        """Return category to estimated count. Not clipped: small counts can come out negative."""
-        return self.columns.estimates()["x"]
-
-    def intervals(
-        self, confidence: float = 0.95, *, simultaneous: bool = False
-    ) -> dict[Hashable, tuple[float, float]]:
-        """Return category to interval, like `SumResult.interval`."""
-        return self.columns.intervals(confidence, simultaneous=simultaneous)["x"]
-
-    def __str__(self) -> str:
-        return str(self.columns).removeprefix("x: ")
-
-
-def histogram(
-    x: ArrayLike,
-    categories: Sequence[Hashable],
-    *,
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    rng: RandomSource | None = None,
-    **options: Unpack[SumOptions],
-) -> Histogram:
-    """Release how many users fall into each of the given categories.
-
-    Parameters
-    ----------
-    x : (n,) array_like
-        One value per user, each equal to one of the categories, as Python objects: in a list, 1 is
-        different from ``"1"``.
-    categories : sequence
-        Public and distinct, fixed without looking at the data.
-    epsilon, delta, rng, **options
-        As for `mean`, but for ``integers``.
-
-    Returns
-    -------
-    Histogram
-
-    Examples
-    --------
-    >>> answers = ["yes", "no", "yes"] * 2000
-    >>> result = histogram(answers, ["yes", "no", "unknown"], epsilon=1, delta=1e-6)
-    >>> {k: bool(abs(v - t) < 100) for (k, v), t in
-    ...  zip(result.estimates().items(), (4000, 2000, 0))}
-    {'yes': True, 'no': True, 'unknown': True}
-    """
-    labels = _labels("categories", categories)
-    cell = _places(labels, "x", x)
-    return Histogram(_release({"x": labels}, {"x": cell}, cell.size, epsilon, delta, rng, options))
+    return private_sum_of(x, domain, epsilon, delta, rng, options)
 
 
 def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
@@ -233,8 +225,10 @@ def _labels(name: str, given: object) -> tuple[Hashable, ...]:
         raise TypeError(f"{name} must be a sequence of categories, got {kind} {quote(given)}")
     labels = tuple(given)
     for label in labels:
-        if not _hashable(label):
-            raise TypeError(f"{name} must be hashable, got {quote(label)}")
+        try:
+            hash(label)
+        except TypeError:
+            raise TypeError(f"{name} must be hashable, got {quote(label)}") from None
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
     return labels
@@ -243,22 +237,18 @@ def _labels(name: str, given: object) -> tuple[Hashable, ...]:
 def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np.int64]:
     """Return the place of each value among the labels, compared as Python objects.
 
-    An array of several kinds of objects would turn them into one kind, where two labels can become
-    one. A user who counted twice would change more of the counts than the guarantee covers.
+    An array of several kinds of objects would turn them into one kind, in which two labels could be
+    equal: a user who counted twice would change more counts than the guarantee covers.
     """
     items = _items(name, x)
     places = {label: place for place, label in enumerate(labels)}
-    try:
-        found = np.array([places.get(item, -1) for item in items], dtype=np.int64)
-    except TypeError:  # what has no hash is no category
-        first = next(place for place, item in enumerate(items) if not _hashable(item))
-    else:
-        if (found >= 0).all():
-            return found
-        first = int(np.argmax(found < 0))
-    raise ValueError(
-        f"{name}[{first}] must be one of the categories, got another {type(items[first]).__name__}"
-    )
+    found: list[int] = []
+    with suppress(KeyError, TypeError):  # another value, or one that has no hash
+        for item in items:
+            found.append(places[item])  # noqa: PERF401
+        return np.array(found, dtype=np.int64)
+    kind = type(items[len(found)]).__name__
+    raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
@@ -271,11 +261,3 @@ def _items(name: str, x: ArrayLike) -> list[Any]:
         raise ValueError(f"{name} must be one-dimensional and not empty, got shape {values.shape}")
     # but for dates and times, which tolist() would turn into other types
     return list(values) if values.dtype.kind in "mM" else values.tolist()
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

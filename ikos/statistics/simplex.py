@@ -1,11 +1,8 @@
-"""The nearest point of the probability simplex: estimated frequencies made possible ones.
+"""Projection of estimated frequencies onto the probability simplex (WLQDLY21, Section 6.1).
 
-WLQDLY21, Section 6.1, projects estimated frequencies of the 2d events, over s, onto the simplex. It
-needs no data and costs no privacy. What is projected is not unbiased any more.
-
-The method is that of Wang and Carreira-Perpinan, *Projection onto the probability simplex*, 2013:
-the nearest point subtracts one number from all coordinates and cuts off at 0, and the number
-follows from the largest ones.
+It needs no data and costs no privacy, but the result is not unbiased. The method is that of Wang
+and Carreira-Perpinan, *Projection onto the probability simplex*, 2013: the nearest point subtracts
+one number, which follows from the largest coordinates, from all of them and cuts off at 0.
 """
 
 from __future__ import annotations
@@ -48,14 +45,14 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
     whole = float(number("total", total, above=0, low=1e-300, high=1e300))
     if values.ndim < 1 or values.shape[-1] < 1:
         raise ValueError(f"y must hold at least one number in its last axis, got {values.shape}")
-    # Distances do not change when all are moved: around the largest nothing cancels. What is
-    # further below it than the total becomes 0, however far it is.
+    # Moving all values changes nothing: around the largest nothing cancels. Values that are further
+    # below it than the total become 0.
     with np.errstate(over="ignore"):
         values = np.maximum(values - values.max(axis=-1, keepdims=True), -2 * whole)
     falling = -np.sort(-values, axis=-1)
     count = np.arange(1, values.shape[-1] + 1)
     excess = (np.cumsum(falling, axis=-1) - whole) / count
-    # the largest ones stay positive as long as they are above the number subtracted
+    # the largest ones stay positive while they are above the number subtracted
     last = np.count_nonzero(falling > excess, axis=-1, keepdims=True) - 1
     result: NDArray[np.float64] = np.maximum(
         values - np.take_along_axis(excess, last, axis=-1), 0.0
@@ -64,7 +61,7 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:
-    """Return the nearest frequencies of 2d events of which each user has exactly ``sparsity``.
+    """Return the nearest possible frequencies of 2d events, ``sparsity`` of them for each user.
 
     Parameters
     ----------

@@ -37,6 +37,7 @@ def published(protocol: CentralDiscreteLaplace, steps: int, runs: int) -> NDArra
     return np.array(noise)
 
 
+@pytest.mark.slow
 def test_the_curator_adds_discrete_laplace_noise_whatever_the_sum() -> None:
     protocol = CentralDiscreteLaplace(5, 1, precision=20)
     noise = published(protocol, 20, 4000)

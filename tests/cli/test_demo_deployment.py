@@ -65,9 +65,8 @@ def test_the_account(tmp_path):
     assert "those of the 944 people of the American National Election Study of 1996" in flat
     assert "100 of 101 reports are complete" in flat
     truth = int(np.resize(load_anes96("vote"), 100).sum())
-    assert f"allow to be shown: {truth}." in flat
-    estimate = int(re.search(r"^  sum +(\d+) ", text, re.MULTILINE)[1])
-    assert re.search(r"^  sum +\d+  95 % interval \[-?[\d.]+, [\d.]+\]$", text, re.MULTILINE)
+    assert f"allow to be shown, {truth}." in flat
+    estimate = int(re.search(r"The estimated sum is (-?\d+),", flat)[1])
     assert abs(estimate - truth) <= 5  # of a standard error of a hundredth
     assert left(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
@@ -75,8 +74,8 @@ def test_the_account(tmp_path):
 
 @LINUX
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_nothing(tmp_path, number):
+def test_an_interruption_leaves_nothing(tmp_path):
+    """By SIGTERM, which is made one by Ctrl-C."""
     process = subprocess.Popen(
         small(5000), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -86,7 +85,7 @@ def test_an_interruption_leaves_nothing(tmp_path, number):
             assert process.poll() is None
         time.sleep(1)
         assert len(left(tmp_path)) == 6
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -106,7 +105,7 @@ def test_a_party_that_does_not_start(tmp_path):
     done = run(small(100, taken), tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
-        f"{demo.NAME}: error: the analyzer ended: .*address already in use",
+        f"{demo.NAME}: error: the analyzer does not answer: .*address already in use",
         done.stderr.splitlines()[-1],
     )
     assert left(tmp_path) == []
@@ -115,6 +114,7 @@ def test_a_party_that_does_not_start(tmp_path):
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize("missing", ["httpx", "uvicorn", "cryptography.hazmat.primitives.hpke"])
+@pytest.mark.slow
 def test_without_the_extra(tmp_path, missing):
     text = (
         f"import sys; sys.modules[{missing!r}] = None; import runpy; sys.argv = ['demo']; "

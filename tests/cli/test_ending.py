@@ -65,6 +65,7 @@ class TestStreams:
         [("sum", "-"), ("compare", "--data", "-", "--runs", "1", "--protocol", "central-laplace")],
         ids=["sum", "compare"],
     )
+    @pytest.mark.slow
     def test_tables_from_standard_input(self, words):
         done = program(*words, *BOUNDS, "--json", input="a\n" + "1\n" * 30)
         assert done.returncode == 0, done.stderr
@@ -102,6 +103,7 @@ class TestStreams:
         assert "error: cannot write the output: standard output is closed" in done.stderr
 
     @FULL
+    @pytest.mark.slow
     def test_nobody_reads_the_errors(self):
         """What matters is the status, and the result."""
         weak = ("messages", "--users", "9", "--epsilon", "20", "--delta", "1e-3")
@@ -146,6 +148,7 @@ class TestInterrupted:
         said = "ikos: error: interrupted\n"
         assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
 
+    @pytest.mark.slow
     def test_while_a_file_is_read(self, tmp_path):
         """Ctrl-C while a file is read: here a pipe that nobody writes to."""
         pipe = tmp_path / "pipe.csv"
@@ -217,6 +220,7 @@ class TestTerminal:
         ],
         ids=["heading", "error", "warning"],
     )  # fmt: skip
+    @pytest.mark.slow
     def test_styles(self, on_terminal, monkeypatch, words, status, style):
         monkeypatch.delenv("NO_COLOR", raising=False)
         assert style in on_terminal(*words, status=status)

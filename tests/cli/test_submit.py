@@ -50,14 +50,13 @@ class TestOne:
     def test_a_report_is_made_once(self, run, small, client, wired):
         parties = wired(small)
         found = run("submit", client, "--value", "2", "--json").json
-        documented = set(re.findall(r"``(\w+)``", submit.__doc__ or ""))
-        assert set(found) <= documented
+        assert set(found) == set(submit.KEYS)
         assert (found["clients"], found["parties"], found["again"]) == (1, 6, False)
         assert found["store"] == str(client / "reports")
         (place,) = (client / "reports").glob("*.json")
         kept = place.read_bytes()
         text = run("submit", client, "--value", "3").out
-        assert "its value stands, and this one was not used" in text
+        assert "its value stands, and this one was not used" in " ".join(text.split())
         assert place.read_bytes() == kept
         assert parties.analyzer.reports() == 1
         assert sorted(path.name for path in client.iterdir()) == ["reports", "task.json", "token"]
@@ -86,7 +85,7 @@ class TestOne:
         parties = wired(small)
         for value in ("4", "1.50", "-1e0", "much", "1e999999"):
             said = refused("submit", client, "--value", value)
-            assert said == "--value must be an integer in [0, 3]"
+            assert said.startswith("--value must be ")
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
@@ -99,7 +98,7 @@ class TestOne:
         for value in ("9", "1.5", "-1"):
             assert refused("submit", client, "--value", value).startswith("--value must be ")
         assert len(parties.wires.requests) == sent
-        assert "its value stands" in run("submit", client, "--value", "2").out
+        assert "its value stands" in " ".join(run("submit", client, "--value", "2").out.split())
 
     def test_a_closed_task(self, run, refused, small, client, wired):
         wired(small)
@@ -116,7 +115,7 @@ class TestOne:
         assert "(unauthorized)" in refused("submit", client, "--value", "1")
         (client / "token").write_text("secret?\n")
         said = refused("submit", client, "--value", "1")
-        assert said == f"'{client / 'token'}' must be a client's secret"
+        assert said == f"'{client / 'token'}' must be a client's secret: look at line 1"
 
     def test_a_secret_that_others_can_read(self, refused, small, client, wired):
         wired(small)
@@ -211,8 +210,8 @@ class TestPromise:
 def submit_and_say(monkeypatch, client):
     """Return all that is said, in order."""
     said = []
-    monkeypatch.setattr(submit.click, "echo", lambda text, err=False: said.append(text))
-    monkeypatch.setattr(submit, "print_text", said.extend)
+    monkeypatch.setattr(submit, "say", said.append)
+    monkeypatch.setattr(submit, "print_report", lambda report, _: said.append(str(report)))
     monkeypatch.setattr(sys, "argv", ["ikos", "submit", str(client), "--value", "1"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -230,12 +229,11 @@ class TestMany:
     def test_words(self, run, small, wired, table):
         parties = wired(small)
         text = run("submit", small / "clients", "--values", table, "--column", "visits").out
-        assert text.splitlines()[:2] == [
-            "All 6 parties have the reports of 25 clients.",
-            "For testing only: this program saw the values of all.",
-        ]
-        promised = " ".join(text.splitlines()[2:]).split()
-        assert " ".join(promised) == f"The task promises {parties.task.protocol.guarantee}."
+        assert " ".join(text.split()) == (
+            "All 6 parties have the reports of 25 clients. "
+            f"The task promises {parties.task.protocol.guarantee}. "
+            "For testing only: this program saw the values of all."
+        )
         assert parties.analyzer.reports() == 25
 
     def test_refused(self, refused, small, wired, table):
@@ -251,7 +249,7 @@ class TestMany:
         assert parties.wires.requests == []
         (small / "clients" / "tokens.txt").write_text("hidden\n" * 61)
         said = refused(*many, "visits")
-        assert "must hold a client's secret in each line: look at line 1" in said
+        assert "must be the clients' secrets, one in each line: look at line 1" in said
         assert "hidden" not in said
 
     def test_it_goes_on(self, run, refused, small, wired, table):
@@ -270,7 +268,7 @@ class TestMany:
         assert kept
         table.write_text("visits\n" + "1\n" * 25)
         text = run(*many).out
-        assert "reports made by an earlier call the values stand" in " ".join(text.split())
+        assert "Reports made by an earlier call keep the values" in " ".join(text.split())
         assert all(path.read_bytes() == content for path, content in kept.items())
         assert parties.analyzer.reports() == 25
         # what is done is not sent again, and more rows are

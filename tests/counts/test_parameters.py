@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikos import PrivateSum
-from ikos.accuracy import NoiseLaw, smallest_modulus, standard_error
+from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts import private_parameters, private_proved
 from ikos.counts.planning import SETTINGS, _Accuracy
 
@@ -183,25 +183,3 @@ def test_the_first_precision_is_the_first(n: int, epsilon: float, more: float, b
     found = accuracy.first(epsilon, 1, q)
     truth = (p for p in range(1, (q - 1) // n + 1) if accuracy.error(epsilon, p, q) <= target)
     assert found == next(truth, None)
-
-
-# Moduli
-
-
-@settings(max_examples=30)
-@given(
-    n=st.integers(1, 10**6),
-    epsilon=st.floats(1e-3, 10),
-    p=st.integers(1, 10**4),
-    failure=st.floats(1e-200, 0.5),
-)
-def test_the_smallest_modulus_is_the_smallest(
-    n: int, epsilon: float, p: int, failure: float
-) -> None:
-    law = NoiseLaw(Fraction(epsilon) / p, Fraction(1))
-    q = smallest_modulus(n, p, law, failure)
-    assert q > n * p
-    assert law.tail_bound((q - n * p) / 2) <= failure
-    assert q == n * p + 1 or law.tail_bound((q - 1 - n * p) / 2) > failure
-    exactly = n * p + 2 * p * math.log(1 / failure) / epsilon
-    assert q == pytest.approx(exactly, abs=2, rel=1e-12)

@@ -211,6 +211,7 @@ def test_delta_is_the_lemma_rounded_up(epsilon: float, delta: float, n: int) -> 
 
 
 @given(n=st.integers(19, 10**12), q=st.integers(2, 2**70), sigma=st.integers(1, 300))
+@pytest.mark.slow
 def test_the_default_never_needs_more_than_the_published(n: int, q: int, sigma: int) -> None:
     for name, setting in SETTING.items():
         best = message_count(n, q, sigma, **setting)

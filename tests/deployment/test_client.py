@@ -26,11 +26,10 @@ from deployment_tasks import KEY, small_task
 
 from ikos import PrivateSum
 from ikos.deployment import client as module
-from ikos.deployment import report_store, tokens
+from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent, submit_many
 from ikos.deployment.hpke import read_clear, unseal
-from ikos.deployment.report_store import ReportStore
-from ikos.deployment.reports import ClientReport
+from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.wire import encoded
 
 TASK = small_task(40, 20, 4)
@@ -154,10 +153,10 @@ def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
 @pytest.mark.parametrize(
     ("place", "kept"),
     [
-        ("report_store.write_new", False),
-        ("report_store.os.link", False),
-        ("report_store.os.open", True),
-        ("client._send", True),
+        ("reports.write_new", False),
+        ("reports.os.link", False),
+        ("reports.os.open", True),
+        ("client._Outbox.send", True),
     ],
 )
 def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, kept):
@@ -197,7 +196,7 @@ def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypa
             barrier.wait()
         usual(*names)
 
-    monkeypatch.setattr("ikos.deployment.report_store.os.link", link)
+    monkeypatch.setattr("ikos.deployment.reports.os.link", link)
     store = tmp_path / "reports"
     clients = [Client(TASK, SECRET, store=store) for _ in range(4)]
     receipts = at_once([lambda c=client: c.submit(1) for client in clients])
@@ -286,8 +285,8 @@ def test_nothing_is_sent_that_is_not_on_disk(tmp_path, parties, quiet, monkeypat
         synced.append(names.get(number))
         usual_sync(number)
 
-    monkeypatch.setattr("ikos.deployment.report_store.os.open", opened)
-    monkeypatch.setattr("ikos.deployment.report_store.os.fsync", sync)
+    monkeypatch.setattr("ikos.deployment.reports.os.open", opened)
+    monkeypatch.setattr("ikos.deployment.reports.os.fsync", sync)
     before = []
     parties.before = lambda *_: before.append(list(synced))
     Client(TASK, SECRET, store=store).submit(1)
@@ -304,8 +303,8 @@ def test_a_disk_that_fails(tmp_path, parties, quiet, monkeypatch, call):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"ikos.deployment.report_store.os.{call}", fails)
-        with pytest.raises(ValueError, match=r"can be written, got '.*': input/output error$"):
+        patch.setattr(f"ikos.deployment.reports.os.{call}", fails)
+        with pytest.raises(ValueError, match=r"written, got '.*': input/output error$"):
             Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
     assert not parties.asked
 
@@ -515,7 +514,7 @@ def test_parties_are_asked_in_a_random_order(parties):
     with httpx.Client(transport=parties) as http:
         for _ in range(5000):
             parties.asked.clear()
-            module._send(http, TASK, SECRET, report, time.monotonic() + 60)
+            module._Outbox(TASK, None).send(http, SECRET, report, time.monotonic() + 60)
             orders.add(tuple(parties.asked))
             if len(orders) == 120:
                 break
@@ -614,9 +613,10 @@ def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monke
 
     store = tmp_path / "reports"
     with monkeypatch.context() as patch:
-        patch.setattr(report_store, "write_new", half)
+        patch.setattr("ikos.deployment.reports.write_new", half)
         with pytest.raises(
-            ValueError, match=r"store must be a folder that can be written, got '.*': no sp"
+            ValueError,
+            match=r"store must be a folder that can be read and written, got '.*': no sp",
         ):
             Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
@@ -692,6 +692,6 @@ def test_a_page_is_no_receipt(parties, quiet):
 
 def test_a_value_is_not_rounded():
     protocol = SimpleNamespace(protocol=PrivateSum(30, 1, 0.1))
-    assert module._check_value(protocol, Fraction(1)) == 1.0
+    assert module.check_value(protocol, Fraction(1)) == 1.0
     with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module._check_value(protocol, Fraction(1, 3))
+        module.check_value(protocol, Fraction(1, 3))

@@ -51,6 +51,7 @@ def test_no_traceback(logged):
 @pytest.mark.points(1)
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="limits are read from /proc")
 @pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.slow
 def test_a_crash_leaves_no_dump(tmp_path, kept):
     """The system is told to write none; without that it is free to write one."""
     code = (

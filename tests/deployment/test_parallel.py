@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from ikos.deployment.retry import in_parallel
 
 
@@ -36,6 +38,7 @@ def test_no_more_than_that_many():
     assert 1 <= most[0] <= 3
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_waits_for_nobody():
     """Not for who is asked, and not for work that is tried again later."""
     program = """

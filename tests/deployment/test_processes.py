@@ -45,20 +45,17 @@ pytestmark = pytest.mark.slow
 
 VALUES = [1, 1, 0] * 8
 
+# each state of a disk once: before a step it is that after the one before
 SHUFFLER_POINTS = [
-    "Endpoint.accept:before 5", "Endpoint.accept:after 5", "Endpoint.close:before 1",
-    "Endpoint.close:after 1", "Endpoint.note:after 1", "Shuffler.ids:before 1",
-    "Shuffler.ids:after 1", "Shuffler.agree:before 1", "Shuffler.agree:after 1",
-    "Shuffler.batch:before 1", "Shuffler.batch:after 1", "Shuffler._envelopes:within 3",
-    "Shuffler.forget:before 1", "Store.shrink:before 1", "Shuffler.forget:after 1",
+    "Endpoint.accept:before 5", "Endpoint.accept:after 5", "Endpoint.close:after 1",
+    "Shuffler.ids:after 1", "Shuffler.agree:after 1", "Shuffler.batch:after 1",
+    "Shuffler._envelopes:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
 ]  # fmt: skip
 ANALYZER_POINTS = [
-    "Endpoint.accept:before 5", "Endpoint.accept:after 5", "Analyzer.close_all:after 1",
-    "RemoteShuffler.close:after 2", "RemoteShuffler.ids:after 2", "Analyzer._agree:after 1",
-    "RemoteShuffler.agree:after 2", "RemoteShuffler.batch:before 1", "RemoteShuffler.batch:after 2",
-    "RemoteShuffler.forget:before 1", "RemoteShuffler.forget:after 2", "Analyzer._fetch:after 1",
-    "Analyzer._sum:after 1", "Analyzer._conclude:before 1", "Store.shrink:before 1",
-    "Analyzer._conclude:after 1",
+    "Endpoint.accept:after 5", "Analyzer.close_all:after 1", "RemoteShuffler.close:after 2",
+    "RemoteShuffler.ids:after 2", "Analyzer._agree:after 1", "RemoteShuffler.agree:after 2",
+    "RemoteShuffler.batch:after 2", "RemoteShuffler.forget:after 2", "Analyzer._fetch:after 1",
+    "Analyzer._sum:after 1", "Store.shrink:before 1",
 ]  # fmt: skip
 POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]
 POINTS += [(0, point) for point in ANALYZER_POINTS]
@@ -270,10 +267,11 @@ def test_a_full_disk(fleet):
 
 
 def submit_with(running, client, report, patience):
-    from ikos.deployment.client import _send
+    from ikos.deployment.client import _Outbox
 
     until_ = time.monotonic() + patience
-    _send(running.fleet.http, running.task, running.secrets[client], report, until_)
+    outbox = _Outbox(running.task, None)
+    outbox.send(running.fleet.http, running.secrets[client], report, until_)
 
 
 def test_a_slow_shuffler(fleet):
@@ -397,9 +395,8 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
                 for client, report in enumerate(reports)
             }
             facts = held(folder / "store.sqlite3", set() if released else rows)
-            assert facts <= {
-                "closed", "ordered", "agreed", "sent", "complete", "reports", "result", "shrunk",
-            }  # fmt: skip
+            known = {"closed", "ordered", "agreed", "complete", "reports", "result", "over"}
+            assert facts <= known
 
     for client, report in enumerate(reports):
         running.put(client, report)
@@ -461,10 +458,6 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
                 assert found(party, clear) == kept  # what is searched for would be found
 
         look(released=False)
-        for party in range(task.messages):
-            fleet.kill(party)
-        look(released=False)
-        fleet.ready()
         found_ = running.release()
         assert found_["state"] == "released", found_["release"]
         assert abs(found_["result"]["estimate"] - sum(values)) <= half_width(task, values)
@@ -476,9 +469,9 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
 # Many
 
 
-def test_ten_thousand_clients(tmp_path, quiet):
-    users = 10_000
-    fleet = Fleet(tmp_path, columns=4, users=users, min_honest=9000, delta=1e-6)
+def test_thousands_of_clients(tmp_path, quiet):
+    users = 3_000
+    fleet = Fleet(tmp_path, columns=4, users=users, min_honest=2700, delta=1e-5)
     try:
         (running,) = fleet.tasks
         values = [int(client % 3 == 0) for client in range(users)]

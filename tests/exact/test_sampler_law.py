@@ -12,8 +12,8 @@ import pytest
 from exact.enumeration import Ideal, Law, exact_law
 from numpy.typing import NDArray
 
-from ikos.noise import laplace, population, shares
-from ikos.noise.bernoulli import bernoulli_exp
+from ikos.noise import laplace, shares
+from ikos.noise.draws import bernoulli_exp
 from ikos.noise.laplace import one_bernoulli_exp
 
 
@@ -162,17 +162,17 @@ def test_thinning_several_at_once_keeps_them_independent() -> None:
 @pytest.fixture(params=["lockstep", "one after the other"])
 def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw in each of the two ways: both are to have the same law."""
-    monkeypatch.setattr(population, "_FEW", 0 if request.param == "lockstep" else 100)
+    monkeypatch.setattr(shares, "_FEW", 0 if request.param == "lockstep" else 100)
 
 
 def population_law(n: int, parties: int, totals: list[int], monkeypatch: Any) -> Law:
     """Return the joint law of one sign's noise, given the geometric totals of the groups."""
-    monkeypatch.setattr(population, "geometric_draws", lambda rate, count, rng: np.array(totals))
+    monkeypatch.setattr(shares, "geometric_draws", lambda rate, count, rng: np.array(totals))
 
     def experiment(rng: Ideal) -> tuple[int, ...]:
         left = iter(totals)
-        monkeypatch.setattr(population, "one_geometric", lambda rate, rng: next(left))
-        users, amounts = population._jumps(n, Fraction(1), parties, rng)
+        monkeypatch.setattr(shares, "one_geometric", lambda rate, rng: next(left))
+        users, amounts = shares.polya_jumps(n, Fraction(1), parties, rng)
         assert users.max(initial=0) < n
         return tuple(int(v) for v in np.bincount(users, weights=amounts, minlength=n))
 

@@ -144,6 +144,7 @@ def one_permutation_twice(self: Model, trials: int, rng: Any) -> NDArray[np.int3
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize("wrong", [without_fixed_points, one_permutation_twice])
+@pytest.mark.slow
 def test_samples_of_a_wrong_model_contradict_the_law(
     monkeypatch: pytest.MonkeyPatch, wrong: Any
 ) -> None:
