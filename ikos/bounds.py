@@ -124,7 +124,9 @@ class Bounds(Domain):
         Booleans are 0 and 1, and decimals and fractions may be integers; NaN is outside. A data
         frame may have one column.
         """
-        given = vector("x", x, real("x", x, first))
+        given = real("x", x, first)
+        if given.ndim != 1:
+            given = vector("x", x, given)
         values = given.astype(np.float64, copy=False)
         if values.size and not (  # NaN if there is one, which is not in order with anything
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper

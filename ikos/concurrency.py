@@ -1,20 +1,19 @@
-"""Long work: its progress, spread over cores, and what is left of it at Ctrl-C."""
+"""Long work: its progress, how it is spread over cores, and what Ctrl-C leaves of it."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from ikos._validation import integer, quote
+from ikos._validation import quote
 
 __all__ = ["Interrupted"]
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and the whole, as work goes on."""
+"""Called with what is done, and with the whole, as work goes on."""
 
 _WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
 
@@ -24,14 +23,14 @@ _T = TypeVar("_T")
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of work, with the results that were complete.
 
-    It is a `KeyboardInterrupt`: where it is not caught, the program ends as it always does.
+    As a `KeyboardInterrupt`, it ends the program if it is not caught.
 
     Parameters
     ----------
     partial : object
         What the work would have returned for ``done`` parts of it, or None.
     done, trials : int
-        Parts that were done, and that were asked for; 0 where they were not known yet.
+        Parts that were done, and that were asked for; 0 if these were not known yet.
     what : str
         What the parts are, or when it happened.
     """
@@ -56,23 +55,6 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def threads_for(threads: object, steps: int, worthwhile: int) -> int:
-    """Return how many threads to use: as asked, or all cores from ``worthwhile`` steps on."""
-    if threads is not None:
-        return integer("threads", threads, low=1, high=1024)
-    return cores() if steps >= worthwhile else 1
-
-
-@contextmanager
-def pool(threads: int) -> Generator[Executor | None, None, None]:
-    """Provide threads until the block ends, and they have ended too; None for a single one."""
-    if threads == 1:
-        yield None
-        return
-    with ThreadPoolExecutor(threads) as executor:
-        yield executor
-
-
 def spread(
     work: Callable[..., _T],
     tasks: Iterable[tuple[Any, ...]],
@@ -80,10 +62,10 @@ def spread(
     *,
     ahead: int | None = None,
 ) -> Generator[_T, None, None]:
-    """Yield the results of tasks in their order, computed here for None.
+    """Yield the results of tasks in their order; without an executor, they are computed here.
 
-    At most ``ahead`` (by default four for each worker) are under way, or done while an earlier one
-    is not; those that have not begun are cancelled at the end.
+    At most ``ahead`` tasks (by default four for each worker) are under way, or done while an
+    earlier one is not. At the end, those that have not begun are cancelled.
     """
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
@@ -106,7 +88,7 @@ def spread(
 
 
 def _first(under_way: deque[Future[_T]]) -> _T:
-    """Return the first result; it stays among those to be cancelled while it is waited for."""
+    """Return the first result; while it is waited for, it is among those to be cancelled."""
     result = under_way[0].result()
     under_way.popleft()
     return result

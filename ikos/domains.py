@@ -145,6 +145,16 @@ class Ball(Vectors):
         """Distance of two opposite vectors of the largest norm."""
         return 2 * self.reach
 
+    @property
+    def lower(self) -> float:
+        """Smallest value of a coordinate."""
+        return -self.radius
+
+    @property
+    def upper(self) -> float:
+        """Largest value of a coordinate."""
+        return self.radius
+
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. The relative error of a norm,
@@ -186,6 +196,16 @@ class SparseTernary(Vectors):
     def diameter(self) -> float:
         """Distance of two opposite vectors."""
         return 2 * float(np.sqrt(self.sparsity))
+
+    @property
+    def lower(self) -> float:
+        """Smallest value of a coordinate."""
+        return -1.0
+
+    @property
+    def upper(self) -> float:
+        """Largest value of a coordinate."""
+        return 1.0
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
@@ -235,6 +255,16 @@ class Categories(Vectors):
     def diameter(self) -> float:
         """Distance of two vectors that differ in every answer."""
         return float(np.sqrt(2 * len(self.sizes)))
+
+    @property
+    def lower(self) -> float:
+        """Smallest value of a coordinate."""
+        return 0.0
+
+    @property
+    def upper(self) -> float:
+        """Largest value of a coordinate."""
+        return 1.0
 
     @property
     def runs(self) -> list[slice]:

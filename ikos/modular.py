@@ -43,6 +43,7 @@ class Zq:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", integer("q", self.q, low=2))
+        _ = self.power_of_two, self._fills_dtype  # found once, with bits and dtype
 
     @cached_property
     def bits(self) -> int:
@@ -56,7 +57,7 @@ class Zq:
             return np.dtype(np.uint32)
         return np.dtype(np.uint64) if self.bits <= 64 else np.dtype(object)
 
-    @property
+    @cached_property
     def power_of_two(self) -> bool:
         """Whether q is a power of two, so that reduction is a mask."""
         return self.q & (self.q - 1) == 0

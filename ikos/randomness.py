@@ -14,6 +14,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, NoReturn
@@ -38,6 +39,7 @@ _LONG_ROW = 1 << 16  # ties among this many keys of 48 bits: in one row of 130,0
 _ROWS_TOGETHER = 1 << 18
 
 
+@dataclass(eq=False, repr=False)
 class Keystream:
     """AES-256 in counter mode, with a new key and counter for every 2^20 bytes.
 
@@ -50,10 +52,9 @@ class Keystream:
     counter, so that a signal handler that draws in the middle of a draw gets other bytes.
     """
 
-    def __init__(self, next_seed: Callable[[], bytes]) -> None:
-        self._next_seed = next_seed
-        self._context: CipherContext | None = None
-        self._left = 0
+    _next_seed: Callable[[], bytes]
+    _context: CipherContext | None = None
+    _left: int = 0
 
     def read_into(self, out: memoryview) -> None:
         """Overwrite ``out`` (contiguous bytes) with keystream."""
@@ -383,7 +384,7 @@ class SecureRandom(RandomSource):
         # the hook sees every fork by Python, the process number those by C extensions
         mark = (_forks, os.getpid())
         if getattr(local, "mark", None) != mark:
-            local.stream = Keystream(lambda: os.urandom(KEY_BYTES + NONCE_BYTES))
+            local.stream = Keystream(partial(os.urandom, KEY_BYTES + NONCE_BYTES))
             local.mark = mark
         stream: Keystream = local.stream
         return stream
@@ -405,7 +406,7 @@ class SecureRandom(RandomSource):
 
 def _fresh(number: int) -> RandomSource:
     del number
-    return SecureRandom()
+    return _SECURE
 
 
 _forks = 0

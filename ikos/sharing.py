@@ -1,39 +1,60 @@
-"""The client's part of secure summation: additive shares.
+"""Additive shares, and the sum of them that parallel workers compute in little memory.
 
 A value x in Z_q becomes shares that are uniform subject to their sum being x modulo q, so that
-any proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1).
+any proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1). All shares but the last
+are uniform and independent of everything: keystreams. They are not kept. A row of them is drawn
+where it is needed, block of users by block, each from a source that can be asked again, and only
+the last row is held in memory.
 
-All shares but the last are uniform and independent of everything: keystreams. The shares of many
-users are therefore not kept. A row of them is drawn where it is needed, block of users by block,
-each from a source of its own that can be asked again, and only the last row is memory.
+What each shuffler releases is all of its messages, sorted. `mixed_sum` makes the release in pieces,
+a range of values at a time where all would be too long, and adds up and forgets each piece. Most
+pieces are whole columns: drawn once, subtracted from the last share, sorted in place. Columns that
+do not go evenly into the threads, or are longer than a piece may be, are first subtracted from the
+last share and then drawn again, once for each range.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ikos.concurrency import Interrupted, Progress, cores, spread
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource
 
 USERS = 1 << 18
 """Users whose shares of one row come from one source."""
 
+LONGEST = 1 << 27
+"""Approximate limit on the messages of a piece: 1 GiB of uint64. Equal values stay together."""
+
+AT_ONCE = 1 << 29
+"""Approximate limit on the messages that all threads hold together: 4 GiB of uint64."""
+
+WORTHWHILE = 1 << 21
+"""Messages in all from which on all cores are used."""
+
 _LOCKS = 64
-_STEP = 1 << 17  # shares that are drawn and taken off at a time, in cache
+_STEP = 1 << 17  # shares that are drawn and subtracted at a time, in cache
+_WORTH_CUTTING = 4  # each thread draws all of a column for its range: a third of the time of it
+_AHEAD = 1 << 20  # a step takes little to remember, and short ones must not wait for a long one
 
 
 class Sharing:
     """All users' shares, any block of any row at any time, in the memory of one row.
 
-    ``x`` holds reduced elements, and is overwritten, in time, by the last row; or it is memory
-    alone (``blank``), where elements are still to be `put`. `put` and `draw` may be called by
-    several threads at once. The last row is complete once all users' elements are there, each block
-    of each other row was drawn with ``peel`` exactly once, and then `finish` was called for each
-    block.
+    ``x`` holds reduced elements and is overwritten by the last row; with ``blank``, it is memory
+    for elements still to be `put`. Several threads may call `put` and `draw` at once. The last
+    row is complete once all elements were put, each block of each other row was drawn with ``peel``
+    exactly once, and then `finish` was called for each block.
     """
 
     def __init__(
@@ -65,7 +86,7 @@ class Sharing:
                 self.group.put_on(self.last[part], some)
 
     def _begin(self, block: int) -> None:
-        """Make a blank block zeros: where it is changed first, so that its memory is found once."""
+        """Make a blank block zeros where it is first changed."""
         if self._blank[block]:
             self.last[self.blocks[block]] = 0
             self._blank[block] = False
@@ -73,22 +94,22 @@ class Sharing:
     def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
         """Overwrite ``out``, contiguous, with one block of a row other than the last.
 
-        ``peel`` takes the shares off the last row. Without, they are those that were drawn before,
-        or will be.
+        With ``peel``, the shares are subtracted from the last row.
         """
-        # One source for each block of each row, and no two of them alike: no two messages share
-        # randomness, whatever draws them and in whatever order.
+        # One source for each block of each row: no two messages share randomness, whichever thread
+        # draws them and in any order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
         for part in blocks(out.size, _STEP):
             source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
-                    self._begin(block)
+                    if self._blank[block]:
+                        self._begin(block)
                     self.group.take_off(last[part], out[part])
 
     def finish(self, block: int) -> None:
-        """Reduce one block of the last row, when all others were taken off it."""
+        """Reduce one block of the last row, from which all other rows were subtracted."""
         self.group.finish(self.last[self.blocks[block]])
 
 
@@ -109,3 +130,280 @@ def split(
     for number in range(len(sharing.blocks)):
         sharing.finish(number)
     return shares
+
+
+@dataclass(frozen=True)
+class SharingScheme:
+    """How many ``messages`` each user sends, from which group, and to whom.
+
+    ``single`` says that one shuffler gets all shuffled messages, where else each has a shuffler of
+    its own; ``clear``, that the last message bypasses the shufflers.
+    """
+
+    group: Zq
+    messages: int
+    single: bool
+    clear: bool
+
+    @property
+    def shuffled(self) -> int:
+        """Shuffled messages of each user."""
+        return self.messages - self.clear
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A range of the values in the output of one shuffler, which gets ``rows`` of the shares.
+
+    Of values v with ``v * parts // q == part``. Drawing it subtracts its shares from the last row
+    if ``peel``.
+    """
+
+    shuffler: int
+    rows: range
+    part: int
+    parts: int
+    peel: bool
+
+    def ends(self, q: int) -> tuple[int, int]:
+        """Return the smallest and the largest value of the range."""
+        return -(-self.part * q // self.parts), -(-(self.part + 1) * q // self.parts) - 1
+
+
+Receiver = Callable[[Partition, NDArray[Any]], int]
+"""The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done, in order: the first two together, then the third.
+
+    ``whole`` are pieces that need no other's work, ``peeled`` rows and blocks to be subtracted from
+    the last row, ``later`` pieces made from shares drawn again or from the last row.
+    """
+
+    whole: list[Partition]
+    peeled: list[tuple[int, int]]
+    later: list[Partition]
+
+
+def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longest: int) -> Plan:
+    """Return the pieces, of ``longest`` messages at most, of a sum over blocks of users."""
+    shuffled = scheme.messages - scheme.clear
+    width = shuffled if scheme.single else 1
+    size, last = width * users, None if scheme.clear else shuffled - 1
+    firsts = range(0, shuffled, max(1, width))
+    # The last row of parallel shufflers is complete when all others are drawn, and not before.
+    fitting = len(firsts) - (not scheme.single and not scheme.clear) if size <= longest else 0
+    over = fitting % threads
+    # as many ranges of each column left over as threads are there for it; of one, none is made
+    share = threads // over if over else 1
+    whole = fitting if share < _WORTH_CUTTING else fitting - over
+    plan = Plan([], [], [])
+    for number, first in enumerate(firsts):
+        rows = range(first, first + width)
+        if number < whole:
+            plan.whole.append(Partition(number, rows, 0, 1, True))
+            continue
+        least = share if number < fitting else threads
+        # no more than there are values: a range without any would be drawn for nothing
+        parts = min(max(least, -(-size // longest)), scheme.group.q)
+        plan.later.extend(Partition(number, rows, part, parts, False) for part in range(parts))
+        plan.peeled.extend((row, block) for row in rows if row != last for block in range(cuts))
+    return plan
+
+
+_Step = tuple[Callable[[Any], int | None], Any]
+"""A part of the work, which returns the sum of a piece that it makes, and what it is about."""
+
+
+@dataclass
+class _Shufflers:
+    """The shufflers at work on one sharing."""
+
+    sharing: Sharing
+    receive: Receiver | None
+    stop: threading.Event = field(default_factory=threading.Event)
+    failed: BaseException | None = None
+    local: threading.local = field(default_factory=threading.local)
+
+    def work(
+        self, steps: Iterable[_Step], executor: Executor | None
+    ) -> Generator[int | None, None, None]:
+        """Do steps, on all threads, and yield what each returns."""
+        if executor is None:
+            for step, about in steps:
+                yield step(about)
+            return
+        with closing(spread(self._one, steps, executor, ahead=_AHEAD)) as done:
+            yield from done
+
+    def _one(self, step: Callable[[Any], int | None], about: Any) -> int | None:
+        """Do one step of many on a thread; if it fails, the others stop."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        try:
+            return step(about)
+        except BaseException as error:
+            if not self.stop.is_set():
+                self.failed = error  # and not that of one that stops for it
+                self.stop.set()
+            raise
+
+    def put(self, encoded: Iterator[NDArray[Any]]) -> None:
+        """Put all users' elements to the last row."""
+        users, first = self.sharing.last.size, 0
+        for elements in encoded:
+            if self.stop.is_set():
+                raise KeyboardInterrupt
+            if first + elements.size > users:
+                raise ValueError(f"encoded must hold {users} elements, got more")
+            self.sharing.put(first, elements)
+            first += elements.size
+        if first < users:
+            raise ValueError(f"encoded must hold {users} elements, got {first}")
+
+    def make(self, piece: Partition) -> int:
+        """Make a piece of a shuffler's output, which is sorted, and add it up."""
+        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
+        messages.sort()
+        if self.receive is None:
+            return self.sharing.group.sum(messages)
+        return self.receive(piece, messages)
+
+    def peel(self, where: tuple[int, int]) -> None:
+        """Subtract one block of a row from the last row."""
+        self._drawn(*where, peel=True)
+
+    def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
+        """Return a thread's memory for messages, at least ``size``; the first ``kept`` stay."""
+        held: NDArray[Any] | None = getattr(self.local, "buffer", None)
+        if held is None or held.size < size:
+            more = 2 * held.size if held is not None and kept else 0  # seldom twice
+            larger = np.empty(max(size, more), dtype=self.sharing.group.dtype)
+            if held is not None:
+                larger[:kept] = held[:kept]
+            held = self.local.buffer = larger
+        return held
+
+    def _drawn(self, row: int, block: int, *, peel: bool) -> NDArray[Any]:
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        here = self.sharing.blocks[block]
+        if row == self.sharing.messages - 1:
+            return self.sharing.last[here]
+        out = np.empty(here.stop - here.start, dtype=self.sharing.group.dtype)
+        self.sharing.draw(row, block, out, peel=peel)
+        return out
+
+    def _whole(self, piece: Partition) -> NDArray[Any]:
+        """Return all messages of some rows, of which the last row may be one."""
+        users, last = self.sharing.last.size, self.sharing.messages - 1
+        if piece.rows[0] == last:
+            return self.sharing.last
+        size, cuts = len(piece.rows) * users, self.sharing.blocks
+        messages = self._buffer(size)[:size].reshape(len(piece.rows), users)
+        for place, row in enumerate(piece.rows):
+            if row == last:
+                for number in range(len(cuts)):
+                    self.sharing.finish(number)  # all others were drawn before
+                messages[place] = self.sharing.last
+                continue
+            for step in range(len(cuts)):
+                if self.stop.is_set():
+                    raise KeyboardInterrupt
+                # each row begins elsewhere, so that threads seldom wait for the same users
+                number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
+                self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
+        return messages.reshape(-1)
+
+    def _range(self, piece: Partition) -> NDArray[Any]:
+        """Return the messages of some rows that are in a range of values."""
+        q, last = self.sharing.group.q, self.sharing.messages - 1
+        low, high = piece.ends(q)
+        count = 0
+        for row in piece.rows:
+            for number in range(len(self.sharing.blocks)):
+                drawn = self._drawn(row, number, peel=False)
+                found = _within(drawn.copy() if row == last else drawn, low, high, q)
+                # one part and the like of a block, unless a last row is not random
+                expected = len(piece.rows) * self.sharing.last.size // piece.parts + drawn.size
+                messages = self._buffer(max(expected, count + found.size), count)
+                messages[count : count + found.size] = found
+                count += found.size
+        return self._buffer(0)[:count]
+
+
+def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
+    """Return the elements from ``low`` to ``high``; all of them change their places.
+
+    Selection as in quicksort, by the rank that is counted first: five times as fast as a mask.
+    """
+    if low > 0 and (rank := int(np.count_nonzero(drawn < low))) > 0:
+        if rank < drawn.size:
+            drawn.partition(rank)
+        drawn = drawn[rank:]
+    if high < q - 1 and (rank := int(np.count_nonzero(drawn <= high))) < drawn.size:
+        drawn.partition(rank)
+        drawn = drawn[:rank]
+    return drawn
+
+
+def mixed_sum(
+    elements: NDArray[Any],
+    scheme: SharingScheme,
+    rng: RandomSource,
+    *,
+    encoded: Iterator[NDArray[Any]] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    receive: Receiver | None = None,
+    longest: int = LONGEST,
+) -> int:
+    """Share all users' elements, shuffle the shares and return their sum modulo q.
+
+    ``elements`` are reduced, and overwritten; or memory for them, where one thread reads them from
+    ``encoded``, block by block, while others work. ``receive`` is what the analyzer does with a
+    piece; by default it adds it up. At Ctrl-C there is no partial sum: any of them is uniform.
+    """
+    sharing = Sharing(elements, scheme.group, scheme.messages, rng, blank=encoded is not None)
+    if threads is None:
+        threads = cores() if elements.size * scheme.messages >= WORTHWHILE else 1
+    most = min(longest, max(1, AT_ONCE // threads))
+    cuts = len(sharing.blocks)
+    plan = planned(scheme, elements.size, cuts=cuts, threads=threads, longest=most)
+    shufflers = _Shufflers(sharing, receive)
+    wanted = len(plan.whole) + len(plan.later)
+    given: list[_Step] = [] if encoded is None else [(shufflers.put, encoded)]
+    columns: list[_Step] = [
+        *zip(repeat(shufflers.make), plan.whole, strict=False),
+        *zip(repeat(shufflers.peel), plan.peeled, strict=False),
+    ]
+    # where the last row is released with the others, all users' elements must be there before
+    apart = bool(plan.whole) and scheme.messages - 1 in plan.whole[-1].rows
+    stages: tuple[Iterable[_Step], ...] = (
+        *((given, columns) if apart else (given + columns,)),
+        zip(repeat(sharing.finish), range(cuts), strict=False),
+        zip(repeat(shufflers.make), plan.later, strict=False),
+    )
+    total = done = 0
+    try:
+        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
+            try:
+                for stage in stages:
+                    with closing(shufflers.work(stage, executor)) as made:
+                        for found in made:
+                            if found is None:
+                                continue
+                            total += found
+                            done += 1
+                            if progress is not None:
+                                progress(done, wanted)
+                if scheme.clear:
+                    total += scheme.group.sum(elements)
+            except BaseException as error:
+                shufflers.stop.set()  # before the executor waits for its threads
+                raise shufflers.failed or error from None
+    except KeyboardInterrupt:
+        raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+    return total % scheme.group.q

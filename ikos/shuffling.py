@@ -1,9 +1,7 @@
-"""The shufflers' part: mix all users' messages, so that what comes out is a multiset.
+"""The shufflers' part: mix all users' messages, so that only their multiset comes out.
 
-A uniformly random order and the sorted order carry the same information, the multiset of the
-messages (BBGN20, Section 2.2), and each can be computed from the other without the senders.
-Sorting needs no randomness and no trust in any, and is the default; the random order is what
-people expect to see.
+A uniformly random order and the sorted order tell the same, the multiset of the messages (BBGN20,
+Section 2.2). Sorting, the default, needs no randomness and no trust in it.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ ORDERS = ("sorted", "permuted")
 class View:
     """What the analyzer receives, and nothing else.
 
-    No user index, no order of arrival and no other party's memory is reachable from it: each
-    array is a fresh one, read-only, integers beyond machine words are fresh objects made in the
-    order of the output, and the printed form shows sizes alone.
+    No user index and no order of arrival can be read from it: arrays are fresh and read-only,
+    integers beyond machine words are objects made in the order of the output, and the printed form
+    shows sizes only.
 
     Attributes
     ----------
     columns : tuple of ndarray
-        One array for each shuffler: n messages each from parallel shufflers, or all of them from
-        a single one. Their order says nothing about the senders.
+        One array for each shuffler: n messages from each of parallel shufflers, or all from a
+        single one. Their order says nothing about the senders.
     clear : (n,) ndarray or None
-        The clear shares in the users' order, or None where there are none.
+        The clear shares in the users' order, if there are any.
     """
 
     columns: tuple[NDArray[Any], ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ikos.accounting.vector_noise import Sensitivity
-from ikos.aggregation.private_vector_sum import PrivateVectorSum
+from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.secure_sum import SecureVectorSum
 from ikos.baselines.central_gaussian import CentralGaussian
 from ikos.baselines.collision_wlqdly21 import Collision

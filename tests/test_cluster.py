@@ -26,14 +26,14 @@ from recorded_randomness import Numbered, Recorded, records
 
 import ikos
 from ikos import PrivateSum, SecureSum
-from ikos.aggregation import execution
-from ikos.cluster import Cluster, ClusterError, connection, driver, versions, waiting
-from ikos.cluster.errors import Refusal
-from ikos.cluster.tasks import Block, BlockSharing, Checked, Envelope, digest
+from ikos.aggregation import shuffled_sum
+from ikos.cluster import Cluster, ClusterError, connection, driver, waiting
+from ikos.cluster.driver import Block, BlockSharing, Checked, Envelope, Refusal, digest
 from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
+from ikos.vectors import Categories, PrivateVectorSum, SecureVectorSum
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -138,18 +138,56 @@ def test_sums_of_dask_arrays(here, q, shuffler, clear):
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 @pytest.mark.parametrize(("messages", "clear"), [(1, True), (4, True), (4, False)])
 @pytest.mark.parametrize("longest", [N // 7, 1 << 26])
-def test_all_settings(cluster, monkeypatch, q, shuffler, clear, messages, longest):
+def test_all_settings(here, monkeypatch, q, shuffler, clear, messages, longest):
     """With columns cut into ranges of values, and whole."""
     monkeypatch.setattr(driver, "LONGEST", longest)
     x = values(q)
     protocol = SecureSum(N, q, messages=messages, shuffler=shuffler, clear_share=clear)
-    assert protocol.run(x, cluster=cluster) == truth(x, q)
+    assert protocol.run(x, cluster=here) == truth(x, q)
 
 
 def test_the_sum_of_a_column_of_a_data_frame(here):
     x = np.arange(N)
     ages = dd.from_pandas(pd.DataFrame({"age": x}), npartitions=3)["age"]
     assert SecureSum(N, 2**20, messages=2).run(ages, cluster=here) == x.sum()
+
+
+def vectors_of(x):
+    return {
+        "array": x,
+        "iterator": iter(np.array_split(x, 3)),
+        "dask array": da.from_array(x, chunks=(300, 2)),
+        "data frame": dd.from_pandas(pd.DataFrame(x), npartitions=3),
+    }
+
+
+@pytest.mark.parametrize("kind", vectors_of(np.zeros((1, 3))))
+def test_sums_of_vectors(here, kind):
+    """Each coordinate for itself, whatever is shuffled together."""
+    d, q = 3, 2**61 - 1
+    x = values(q, N * d).reshape(N, d) if kind != "data frame" else np.arange(N * d).reshape(N, d)
+    told = []
+    protocol = SecureVectorSum(N, d, q, messages=3, clear_share=kind == "array", layout="group")
+    given = vectors_of(x)[kind]
+    found = protocol.run(given, cluster=here, progress=lambda *now: told.append(now))
+    assert found.tolist() == [truth(column, q) for column in x.T]
+    whole = d * (3 - (kind == "array"))
+    assert told == [(i + 1, whole) for i in range(whole)]
+
+
+def test_private_sums_of_vectors(here):
+    x = np.eye(4, dtype=int)[np.arange(N) % 4]
+    protocol = PrivateVectorSum(N, Categories([4]), 1, 1e-6, shuffler="single")
+    found = [protocol.run(x, DeterministicRandom(5), cluster=here) for _ in range(2)]
+    assert found[0] == found[1]
+    low, high = found[0].interval(1 - 1e-12, simultaneous=True)
+    assert (low <= N / 4).all()
+    assert (high >= N / 4).all()
+    x[777] = 1
+    with pytest.raises(ValueError, match=r"x\[177\] must have exactly one 1 .* \(in partition 2"):
+        protocol.run(da.from_array(x, chunks=300), cluster=here)
+    with pytest.raises(ValueError, match="x must be two-dimensional, got 1 dimensions"):
+        protocol.run(da.ones(N), cluster=here)
 
 
 def kinds(x):
@@ -173,26 +211,26 @@ def kinds(x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds(np.arange(N)))
-def test_sums_of_all_kinds(cluster, kind):
+def test_sums_of_all_kinds(here, kind):
     x = np.arange(N)
     given = kinds(x)[kind]
     if kind == "persisted":
-        given = cluster.client.persist(given)
+        given = here.client.persist(given)
     protocol = SecureSum(N, 2**20, messages=2)
     if kind == "parts":  # an empty part has no integers
         protocol = PrivateSum(N, 1, 1e-6, lower=0, upper=N, integers=True)
-        result = protocol.run(given, cluster=cluster)
+        result = protocol.run(given, cluster=here)
         assert result.users == N
         low, high = result.interval(1 - 1e-12)
         assert low <= x.sum() <= high
         return
-    assert protocol.run(given, cluster=cluster) == x.sum()
+    assert protocol.run(given, cluster=here) == x.sum()
 
 
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
-    for module in (execution, driver):
+    for module in (shuffled_sum, driver):
         monkeypatch.setattr(module, "USERS", 64)
     x = np.random.default_rng(0).random(N)
 
@@ -209,10 +247,10 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkey
 
 
 @pytest.mark.slow
-def test_private_sums(cluster):
+def test_private_sums(here):
     x = np.random.default_rng(1).random(N)
     protocol = PrivateSum(N, 1, 1e-6, min_honest=900)
-    result = protocol.run(da.from_array(x[:950], chunks=100), cluster=cluster)
+    result = protocol.run(da.from_array(x[:950], chunks=100), cluster=here)
     low, high = result.interval(1 - 1e-12)
     assert low <= x[:950].sum() <= high
     assert result.users == 950
@@ -220,14 +258,14 @@ def test_private_sums(cluster):
 
 
 @pytest.mark.slow
-def test_a_seed_gives_what_it_gives_here(cluster):
+def test_a_seed_gives_what_it_gives_here(here):
     """Blocks of an array have the sources that they have on one machine."""
     x = np.random.default_rng(1).random(N)
     protocol = PrivateSum(N, 1, 1e-6)
-    here = protocol.run(x, DeterministicRandom(5))
-    assert protocol.run(x, DeterministicRandom(5), cluster=cluster).estimate == here.estimate
-    blocks = [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=cluster)]
-    blocks += [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=cluster)]
+    expected = protocol.run(x, DeterministicRandom(5))
+    assert protocol.run(x, DeterministicRandom(5), cluster=here).estimate == expected.estimate
+    blocks = [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=here)]
+    blocks += [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=here)]
     assert blocks[0].estimate == blocks[1].estimate
 
 
@@ -264,18 +302,18 @@ def test_bad_values_are_in_no_log(here, caplog):
 
 
 @pytest.mark.slow
-def test_parts_say_themselves_where_they_are(cluster):
+def test_parts_say_themselves_where_they_are(here):
     column = Column([Part([1] * 500), Part([1] * 499 + [-1])])
     with pytest.raises(ValueError, match=r"^x\[499\] must be in \[0, q\) for q = 100$"):
-        SecureSum(N, 100, messages=2).run(column, cluster=cluster)
+        SecureSum(N, 100, messages=2).run(column, cluster=here)
 
 
 @pytest.mark.slow
-def test_a_bad_row_of_a_table_is_named_with_its_file(cluster, tmp_path):
+def test_a_bad_row_of_a_table_is_named_with_its_file(here, tmp_path):
     (tmp_path / "a.csv").write_text("age\n1\n9\n3\n")
     protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4)
     with pytest.raises(ValueError, match=r"a\.csv': row 2 has a value .* must be in \[0, 4\]$"):
-        protocol.run(open_column(tmp_path / "a.csv", "age"), cluster=cluster)
+        protocol.run(open_column(tmp_path / "a.csv", "age"), cluster=here)
 
 
 @pytest.mark.parametrize("given", [np.arange(N - 1), da.arange(N + 1, chunks=90), iter(())])
@@ -365,11 +403,11 @@ def test_ikos_needs_no_dask():
 
 
 @pytest.mark.slow
-def test_graphs(cluster):
+def test_graphs(here):
     wanted = component_counts(20, 2, 300, rng=DeterministicRandom(1))
-    found = component_counts(20, 2, 300, rng=DeterministicRandom(1), executor=cluster.executor)
+    found = component_counts(20, 2, 300, rng=DeterministicRandom(1), executor=here.executor)
     assert found.tolist() == wanted.tolist()
-    forgotten(cluster)
+    forgotten(here)
 
 
 # Nobody is told what is private, and nothing is in one place
@@ -379,15 +417,17 @@ def test_printed_forms_show_no_values():
     desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
     assert isinstance(block, Block)
-    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", block.last))]
+    (column,) = block.columns
+    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", column.last))]
     shown.append(repr(block))
     shown.append(repr(Refusal.of(ValueError("got 424242"), 0)))
     for text in shown:
         assert "424242" not in text
-        assert not any(str(share) in text for share in block.last)
+        assert not any(str(share) in text for share in column.last)
     again = pickle.loads(pickle.dumps(block))
     rows = [
-        [one.row(row, block.last.copy()).tolist() for row in range(3)] for one in (block, again)
+        [one.columns[0].row(row, column.last.copy()).tolist() for row in range(3)]
+        for one in (block, again)
     ]
     assert rows[0] == rows[1]
     assert [sum(column) % 2**64 for column in zip(*rows[0], strict=True)] == [11, 22, 33]
@@ -395,16 +435,16 @@ def test_printed_forms_show_no_values():
 
 
 @pytest.mark.slow
-def test_tasks_are_named_by_what_they_do(cluster):
+def test_tasks_are_named_by_what_they_do(here):
     """A seeded source is printed with its secret, and keys of tasks are in every log."""
     names = set()
 
     def look(done, wanted):
-        names.update(map(str, cluster.client.cluster.scheduler.tasks))
+        names.update(map(str, here.client.cluster.scheduler.tasks))
 
     protocol, seed = SecureSum(N, 2**64, messages=4), DeterministicRandom(5)
     for x in (np.arange(N), da.from_array(np.arange(N), chunks=100)):
-        protocol.run(x, seed, cluster=cluster, progress=look)
+        protocol.run(x, seed, cluster=here, progress=look)
     ours = {name.partition("-")[0] for name in names if not name.startswith("(")}
     assert ours == {"clients", "described", "posted", "mixed"}
     assert all(len(name) < 60 for name in names)
@@ -445,7 +485,7 @@ def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, singl
 
 
 @pytest.mark.slow
-def test_no_task_holds_much(cluster, monkeypatch):
+def test_no_task_holds_much(here, monkeypatch):
     """2^18 users with 6 messages each: 12 MiB of messages, 2 MiB of values."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -470,11 +510,11 @@ def test_no_task_holds_much(cluster, monkeypatch):
 
     monkeypatch.setattr(driver, "results", weighed)
     plugin = Sizes()
-    scheduler = cluster.client.cluster.scheduler
+    scheduler = here.client.cluster.scheduler
     scheduler.add_plugin(plugin, name="sizes")
     try:
         x = da.arange(n, chunks=n // 8)
-        found = SecureSum(n, 2**64, messages=m, shuffler="single").run(x, cluster=cluster)
+        found = SecureSum(n, 2**64, messages=m, shuffler="single").run(x, cluster=here)
     finally:
         scheduler.remove_plugin("sizes")
     assert found == n * (n - 1) // 2
@@ -889,7 +929,7 @@ class Newer:
 
 def test_workers_of_another_version(here, monkeypatch):
     protocol, there = SecureSum(3, 8, messages=2), re.escape(ikos.__version__)
-    monkeypatch.setattr(versions, "ikos", Newer)
+    monkeypatch.setattr(waiting, "ikos", Newer)
     said = rf"^the worker tcp://\S+ has version {there} of ikos, and here is 9\.8\.7: they must be"
     for run in (lambda: protocol.run([1, 2, 3], cluster=here), lambda: here.executor):
         with pytest.raises(ClusterError, match=said):

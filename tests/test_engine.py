@@ -19,14 +19,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos import SecureSum, sharing
-from ikos.aggregation import engine
-from ikos.aggregation.engine import Partition, Plan, SharingScheme, mixed_sum, planned
 from ikos.concurrency import Interrupted
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, SecureRandom
-from ikos.sharing import Sharing
+from ikos.sharing import Partition, Plan, Sharing, SharingScheme, mixed_sum, planned
 from ikos.testing import DeterministicRandom
-from ikos.trust import Trust
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
 GROUPS = {
@@ -37,7 +34,7 @@ each_group = pytest.mark.parametrize("q", GROUPS.values(), ids=GROUPS.keys())
 
 
 def scheme(q: int, messages: int, clear: bool = True, shuffler: str = "parallel") -> SharingScheme:
-    return SharingScheme(Zq(q), messages, Trust(shuffler, clear, 1))
+    return SharingScheme(Zq(q), messages, shuffler == "single", clear)
 
 
 class Recorder:
@@ -388,7 +385,7 @@ def check_users_are_changed_by_one_thread_at_a_time(
     monkeypatch: pytest.MonkeyPatch, kind: type[Sharing]
 ) -> None:
     """Changes take long, so that threads that do not wait meet: six rows, three threads."""
-    monkeypatch.setattr(engine, "Sharing", kind)
+    monkeypatch.setattr(sharing, "Sharing", kind)
     monkeypatch.setattr(sharing, "USERS", 50)  # blocks: two, where threads might mix up locks
     under_way: list[NDArray[Any]] = []
     clashes: list[int] = []
@@ -445,7 +442,7 @@ def forgets_a_block(plan: Plan) -> Plan:
 
 
 def takes_a_block_twice(plan: Plan) -> Plan:
-    return Plan(plan.whole, (*plan.peeled, plan.peeled[0]), plan.later)
+    return Plan(plan.whole, [*plan.peeled, plan.peeled[0]], plan.later)
 
 
 def forgets_a_range(plan: Plan) -> Plan:
@@ -453,7 +450,7 @@ def forgets_a_range(plan: Plan) -> Plan:
 
 
 def releases_a_column_twice(plan: Plan) -> Plan:
-    return Plan(plan.whole, plan.peeled, (*plan.later, plan.later[0]))
+    return Plan(plan.whole, plan.peeled, [*plan.later, plan.later[0]])
 
 
 @pytest.mark.parametrize(
@@ -470,7 +467,7 @@ def test_a_wrong_plan_gives_a_wrong_sum(
         return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=4)
 
     assert run() == 499_500
-    monkeypatch.setattr(engine, "planned", lambda *a, **k: mutant(right(*a, **k)))
+    monkeypatch.setattr(sharing, "planned", lambda *a, **k: mutant(right(*a, **k)))
     assert run() != 499_500
 
 
@@ -566,7 +563,7 @@ def test_threads_stop_at_the_next_block_of_users(
 def test_all_threads_together_hold_a_bounded_number_of_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine, "AT_ONCE", 1000)
+    monkeypatch.setattr(sharing, "AT_ONCE", 1000)
     setting, longest = scheme(2**64, 5), []
 
     def receive(piece: Partition, messages: NDArray[Any]) -> int:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum
-from ikos.aggregation import execution
-from ikos.aggregation.execution import Encoder, collect
+from ikos.aggregation import shuffled_sum
+from ikos.aggregation.shuffled_sum import ShuffledSum, collect
 from ikos.concurrency import Interrupted
 from ikos.randomness import RandomSource
 from ikos.tables import open_column
@@ -39,7 +39,7 @@ def cut(x: Any, sizes: list[int]) -> Iterator[Any]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make users come in blocks of 64."""
-    monkeypatch.setattr(execution, "USERS", 64)
+    monkeypatch.setattr(shuffled_sum, "USERS", 64)
 
 
 # The same, however they come
@@ -48,14 +48,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 2, 3]))
 def test_a_sum_does_not_depend_on_how_values_are_cut(sizes: list[int], threads: int) -> None:
-    usual = execution.USERS
-    execution.USERS = 64
+    usual = shuffled_sum.USERS
+    shuffled_sum.USERS = 64
     try:
         expected = PRIVATE.run(VALUES, DeterministicRandom(1), threads=1)
         assert PRIVATE.run(cut(VALUES, sizes), DeterministicRandom(1), threads=threads) == expected
         assert PRIVATE.run(VALUES, DeterministicRandom(1), threads=threads) == expected
     finally:
-        execution.USERS = usual
+        shuffled_sum.USERS = usual
 
 
 @pytest.mark.usefixtures("small")
@@ -165,7 +165,7 @@ def check_blocks_draw_apart(gather: Callable[..., NDArray[Any]]) -> None:
     assert (elements[:64] != elements[64:]).any()
 
 
-def with_one_stream(clients: Encoder, x: Any, rng: RandomSource) -> NDArray[Any]:
+def with_one_stream(clients: ShuffledSum[Any], x: Any, rng: RandomSource) -> NDArray[Any]:
     class Same(DeterministicRandom):
         def streams(self) -> Callable[[int], RandomSource]:
             right = super().streams()

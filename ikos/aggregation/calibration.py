@@ -53,6 +53,13 @@ WORTH = Fraction(101, 100)
 """By how much noise with a delta must be smaller than purely private noise to be preferred."""
 
 
+def _exp_down(exponent: Fraction) -> Fraction:
+    """Return e^exponent for an exponent of at most 0, rounded down."""
+    with rounding(DOWN):
+        above, below = gmpy2.exp(-exact(-exponent, UP)).as_integer_ratio()
+    return Fraction(int(above), int(below))
+
+
 def reports(releases: int) -> str:
     """Return the condition of a guarantee for this many releases."""
     if releases == 1:
@@ -75,7 +82,8 @@ class HiddenNoise:
 class NoiseCalibration:
     """A private sum of integer vectors, but for the number of messages and the order of the group.
 
-    ``shift`` is what one user's replacement can change; the budget is for all ``releases``.
+    ``shift`` is what one user's replacement can change; the budget is for all ``releases``. Numbers
+    have noise that is ``always_pure``.
     """
 
     users: int
@@ -87,11 +95,7 @@ class NoiseCalibration:
     layout: str
     analysis: str
     releases: int = 1
-
-    @property
-    def honest(self) -> int:
-        """Honest users, at least."""
-        return self.trust.min_honest
+    always_pure: bool = False
 
     @cached_property
     def moved(self) -> Shift:
@@ -100,7 +104,7 @@ class NoiseCalibration:
 
     @property
     def sums(self) -> int:
-        """How many sums are hidden apart from each other."""
+        """How many sums there are, each with shufflers of its own."""
         return 1 if self.layout == ONE_GROUP else self.shift.dimension
 
     @property
@@ -111,24 +115,12 @@ class NoiseCalibration:
     @property
     def _noise_delta(self) -> Fraction:
         """What noise may spend of delta, such that (1+c) times it and the rest are within delta."""
-        with rounding(DOWN):
-            shrink = gmpy2.exp(-exact(self._spare / 2, UP))
-        above, below = shrink.as_integer_ratio()
-        return self.delta * (1 - HIDING_SHARE) * Fraction(int(above), int(below))
+        return self.delta * (1 - HIDING_SHARE) * _exp_down(-self._spare / 2)
 
     @property
     def _hiding_delta(self) -> Fraction:
         """What hiding may spend of delta."""
         return self.delta if self.pure else self.delta * HIDING_SHARE
-
-    def _each_release(self, allowed: Fraction) -> Fraction:
-        """Return what each release may spend of it: (1+c)^(2T) is at most e to what c may cost."""
-        if self.releases == 1:
-            return allowed
-        with rounding(DOWN):
-            shrink = gmpy2.exp(-exact(self._spare, UP)) / self.releases
-        above, below = shrink.as_integer_ratio()
-        return allowed * Fraction(int(above), int(below))
 
     def _noise(self, level: Fraction) -> NoiseRate:
         """Return the noise of all releases together with this epsilon."""
@@ -139,22 +131,21 @@ class NoiseCalibration:
     @cached_property
     def pure(self) -> bool:
         """Whether the noise is purely private: the other kind is hardly smaller, or larger."""
+        if self.always_pure:
+            return True
         left = self.epsilon - self._spare
         found = best_rate(left, self._noise_delta, self.moved)
         return found.method == "pure" or found.rate < WORTH * left / self.moved.l1
 
     @property
     def least_rate(self) -> Fraction:
-        """The rate of the largest noise there can be, whatever hiding takes of the budget."""
-        left = self.epsilon - self._spare
-        if self.pure:
-            return left / self.moved.l1
-        return best_rate(left, self._noise_delta, self.moved).rate
+        """The rate of the largest possible noise: hiding takes all of the budget that it may."""
+        return self._noise(self.epsilon - self._spare).rate
 
     def chosen(self, q: int, messages: int | None = None) -> HiddenNoise:
         """Return the fewest messages of each sum that prove the budget, for groups of order q.
 
-        Or what is proved, if only nothing, for a number of messages that is given.
+        Or what is proved, perhaps nothing, for a given number of messages.
         """
         corrupt = self.trust.corrupt_shufflers
         if messages is None:
@@ -177,10 +168,10 @@ class NoiseCalibration:
 
     def _guess(self, order: int, allowed: Fraction) -> int:
         if self.analysis == "second_moment":
-            return near(self.honest, order, allowed, **self.trust.graph)
+            return near(self.trust.min_honest, order, allowed, **self.trust.graph)
         with rounding(UP):
             level = Fraction(float_up(1 - gmpy2.log2(exact(allowed, DOWN))))
-        users = (self.honest, self.honest)
+        users = (self.trust.min_honest, self.trust.min_honest)
         return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
 
     def proved(self, q: int, m: int) -> HiddenNoise:
@@ -201,14 +192,14 @@ class NoiseCalibration:
 
     def _present(self, order: int, m: int) -> MessageCount:
         """Return the count with the level for every number of honest users."""
-        users = (self.honest, self.users)
+        users = (self.trust.min_honest, self.users)
         return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
 
     def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
-        """Purely private noise, by the hockey-stick theorem as it is."""
+        """Purely private noise, by the hockey-stick theorem."""
         d = self.shift.dimension
         count = private_proved(
-            self.honest,
+            self.trust.min_honest,
             order,
             m,
             self.epsilon,
@@ -227,7 +218,7 @@ class NoiseCalibration:
 
     def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
         """Any noise, by Lemma 5.2 and the level of the sums together."""
-        users = (self.honest, self.honest)
+        users = (self.trust.min_honest, self.trust.min_honest)
         count = proved(users, order, m, analysis=self.analysis, **self.trust.graph)
         level = level_of_sums(count.sigma, self.sums, analysis=self.analysis)
         together = replace(count, sigma=level, analysis=self.analysis if level > 0 else None)
@@ -245,19 +236,16 @@ class NoiseCalibration:
         """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
         count = self._present(order, m)
         allowed = self._hiding_delta
-        tried = sorted(
-            (
-                way
-                for graph in share_graphs(m, **self.trust.graph)
-                for way in self._ways(order, graph, allowed)
-            ),
-            key=self._preference,
-        )
+        tried = [
+            way
+            for graph in share_graphs(m, **self.trust.graph)
+            for way in self._ways(order, graph, allowed)
+        ]
         if not tried:
             left = float_down(exact(self.epsilon, DOWN))
             noise = self._noise(Fraction(left))
             return replace(count, delta=1.0, noise_epsilon=left), noise
-        best = tried[0]
+        best = min(tried, key=self._preference)
         found = replace(
             count,
             analysis="second_moment",
@@ -281,7 +269,7 @@ class NoiseCalibration:
         low = float_up(exact(self.epsilon - self._spare, UP))
         found = [untouched, first := self._way(order, graph, low, allowed)]
         if first is not None:
-            # as much for the noise as c leaves, and a hair for what moves with it
+            # as much for the noise as c leaves; a little less, since c changes with the noise
             with rounding(DOWN):
                 spent = 2 * self.releases * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
                 left = float_down(exact(self.epsilon, DOWN) - spent)
@@ -293,10 +281,11 @@ class NoiseCalibration:
         """Return what is proved for noise of this epsilon, or None if it takes too much of it."""
         noise, times = self._noise(Fraction(level)), self.releases
         jumps = hockey_stick.NoiseJumps.discrete_laplace(
-            self.honest, noise.rate, self.shift.dimension // self.sums
+            self.trust.min_honest, noise.rate, self.shift.dimension // self.sums
         )
         moments = hockey_stick.divergences(order, graph, jumps).of_sums(self.sums, graph)
-        each = self._each_release(allowed)
+        # (1+c)^(2T) is at most e to what c may cost
+        each = allowed if times == 1 else allowed * _exp_down(-self._spare) / times
         relative, hidden = hockey_stick.least_relative(moments, level, each)
         with rounding(UP):
             spent = 2 * times * gmpy2.log1p(relative) + gmpy2.mpfr(level)

@@ -1,14 +1,13 @@
 """Differentially private sums (BBGN20, Algorithms 5 and 6), of numbers or of vectors.
 
-There is one implementation, `PrivateAggregation`: values are encoded as integers, noise is added
-to them, and `ShuffledSum` adds them up.
+Values are encoded as integers, noise is added to them, and `ShuffledSum` adds them up.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -17,33 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import flag, floating, integer, quote, round_up, validate_users
-from ikos.accounting.vector_noise import NoiseRate
+from ikos.accounting.vector_noise import NoiseRate, Sensitivity
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
-from ikos.aggregation.calibration import reports
-from ikos.aggregation.execution import Values
+from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration, reports
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
-from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, Values, layout_name
 from ikos.bounds import Bounds, Domain
-from ikos.counts import (
-    Layout,
-    MessageCount,
-    Remaining,
-    private_message_count,
-    private_proved,
-    private_remaining,
-)
+from ikos.counts import MessageCount, Remaining, private_remaining
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
-from ikos.encoding import MAX_PRECISION, Encoding, decode
+from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise.shares import polya_shares
-from ikos.randomness import RandomSource
+from ikos.randomness import RandomSource, SecureRandom
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
 
 MAX_USERS = 1 << 53
+
+MAX_VECTORS = 10**9
+"""Most users with vectors."""
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
@@ -58,7 +52,7 @@ def checked_precision(precision: object) -> int:
 
 
 def checked_modulus(modulus: object, users: int, precision: int, law: Noise, analysis: str) -> int:
-    """Check and return the order of the group; None for the least from `default_modulus` on."""
+    """Check and return the order of the group; by default, that of `default_modulus`."""
     if modulus is None:
         return covered(analysis, default_modulus(users, precision, law))
     q = integer("modulus", modulus, low=2)
@@ -71,7 +65,7 @@ def checked_modulus(modulus: object, users: int, precision: int, law: Noise, ana
 
 @dataclass(frozen=True, repr=False)
 class PrivateAggregation(ShuffledSum[SumResult]):
-    """What `PrivateSum` and `PrivateVectorSum` have in common: all but how they are calibrated.
+    """What `PrivateSum` and `PrivateVectorSum` have in common.
 
     ``noise`` is that of every coordinate; the budget is for ``releases`` about the same users.
     """
@@ -83,9 +77,38 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     noise: NoiseRate
     releases: int
 
+    def _calibrate(
+        self,
+        plan: NoiseCalibration,
+        domain: Domain,
+        encoding: Encoding,
+        law: Noise,
+        modulus: int | None,
+        messages: int | None,
+    ) -> None:
+        """Set all fields: the messages and the noise that a plan proves for an encoding."""
+        q = checked_modulus(modulus, plan.users, encoding.precision, law, plan.analysis)
+        if messages is not None:
+            messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        found = plan.chosen(q, messages)
+        PrivateAggregation.__init__(
+            self,
+            plan.users,
+            domain.dimension,
+            q,
+            found.layout,
+            plan.trust,
+            domain=domain,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            encoding=encoding,
+            noise=found.noise,
+            releases=plan.releases,
+        )
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._proved, self._error, self.setting  # found once, and not in each run
+        _ = self.guarantee, self._error, self.setting, self._cost  # found once, and not in each run
 
     @property
     def precision(self) -> int:
@@ -102,13 +125,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         """Inverse scale of the noise in every coordinate, in steps of the encoding, exactly."""
         return self.noise.rate
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user, for one run or all ``releases`` of them together."""
-        return self._proved
-
     @cached_property
-    def _proved(self) -> Guarantee:
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user, for one run or for all ``releases`` together."""
         delta, count = self.layout.delta, self.layout.count
         assert delta is not None
         promise = "while any two vectors that a user may have are within the promised sensitivity"
@@ -124,11 +143,10 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over this many users.
 
-        Of each coordinate: noise of variance ``2 alpha / (1 - alpha)^2`` times ``users /
-        min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless values are
-        integers; and wrap-around, ``q^2`` times its probability, which is at most
-        ``alpha^((q - users p) / 2)`` for ``min_honest = users`` (BBGN20, Section 5.3). All of it in
-        squared steps.
+        In squared steps, each coordinate has noise of variance ``2 alpha / (1 - alpha)^2`` times
+        ``users / min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless
+        values are integers; and wrap-around, ``q^2`` times its probability, which is at most
+        ``alpha^((q - users p) / 2)`` for ``min_honest = users`` (BBGN20, Section 5.3).
         """
         users = validate_users(users, self.n)
         return self._error if users == self.n else self._error_of(users)
@@ -151,7 +169,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def mse(self) -> float:
         """Bound on the mean squared error of the sum with all n users, in squared data units.
 
-        Of vectors, on the mean of the squared Euclidean norm of the error.
+        For vectors, on the mean of the squared Euclidean norm of the error.
         """
         return self._error.mean_square
 
@@ -164,8 +182,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def influence(self) -> float:
         """Greatest Euclidean distance that one user's messages alone can move the estimate.
 
-        In the data's units. A user may send any element of each coordinate's group, so that each
-        may land on any of the q points of the window that sums are decoded to (BBGN20, Section 8).
+        In the data's units. A user may send any group elements, and so move each coordinate to any
+        of the q points of the window that sums are decoded to (BBGN20, Section 8).
         """
         reach = floating(Fraction(self.q - 1, self.precision))
         return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
@@ -198,23 +216,21 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.name, **how)
 
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return values in the data's units, each looked at; from user ``first`` on.
-
-        What are numbers of a suitable type already is not copied.
-        """
+        """Return values in the data's units, checked; arrays of a suitable type are not copied."""
         values = self.domain.values(x, first)
-        self.encoding.check(values, first)
+        if self.encoding.exact or self.encoding.promised:
+            self.encoding.check(values, first)
         return values
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         """Return checked values, rounded and noisy, as group elements."""
         group = self.group
         elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
-        # All entries are independent, whichever of them share a variable.
+        # All entries are independent, also those that share a variable.
         honest = self.trust.min_honest
         noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
         changed = elements[noisy]
-        group.add(changed, group.reduce(noise))
+        group.subtract(changed, group.reduce(-noise))
         elements[noisy] = changed
         return elements.reshape(values.shape)
 
@@ -223,19 +239,24 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return self.share(x, rng)
 
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> SumResult:
-        p, q, bounds = self.encoding.precision, self.q, self.encoding.bounds
-        sums = [bounds.total(Fraction(decode(z, users, p, q), p), users) for z in totals]
+        p, bounds, sums = self.encoding.precision, self.encoding.bounds, []
+        for z in totals:
+            steps = decode(z, users, p, self.q)
+            sums.append(bounds.total(Fraction(steps, p), users))
         estimate: Any = sums[0]
         if not self.scalar:
             estimate = np.array(sums)
             estimate.setflags(write=False)
+        guarantee = self.guarantee
+        if rng is not None and not isinstance(rng, SecureRandom):
+            guarantee = guarantee.of_run(rng)
         return SumResult(
             estimate=estimate,
             users=users,
             domain=self.domain,
-            guarantee=self.guarantee if rng is None else self.guarantee.of_run(rng),
-            cost=self.cost(users),
-            error=self.error(users),
+            guarantee=guarantee,
+            cost=replace(self._cost, users=users),
+            error=self._error if users == self.n else self._error_of(users),
         )
 
     def __repr__(self) -> str:
@@ -270,7 +291,7 @@ class PrivateSum(PrivateAggregation):
 
     Each user rounds its value to {0..precision} at random, adds a noise share, and sends the
     result through `SecureSum`. The noise shares of ``min_honest`` users add up to exactly discrete
-    Laplace noise of inverse scale noise_epsilon / precision, drawn by integer arithmetic alone.
+    Laplace noise of inverse scale noise_epsilon / precision, drawn by integer arithmetic.
 
     Parameters
     ----------
@@ -278,32 +299,31 @@ class PrivateSum(PrivateAggregation):
         Users, from 1 to 2^53; public.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. A float is taken at its exact value.
-        The imperfect hiding is paid for with ``delta`` and a small part of ``epsilon``; the noise
-        alone is purely private.
+        The noise alone is purely private; ``delta`` and a small part of ``epsilon`` pay for the
+        imperfect hiding.
     precision : int, optional
         Steps p of the encoding, at most 2^52. By default the smallest p at which randomized
-        rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest):
-        more steps cost bits (the modulus grows with p), fewer cost accuracy.
+        rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest).
+        More steps cost bits, fewer cost accuracy.
     modulus : int, optional
         Order q of the group, above n p. By default the smallest power of two at which the noisy
-        sum wraps around with probability at most 2^-40, and at which that adds at most a thousandth
-        of the noise's variance to the mean squared error (a wrong result, no loss of privacy);
-        with ``analysis="ghazi2020"``, which is proved for primes alone, the next prime.
+        sum wraps around, which makes a wrong result and costs no privacy, with probability at most
+        2^-40, and adds by it at most a thousandth of the noise's variance to the mean squared
+        error; with ``analysis="ghazi2020"``, which is proved for primes only, the next prime.
     messages, analysis, shuffler, clear_share, corrupt_shufflers
         As for `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
-        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; as
-        little of it is spent as allows the number of messages (`private_message_count`).
+        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; no
+        more of it is spent than the number of messages needs (`private_message_count`).
     min_honest : int, optional
         The guarantee holds while at least this many users are honest and present; ``n`` by
-        default. Noise and messages are chosen for this many, so that with all n present the noise
-        variance is n / min_honest times as large. `run` and `analyze` refuse fewer.
+        default. Noise and messages are chosen for this many: with all n present, the variance of
+        the noise is n / min_honest times as large. `run` and `analyze` refuse fewer.
     lower, upper : float
-        Public bounds of the values, within 1e100; 0 and 1 by default. Results are in the same
-        units.
+        Public bounds of the values, within 1e100. Results are in the same units.
     integers : bool
-        Promise that the values are integers, and refuse others. The bounds must be integers and
-        the precision is ``upper - lower``: nothing is rounded, and messages are short.
+        Promise that the values are integers, and refuse others. The bounds must be integers, and
+        the precision is ``upper - lower``: nothing is rounded.
 
     Attributes
     ----------
@@ -364,45 +384,20 @@ class PrivateSum(PrivateAggregation):
         if precision is None:
             precision = default_precision(budget, trust.min_honest)
         p = checked_precision(precision)
-        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
-        q = checked_modulus(modulus, n, p, law, analysis)
-        # One user's value changes: the views of min_honest users hide it, and giving the adversary
-        # what the other honest ones send only helps it. So the delta for min_honest is enough,
-        # however many are honest. (A level sigma is about inputs that may differ everywhere.)
-        if messages is None:
-            count = private_message_count(
-                n, q, budget, allowed, p, analysis=analysis, reserve=spare, **asdict(trust)
-            )
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = private_proved(
-                trust.min_honest,
-                q,
-                trust.hiding(total),
-                budget,
-                allowed,
-                p,
-                analysis=analysis,
-                reserve=spare,
-                most=n,
-                **trust.graph,
-            ).with_corruption(trust.corrupt_shufflers, total)
-        assert count.noise_epsilon is not None
-        rate = Fraction(count.noise_epsilon) / p
-        bits = (q - 1).bit_length()
-        super().__init__(
-            n,
-            1,
-            q,
-            Layout(ONE_GROUP, count, 1, bits, count.sigma, budget, count.delta, rate),
-            trust,
-            domain=bounds,
+        encoding = Encoding(bounds, p, exact, None)
+        plan = NoiseCalibration(
+            users=n,
+            trust=trust,
             epsilon=budget,
             delta=allowed,
-            encoding=Encoding(bounds, p, exact, None),
-            noise=NoiseRate(rate, "pure", 0.0),
-            releases=1,
+            reserve=spare,
+            shift=encoding.shift(1),
+            layout=ONE_GROUP,
+            analysis=analysis,
+            always_pure=True,
         )
+        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
+        self._calibrate(plan, bounds, encoding, law, modulus, messages)
 
     @property
     def lower(self) -> float:
@@ -443,18 +438,18 @@ class PrivateSum(PrivateAggregation):
         honest, corrupt_shufflers : int, optional
             As for `SecureSum.remaining`.
         delta : float, optional
-            The delta to be reached; by default the one that was asked for.
+            The delta to be reached, by default the sum's own.
 
         Returns
         -------
         Remaining
             The smallest epsilon that is proved with this delta, rounded up. By the sum's own
-            analysis, or by "best" where that one proves nothing.
+            analysis, or "best" if that one proves nothing.
 
         Raises
         ------
         ValueError
-            If no epsilon is proved with this delta; the message says which could be reached.
+            If no epsilon is proved with this delta; the message says which delta can be reached.
 
         Examples
         --------
@@ -487,4 +482,142 @@ class PrivateSum(PrivateAggregation):
             f"[{self.lower:g}, {self.upper:g}] in {self.precision:,} steps, modulo "
             f"{quote(self.modulus)}, {self.shuffler} "
             f"shuffler{'s' * (self.shuffler == 'parallel')}"
+        )
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PrivateVectorSum(PrivateAggregation):
+    """Differentially private summation of vectors: exact noise that no user adds alone.
+
+    Each user encodes its vector in integers, adds a noise share to each coordinate, and sends the
+    result through `SecureVectorSum`. The noise shares of ``min_honest`` users add up to exactly
+    discrete Laplace noise in every coordinate, of the largest rate (inverse scale) that is proved.
+
+    Parameters
+    ----------
+    n : int
+        Users; public.
+    domain : Box, Ball, SparseTernary or Categories
+        Where the vectors lie. Reals are rounded at random to steps; integers are not.
+    epsilon, delta : float
+        The guarantee, under replacement of one user's whole vector.
+    precision : int, optional
+        Steps between the smallest and the largest value of a coordinate. By default the smallest
+        power of two at which rounding adds at most 1 % to the variance of the noise, and what it
+        adds to sensitivities at most 1 % to the deviation.
+    modulus : int, optional
+        Order q of each coordinate's group, above n precision; by default as of `ikos.PrivateSum`,
+        for each coordinate.
+    layout : {"separate", "group"}
+        As of `SecureVectorSum`.
+    sensitivity : Sensitivity, optional
+        For a Box: a promise how far apart any two vectors of a user may be, in the data's units.
+        Privacy rests on it.
+    integers : bool
+        For a Box: promise that all entries are integers, and refuse others.
+    messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
+        As of `ikos.PrivateSum`; messages, of each sum.
+    releases : int
+        How many sums about the same users the guarantee covers, such as rounds of federated
+        learning. Later vectors may depend on earlier results. The noise grows with about the square
+        root of this number, if it is not purely private.
+
+    Attributes
+    ----------
+    layout : Layout
+        Messages of each user, and what is proved for them.
+    noise : NoiseRate
+        The rate of the noise, and which bound proves it: "pure", "composition" or "renyi".
+    guarantee : Guarantee
+        What holds, by which theorem, under which conditions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Ball
+    >>> protocol = PrivateVectorSum(1000, Ball(64), epsilon=1, delta=1e-8)
+    >>> protocol.noise.method, round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
+    ('renyi', 14.9)
+    >>> x = np.random.default_rng(0).normal(size=(1000, 64))
+    >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
+    >>> result = protocol.run(x, DeterministicRandom(0))  # in production, omit the generator
+    >>> bool(np.linalg.norm(result.estimate - x.sum(axis=0)) < 1.5 * result.standard_error)
+    True
+    """
+
+    def __init__(
+        self,
+        n: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        modulus: int | None = None,
+        layout: str = "separate",
+        messages: int | None = None,
+        sensitivity: Sensitivity | None = None,
+        integers: bool = False,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+        reserve: float | Fraction = 0.01,
+        releases: int = 1,
+    ) -> None:
+        n = integer("n", n, low=1, high=MAX_VECTORS)
+        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+        layout = layout_name(layout)
+        analysis = checked_analysis(analysis)
+        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        made = encoding_of(domain, precision, integers, sensitivity)
+
+        def plan(encoding: Encoding) -> NoiseCalibration:
+            return NoiseCalibration(
+                users=n,
+                trust=trust,
+                epsilon=budget,
+                delta=allowed,
+                reserve=spare,
+                shift=encoding.shift(domain.dimension),
+                layout=layout,
+                analysis=analysis,
+                releases=times,
+            )
+
+        def signal(encoding: Encoding) -> float:
+            return encoding.precision * float(plan(encoding).least_rate) / math.sqrt(2)
+
+        if not isinstance(made, Encoding):
+            made = converge(made, signal, math.sqrt(trust.min_honest) / 2)
+        found = plan(made)
+        law = NoiseLaw(found.least_rate, Fraction(n, trust.min_honest))
+        self._calibrate(found, domain, made, law, modulus, messages)
+
+    scalar = False
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the parties must agree on."""
+        promise = self.encoding.promise
+        bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
+        return {
+            "protocol": "ikos-private-vector-sum-1",
+            **super().parameters,
+            "releases": self.releases,
+            "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
+            "domain": type(self.domain).__name__,
+        }
+
+    @property
+    def _title(self) -> str:
+        corrupt = self.trust.corrupt_shufflers
+        trust = f", corrupt_shufflers={corrupt}" if corrupt else ""
+        return (
+            f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, {self.domain}, "
+            f"precision={self.precision}, q={quote(self.modulus)}{trust}, "
+            f"{self.shuffler}: {self.layout}"
         )

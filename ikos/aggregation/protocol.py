@@ -1,4 +1,4 @@
-"""What every protocol for sums answers, of numbers or of vectors, and what all of them share."""
+"""The interface of all private protocols for sums, and what the baselines have in common."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ MAX_ENTRIES = 1 << 28
 class SumProtocol(Protocol):
     """A differentially private protocol for the sum of all users' values, numbers or vectors.
 
-    The private sums and every baseline have these members, so that a comparison is one loop. An
-    object holds public parameters only; `report` is the client's part (`randomize` plays all
-    clients at once), `shuffle` that of the shufflers (of the curator, in the central model),
-    `analyze` the analyzer's, and `run` plays all.
+    The private sums and all baselines have these members, so that one loop can compare them. An
+    object holds public parameters only. `report` is the client's part (`randomize` that of all
+    clients), `shuffle` the shufflers' (in the central model, the curator's), `analyze` the
+    analyzer's, and `run` plays all of them.
     """
 
     @property
@@ -59,7 +59,7 @@ class SumProtocol(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run, of the view and so of the estimate."""
+        """What is guaranteed to each user for one run: of the view, and so of the estimate."""
 
     @property
     def mse(self) -> float:
@@ -72,20 +72,20 @@ class SumProtocol(Protocol):
     def influence(self) -> float:
         """Greatest distance that one user's messages alone can move the estimate.
 
-        In the data's units, with messages of the right kind and the other users' fixed. Lying about
-        one's value moves it by up to the diameter of the domain in any protocol.
+        In the data's units, for valid messages and fixed messages of the others. A user who lies
+        about its value moves it by up to the diameter of the domain in any protocol.
         """
 
     def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` send: from 1 to n, all n by default."""
+        """Return what ``users`` send, from 1 to n; all n by default."""
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages: what a client sends."""
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' messages, row j for shuffler j.
+        """Return all users' messages, (messages, k), row j for shuffler j.
 
-        Of shape (messages, k), or with a third axis for the coordinates.
+        A third axis, where there is one, is for the coordinates.
         """
 
     def shuffle(
@@ -106,21 +106,21 @@ def checked_epsilon(epsilon: object) -> Fraction:
 
 
 def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
-    """Check and return a budget; a delta of 0 is for the purely private protocols."""
+    """Check and return a budget with a positive delta."""
     return checked_epsilon(epsilon), number("delta", delta, low=MIN_DELTA, below=1)
 
 
 class BaseProtocol(ABC):
-    """What the protocols share: users with values of a domain, and a run made of the three parts.
+    """A protocol for users with values of a domain, and a run made of the three parts.
 
-    A protocol is a frozen dataclass whose fields are its public parameters.
+    Subclasses are frozen dataclasses whose fields are the public parameters.
     """
 
     n: int
     min_honest: int
     domain: Domain
 
-    # What each protocol defines
+    # Each protocol defines
 
     @property
     @abstractmethod
@@ -146,7 +146,7 @@ class BaseProtocol(ABC):
 
     @abstractmethod
     def _users_of(self, view: View) -> int:
-        """Return how many users' messages a view holds; ValueError if it is not a view of this."""
+        """Return how many users' messages a view holds; ValueError for another protocol's view."""
 
     @abstractmethod
     def _totals(self, view: View, users: int) -> Any:
@@ -155,14 +155,14 @@ class BaseProtocol(ABC):
     @property
     @abstractmethod
     def _particulars(self) -> str:
-        """What the printed form tells besides users, error and guarantee."""
+        """What the printed form says besides users, error and guarantee."""
 
     @property
     def _shuffler(self) -> str:
-        """One shuffler for each row, "parallel", or a "single" one for all of them."""
+        """Return "parallel" for a shuffler for each row, or "single" for one for all rows."""
         return "parallel"
 
-    # What follows for all of them
+    # All of them share
 
     @property
     def dimension(self) -> int:
@@ -176,12 +176,13 @@ class BaseProtocol(ABC):
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages, for a value of the domain."""
-        return self._messages(self._value(x).astype(np.float64), secure(rng))[:, 0].copy()
+        value = self._taken(self.domain.value(x)).astype(np.float64)
+        return self._messages(value, secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' messages, at most 2^28 entries: `run` takes blocks.
+        """Return the messages, at most 2^28 entries, of ``min_honest`` to n users.
 
-        As of `SumProtocol.randomize`, for ``min_honest <= k <= n`` values of the domain.
+        As of `SumProtocol.randomize`; `run` takes blocks of users.
         """
         values = self._values(x)
         entries = values.shape[0] * self.cost().messages_per_user
@@ -195,25 +196,25 @@ class BaseProtocol(ABC):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees: a column of messages for each shuffler.
-
-        ``order`` is "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
-        """
+        """Return a column of messages for each shuffler, as `ikos.SecureSum.shuffle` does."""
         self._arrived(messages, order)
         return shuffle(
             messages, shuffler=self._shuffler, clear_share=False, order=order, rng=secure(rng)
         )
 
     def analyze(self, view: View) -> SumResult:
-        """Return the estimate over the users of a view, of at least ``min_honest``."""
-        users = self._checked_view(view)
+        """Return the estimate over the users of a view, at least ``min_honest``."""
+        if not isinstance(view, View):
+            raise TypeError(f"view must be a View, got {type(view).__name__}")
+        users = self._users_of(view)
+        check_participation("view", users, self.min_honest, self.n)
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
         """Run the protocol on all users' values, here.
 
         A value outside the domain is refused (NaN is), not clipped. Vectors are processed in blocks
-        of users, so that memory holds little but what the shufflers do.
+        of users, so that little memory is needed beyond the shufflers'.
         """
         source = secure(rng)
         result = self._play(self._values(x), source)
@@ -256,10 +257,6 @@ class BaseProtocol(ABC):
         check_participation("x", values.shape[0], self.min_honest, self.n)
         return self._taken(values)
 
-    def _value(self, x: ArrayLike) -> NDArray[Any]:
-        """Return one user's value, checked, as an array of one."""
-        return self._taken(self.domain.value(x))
-
     def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values of the domain; overridden where not all of them are taken."""
         return values
@@ -272,10 +269,10 @@ class BaseProtocol(ABC):
         rows: int | None = None,
         most: int | None = None,
     ) -> None:
-        """Refuse what are not messages of enough users.
+        """Refuse anything but messages of enough users.
 
-        Where a view does not show each message, what one user can do rests on ``rows``, how many
-        messages each must send, and ``most``, the largest; the smallest is 0.
+        Where a view does not show each message, the influence of a user rests on ``rows``, the
+        number of messages of each, and ``most``, the largest value; the smallest is 0.
         """
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):
@@ -290,14 +287,6 @@ class BaseProtocol(ABC):
             raise ValueError(f"messages must be {rows} of each user, got {messages.shape[0]}")
         if most is not None and messages.size and not 0 <= messages.min() <= messages.max() <= most:
             raise ValueError(f"messages must be in [0, {most}]; there are others (not shown)")
-
-    def _checked_view(self, view: View) -> int:
-        """Return how many users' messages a view holds, of this protocol and of enough users."""
-        if not isinstance(view, View):
-            raise TypeError(f"view must be a View, got {type(view).__name__}")
-        users = self._users_of(view)
-        check_participation("view", users, self.min_honest, self.n)
-        return users
 
     def __repr__(self) -> str:
         honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""

@@ -36,12 +36,9 @@ class SecureGuarantee(Printed):
     ----------
     sigma : float
         The analyzer's views of any two inputs with the same sum are within total variation
-        ``2**-sigma``. Rounded down; 0.0 where nothing is proved, infinite for one user, who has
-        nothing to hide but the sum.
-    theorem : str
-        The statement that proves it, with its source.
-    conditions : tuple of str
-        What must hold for it. One that begins with "NOT for this" does not hold.
+        ``2**-sigma``. Rounded down; 0.0 if nothing is proved, infinite for a single user.
+    theorem, conditions
+        As of `ikos.Guarantee`.
     """
 
     sigma: float
@@ -50,7 +47,7 @@ class SecureGuarantee(Printed):
 
     @property
     def vacuous(self) -> bool:
-        """Whether nothing is said: too few messages."""
+        """Whether nothing is proved: too few messages."""
         return self.sigma <= 0
 
     @property
@@ -60,25 +57,16 @@ class SecureGuarantee(Printed):
 
     @property
     def distance(self) -> str:
-        """The total variation as a power of two, rounded up.
-
-        Examples
-        --------
-        >>> SecureGuarantee(80.129, "", ()).distance
-        '2^-80.12'
-        """
-        if math.isinf(self.sigma):
-            return "0"
-        return f"2^-{hundredths(self.sigma)}"
+        """The total variation as a power of two, rounded up, such as ``"2^-80.12"``."""
+        return "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
 
     @property
     def statement(self) -> str:
         """What is guaranteed, in words."""
         if self.vacuous:
             return "nothing is proved: too few messages"
-        return (
-            f"views of any two inputs with the same sum are within total variation {self.distance}"
-        )
+        said = "views of any two inputs with the same sum are within total variation"
+        return f"{said} {self.distance}"
 
     def __str__(self) -> str:
         if self.vacuous:
@@ -97,7 +85,7 @@ def calibrated(
     messages: int | None,
     analysis: str,
 ) -> Layout:
-    """Return the fewest messages proved for sigma, or what is proved for a number of them."""
+    """Return the fewest messages proved for sigma, or what is proved for a given number."""
     analysis = checked_analysis(analysis)
     number("sigma", sigma, above=0, high=MAX_SIGMA)  # also where messages are given instead
     if messages is None:
@@ -151,17 +139,15 @@ class SecureAggregation(ShuffledSum[_T]):
 
         Parameters
         ----------
-        honest : int, optional
-            Honest users, at least; ``min_honest`` by default.
-        corrupt_shufflers : int, optional
-            Shufflers, of each sum, that collude with the analyzer; as planned by default.
+        honest, corrupt_shufflers : int, optional
+            How many users are honest, and how many shufflers of each sum collude with the analyzer;
+            as planned by default.
 
         Returns
         -------
         MessageCount
-            With the level that is left, of the whole vector, as ``sigma``, rounded down; 0.0 where
-            nothing is proved. By the sum's own analysis, or by "best" where that one proves
-            nothing.
+            With the level ``sigma`` that is left of the whole vector, rounded down; 0.0 if nothing
+            is proved. By the sum's own analysis, or "best" if that one proves nothing.
 
         Examples
         --------
@@ -230,7 +216,7 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
         return integer("q", q, low=2), None
     upper = integer("upper", upper, low=1)
     largest = n * upper
-    if q is None and analysis == "ghazi2020":  # which is proved for primes alone
+    if q is None and analysis == "ghazi2020":  # which is proved for primes only
         return covered(analysis, largest + 1), upper
     if q is None:
         return 1 << largest.bit_length(), upper
@@ -248,7 +234,7 @@ class SecureSum(SecureAggregation[int]):
 
     Each user splits its value into shares that are uniform subject to their sum; shufflers mix
     all users' shares; the analyzer adds them up. An object holds parameters only and never
-    changes, so that every party can hold one; `parameter_hash` tells whether two are the same.
+    changes: every party holds one, and they compare `parameter_hash`.
 
     Parameters
     ----------
@@ -258,15 +244,14 @@ class SecureSum(SecureAggregation[int]):
         Order of the group, at least 2. By default the least power of two above ``n * upper``, for
         "ghazi2020" the least prime.
     upper : int, optional
-        Values are in ``{0..upper}``, and their sum never wraps around: a ``q`` that is not above
-        ``n * upper`` is refused. Without it values are in ``[0, q)`` and the result is their sum
-        modulo q.
+        Values are in ``{0..upper}``, and ``q`` must be above ``n * upper``, so that their sum never
+        wraps around. Without it, values are in ``[0, q)`` and the result is their sum modulo q.
     sigma : float
         Security in bits that the number of messages is chosen for.
     messages : int, optional
-        Messages of each user in all, the clear share included. Used even where nothing is proved
-        for it; ``messages.sigma`` then is 0.0 and the printed form says so. By default the
-        smallest number proved for ``sigma``, ``min_honest`` and ``corrupt_shufflers``.
+        Messages of each user, the clear share included; by default the fewest that are proved for
+        ``sigma``. A number for which nothing is proved is used as well: ``messages.sigma`` is 0.0
+        then, and the printed form says so.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
         Which bound; "best" is the best that is proved here.
     shuffler : {"parallel", "single"}
@@ -274,12 +259,10 @@ class SecureSum(SecureAggregation[int]):
     clear_share : bool
         Whether the last share bypasses the shufflers: the analyzer may know whose it is.
     min_honest : int, optional
-        The security holds while at least this many users are honest and present; ``n`` by
-        default. The count is the one proved for every number of honest users from here to ``n``.
-        `analyze` refuses fewer reports.
+        The security holds for any number of honest and present users from this to ``n``, its
+        default. `analyze` refuses fewer reports.
     corrupt_shufflers : int
-        How many of the parallel shufflers may collude with the analyzer; as many further
-        messages are sent.
+        How many of the parallel shufflers may collude with the analyzer; each costs a message.
 
     Attributes
     ----------
@@ -295,9 +278,8 @@ class SecureSum(SecureAggregation[int]):
 
     Notes
     -----
-    The statement is for uniform shares; the library's come from AES-256 in counter mode, a
-    computational assumption that no sigma includes. Users are trusted with the result's
-    correctness: any one of them can shift the sum by any amount.
+    The theorem is about uniform shares; the library's are pseudorandom (AES-256 in counter mode),
+    which no sigma includes. Any user can shift the sum by any amount.
 
     Examples
     --------
@@ -312,18 +294,11 @@ class SecureSum(SecureAggregation[int]):
     guarantee views of any two inputs with the same sum are within total variation 2^-80.19
               by ...
 
-    Sums modulo q on purpose:
+    A sum modulo q, and values in blocks:
 
-    >>> print(SecureSum(3, 2**16))
-    secure sum modulo 65536 of 3 users' values, parallel shufflers
-    guarantee ...
     >>> SecureSum(3, 2**16).run([2**15, 2**15, 1])
     1
-
-    Values in blocks:
-
-    >>> import numpy as np
-    >>> SecureSum(300, upper=1000).run(np.arange(start, start + 100) for start in (0, 100, 200))
+    >>> SecureSum(300, upper=1000).run(range(start, start + 100) for start in (0, 100, 200))
     44850
     """
 
@@ -355,7 +330,7 @@ class SecureSum(SecureAggregation[int]):
         return self.layout.count
 
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
-        """Return values as group elements, each looked at; the first is user number ``first``."""
+        """Return values as group elements, each checked; the first is user number ``first``'s."""
         values = list(x) if isinstance(x, range) else x
         return vector("x", x, self.group.elements(values, first=first, upper=self.upper))
 
@@ -373,9 +348,8 @@ class SecureSum(SecureAggregation[int]):
 class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
 
-    As `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q, in one of two layouts. Each
-    coordinate is shared by itself in both; what differs is what is shuffled together, how many
-    shares are enough, and so what is sent.
+    As `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q. Each coordinate is shared by
+    itself; the layout decides what is shuffled together, and so how many shares are enough.
 
     Parameters
     ----------
@@ -388,8 +362,8 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     sigma : float
         Security in bits, of the whole vector, that the number of messages is chosen for.
     layout : {"separate", "group"}
-        Shuffle the shares of each coordinate apart from those of the others, or whole vectors of
-        shares. The first takes more messages and far fewer bits.
+        Shuffle the shares of each coordinate apart from the others, or whole vectors of shares. The
+        first takes more messages and far fewer bits.
     messages : int, optional
         Messages of each sum in all, as for `ikos.SecureSum`.
     analysis, shuffler, clear_share, min_honest, corrupt_shufflers
@@ -402,10 +376,6 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         What each user sends, and ``sigma``, proved for the whole vector.
     trust : Trust
         The last four parameters.
-
-    Notes
-    -----
-    As for `ikos.SecureSum`, like what is refused.
 
     Examples
     --------
@@ -445,7 +415,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     scalar = False
 
     def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors, each entry looked at; the first is that of user number ``first``."""
+        """Return vectors, each entry checked; the first is user number ``first``'s."""
         reject_masked("x", x)
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.ndim != 2 or given.shape[1] != self.dimension:

@@ -1,21 +1,27 @@
-"""A sum of shares that shufflers mix: what all sums of this package are made of.
+"""Sums of shares that shufflers mix, of numbers and of vectors over Z_q.
 
-There is one implementation, of vectors of ``dimension`` elements of Z_q; a number is a vector of
-one coordinate. Each coordinate is shared by itself. What is shuffled together is a *block* of
-coordinates: one message holds a share of each of them.
+A number is a vector of one coordinate. Each coordinate is shared by itself. What is shuffled
+together is a *block* of coordinates: one message holds a share of each of them.
+
+Values come from arrays, iterators and tables. Numbers come in blocks of users, each of which draws
+its rounding and noise from a source of its own, so that they may be read while others are at work.
+Vectors are checked as a whole, and encoded some coordinates at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from itertools import count
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import (
     check_participation,
@@ -25,9 +31,7 @@ from ikos._validation import (
     reject_masked,
     validate_users,
 )
-from ikos.aggregation.engine import SharingScheme
-from ikos.aggregation.execution import Engine, Values, add_up, collect, coordinates, shares_of
-from ikos.concurrency import Progress
+from ikos.concurrency import Interrupted, Progress
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
@@ -35,22 +39,48 @@ from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, present
+from ikos.sharing import SharingScheme, mixed_sum, split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
+
+USERS = 1 << 18
+"""Users whose rounding and noise come from one source."""
+
+COLUMNS = 32
+"""Coordinates that are taken out of all users' vectors at a time."""
+
+MAX_ENTRIES = 1 << 28
+"""Most entries of an array of shares of vectors."""
+
+Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
+"""An array, a list, a memory map, or an iterator over blocks of values."""
+
+Coordinate = NDArray[Any] | Iterator[NDArray[Any]]
+"""All users' elements of one coordinate, perhaps in blocks of users."""
+
+
+class Engine(Protocol):
+    """Where a sum is run, other than here: `ikos.cluster.Cluster`."""
+
+    def add_up(
+        self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
+    ) -> tuple[list[int], int]:
+        """Return the sum modulo q of each coordinate, and how many users there were."""
+
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
 LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
 """A sum for each coordinate, with shufflers of its own, or one sum of whole vectors.
 
-By the names that users give; those inside parameter hashes are accepted too.
+The keys are what users write; the values are in parameter hashes, and accepted too.
 """
 
 _T = TypeVar("_T")
 
 
 def layout_name(layout: str) -> str:
-    """Check and return a layout, by the name that is inside parameter hashes."""
+    """Check a layout and return its name in parameter hashes."""
     if layout in LAYOUTS.values():
         return layout
     return LAYOUTS[choice("layout", layout, LAYOUTS)]
@@ -65,7 +95,7 @@ def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
 
 
 def alone(clear_share: bool) -> str:
-    """Return the condition on a single shuffler, who has all of each user but a clear share."""
+    """Return the condition on a single shuffler, which has all messages but clear shares."""
     text = "while the shuffler does not collude with the analyzer"
     if clear_share:
         return text
@@ -81,8 +111,8 @@ def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tup
 def pack(elements: NDArray[Any], group: Zq) -> NDArray[Any]:
     """Return vectors of group elements, (..., b), as messages, (...).
 
-    One opaque item of fixed length for each vector, so that to permute or sort messages moves whole
-    vectors; of one coordinate, its element.
+    Each is an opaque item of fixed length, so that sorting moves whole vectors; of one coordinate,
+    it is the element.
     """
     if elements.shape[-1] == 1:
         return np.ascontiguousarray(elements[..., 0])
@@ -132,20 +162,20 @@ class ShuffledSum(ABC, Generic[_T]):
     """Whether users have numbers, and not vectors."""
 
     def __post_init__(self) -> None:
-        # what colluding shufflers add to a number that was found may be too much
+        # the messages that colluding shufflers cost may be too many
         integer("messages", self.layout.count.total, low=1, high=MAX_MESSAGES)
 
     @abstractmethod
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return values, each looked at; the first is user number ``first``'s."""
+        """Return values, (k,) or (k, d), each checked; the first is user number ``first``'s."""
 
     @abstractmethod
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return checked values as group elements."""
+        """Return group elements of checked numbers, (k,), or of coordinates of vectors, (c, k)."""
 
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
-        """Return the result for the sum of each coordinate; ``rng`` is what a run drew from."""
+        """Return the result for the sums of all coordinates; ``rng`` is what a run drew from."""
 
     @property
     @abstractmethod
@@ -154,13 +184,13 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def parameter_hash(self) -> str:
-        """SHA-256 of the parameters, equal for two parties if and only if they agree on all."""
+        """SHA-256 of the parameters: equal for two parties if they agree on all of them."""
         canonical = json.dumps(self.parameters, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property
     def sharing_parameters(self) -> dict[str, object]:
-        """What the parties must agree on to share and to add up."""
+        """What the parties must agree on to share values and to add up shares."""
         vector = {} if self.scalar else {"dimension": self.dimension, "layout": self.layout.name}
         return {
             "protocol": f"ikos-secure-{'' if self.scalar else 'vector-'}sum-1",
@@ -182,7 +212,8 @@ class ShuffledSum(ABC, Generic[_T]):
     @cached_property
     def setting(self) -> SharingScheme:
         """What is sent to whom, of each coordinate."""
-        return SharingScheme(self.group, self.layout.count.total, self.trust)
+        trust = self.trust
+        return SharingScheme(self.group, self.layout.count.total, trust.single, trust.clear_share)
 
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
@@ -211,7 +242,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What a proof takes for granted: the group, and who is honest."""
+        """What a proof assumes of the group, and of users and shufflers."""
         trust = self.trust
         if trust.single:
             shufflers = alone(trust.clear_share)
@@ -227,49 +258,38 @@ class ShuffledSum(ABC, Generic[_T]):
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send."""
-        messages = self.layout.sums * self.setting.messages
-        return Cost(validate_users(users, self.n), messages, self.layout.bits_per_message)
+        return replace(self._cost, users=validate_users(users, self.n))
 
-    def check_users(self, users: int, name: str) -> None:
-        """Refuse fewer users than the guarantee counts on, and more than there are."""
-        check_participation(name, users, self.trust.min_honest, self.n)
+    @cached_property
+    def _cost(self) -> Cost:
+        messages = self.layout.sums * self.setting.messages
+        return Cost(self.n, messages, self.layout.bits_per_message)
 
     # The client
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its value (BBGN20, Algorithm 6).
-
-        Parameters
-        ----------
-        x : int or float, or (dimension,) array_like
-            A value as of `run`.
-        rng : RandomSource, optional
-            Secure randomness by default.
+        """Return one user's shares of its value, as of `run` (BBGN20, Algorithm 6).
 
         Returns
         -------
         (total,) or (total, dimension) ndarray
-            Share j, of each coordinate, is for shuffler j; with a clear share, the last one is for
-            the analyzer. Send all of them or none, and never two reports for one sum: a second
-            sharing of a value links shares. The time that a private sum's report takes depends,
-            slightly, on its noise: do not send at once when it is done.
+            Share j, of each coordinate, is for shuffler j; a clear share, the last one, is for the
+            analyzer. Send all of them or none, and never two reports for one sum: a second sharing
+            of a value links shares. The time that a private sum's report takes depends slightly on
+            its noise: do not send as soon as it is done.
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
-        return shares_of(self, 1, coordinates(self, values, source), source)[:, 0].copy()
+        elements = coordinates(self, values, source.streams()(0) if self.scalar else source)
+        return shares_of(self, 1, elements, source)[:, 0].copy()
 
     def share(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' shares.
-
-        Parameters
-        ----------
-        x, rng
-            As for `run`.
+        """Return all users' shares of their values, ``x`` as for `run`.
 
         Returns
         -------
         (total, k) or (total, k, dimension) ndarray
-            Row j is what goes to shuffler j; with a clear share, it is the last row. uint32 or
-            uint64 for q up to 2^64, an object array of Python integers beyond.
+            Row j goes to shuffler j; the last row is the clear shares, where there are any. uint32
+            or uint64 for q up to 2^64, an object array of Python integers beyond.
 
         Raises
         ------
@@ -284,37 +304,37 @@ class ShuffledSum(ABC, Generic[_T]):
     def shuffle(
         self, shares: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Pass shares through the shufflers.
+        """Pass shares, as `share` returns them, through the shufflers.
 
         Parameters
         ----------
         shares : (total, k) or (total, k, dimension) ndarray
-            As `share` returns them; left unchanged.
+            Left unchanged.
         rng : RandomSource, optional
-            Secure randomness by default; used for ``order="permuted"`` alone.
+            Secure randomness by default; used for ``order="permuted"`` only.
         order : {"sorted", "permuted"}
-            Each shuffler's output sorted, or in a uniformly random order of its own. Both carry
-            exactly the multiset of the messages.
+            Each shuffler's output sorted, or in a uniformly random order of its own.
 
         Returns
         -------
         View
-            What the analyzer receives: a column for each shuffler, of the first sum, then of the
-            second, and so on. Messages of several coordinates are opaque items. The clear shares
-            are whole vectors: they may be linked to their users.
+            What the analyzer receives: a column for each shuffler of the first sum, then of the
+            second, and so on. Messages of several coordinates are opaque items. Clear shares are
+            whole vectors, which may be linked to their users.
         """
         choice("order", order, ORDERS)
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
         reject_masked("shares", shares)
-        total, rest = self.setting.messages, () if self.scalar else (self.dimension,)
-        if shares.ndim != 2 + len(rest) or (shares.shape[0], *shares.shape[2:]) != (total, *rest):
-            wanted = ", ".join(map(str, (total, "users", *rest)))
+        rest = () if self.scalar else (self.dimension,)
+        users = shares.shape[1] if shares.ndim > 1 else "users"
+        if shares.shape != (self.setting.messages, users, *rest):
+            wanted = ", ".join(map(str, (self.setting.messages, "users", *rest)))
             raise ValueError(
                 f"shares must have shape ({wanted}), got {shares.shape}: "
                 "all of a user's shares are needed, or none"
             )
-        self.check_users(shares.shape[1], "shares")
+        check_participation("shares", shares.shape[1], self.trust.min_honest, self.n)
         if not self.group.contains(shares):
             raise ValueError(
                 f"shares must be of dtype {self.group.dtype} in [0, q) for q = {quote(self.q)}, "
@@ -335,7 +355,7 @@ class ShuffledSum(ABC, Generic[_T]):
     # The analyzer
 
     def users(self, view: View) -> int:
-        """Return how many users' complete reports a view holds, or refuse it."""
+        """Return how many users' complete reports a view holds; ValueError if it does not."""
         return self._read(view)[1]
 
     def analyze(self, view: View) -> _T:
@@ -344,8 +364,8 @@ class ShuffledSum(ABC, Generic[_T]):
         Raises
         ------
         ValueError
-            If the view is not one of complete reports of at least ``min_honest`` users: with a
-            share missing the sum would be uniform on Z_q, with one in excess simply wrong.
+            If the view does not hold complete reports of at least ``min_honest`` users: with a
+            share missing, the sum would be uniform on Z_q; with one too many, wrong.
         """
         return self._result(*self._read(view))
 
@@ -370,7 +390,7 @@ class ShuffledSum(ABC, Generic[_T]):
         unasked = not per_column and any(column.size for column in view.columns)
         if unasked or len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
             raise ValueError(f"view must hold equally many messages of each kind, got {view!r}")
-        self.check_users(int(users), "view")
+        check_participation("view", int(users), self.trust.min_honest, self.n)
         totals = [0] * self.dimension
         for messages, block in received:
             vectors = unpack(messages, self.group, block.stop - block.start)
@@ -398,7 +418,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
         The same as `share` (or `randomize`), `shuffle` and `analyze` with the same ``rng``, message
         for message, in the memory of the values, the last shares, and one column for each thread.
-        Vectors go through it one coordinate at a time.
+        Vectors are added up one coordinate at a time.
 
         Parameters
         ----------
@@ -409,13 +429,13 @@ class ShuffledSum(ABC, Generic[_T]):
         rng : RandomSource, optional
             Secure randomness by default.
         threads : int, optional
-            How many columns are worked on at once; by default one on each core where there are
-            enough messages. No result depends on it.
+            How many columns are worked on at once; by default one on each core if there are enough
+            messages. No result depends on it.
         cluster : ikos.cluster.Cluster, optional
-            Workers of Dask to run a sum of numbers on instead.
+            Workers of Dask to run the sum on instead; ``x`` may then be a Dask collection.
         progress : callable, optional
-            Called with the pieces of the shufflers' output that are done, and their number; for
-            vectors, with coordinates.
+            Called with how many pieces of the shufflers' output are done and how many there are;
+            for vectors, unless on a cluster, with coordinates instead of pieces.
 
         Returns
         -------
@@ -432,5 +452,172 @@ class ShuffledSum(ABC, Generic[_T]):
             At Ctrl-C, a `KeyboardInterrupt`; nothing was released.
         """
         source = secure(rng)
-        found = add_up(self, x, source, threads=threads, cluster=cluster, progress=progress)
-        return self._result(*found, source)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable, got {quote(progress)}")
+        if cluster is not None:
+            if threads is not None:
+                raise ValueError(f"threads must be None with cluster=, got {threads!r}")
+            if not hasattr(cluster, "add_up"):
+                raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
+            return self._result(*cluster.add_up(self, x, source, progress), source)
+        if threads is not None:
+            threads = integer("threads", threads, low=1, high=1024)
+        users, given = collect(self, x, source)
+        totals: list[int] = []
+        for one in given:
+            encoded = None if isinstance(one, np.ndarray) else one
+            column = one if isinstance(one, np.ndarray) else np.empty(users, self.group.dtype)
+            total = mixed_sum(
+                column,
+                self.setting,
+                source,
+                encoded=encoded,
+                threads=threads,
+                progress=progress if self.scalar else None,
+            )
+            totals.append(total)
+            if progress is not None and not self.scalar:
+                progress(len(totals), self.dimension)
+        return self._result(totals, users, source)
+
+
+def checked_blocks(
+    clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike]
+) -> Iterator[NDArray[Any]]:
+    """Yield checked values of `USERS` users at a time, of fewer where they are vectors.
+
+    What is checked is a copy, which is what is used: others may write to the memory, or to the file
+    that is mapped there, in the meantime.
+    """
+    size = max(1, USERS // clients.dimension)
+    if not isinstance(x, Iterator):
+        for part in blocks(x.shape[0], size):
+            yield clients.checked(x[part].copy(), part.start)
+        return
+    first, lacking = 0, size
+    kept: list[NDArray[Any]] = []
+    for some in x:
+        if _is_one(some):
+            raise TypeError(
+                "x must be an iterator of blocks (arrays) of values, got one that yields "
+                f"{type(some).__name__}"
+            )
+        values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
+        first += values.shape[0]
+        if first > clients.n:  # before more of them are read, perhaps without end
+            check_participation("x", first, clients.min_honest, clients.n)
+        # copied, by both: an iterator may write what comes next to the same memory
+        while values.shape[0] >= lacking:
+            yield np.concatenate([*kept, values[:lacking]])
+            values, kept, lacking = values[lacking:], [], size
+        if values.shape[0]:
+            kept.append(values.copy())
+            lacking -= values.shape[0]
+    if kept:
+        yield np.concatenate(kept)
+
+
+def _is_one(some: Any) -> bool:
+    """Whether it is a single value, or no value, instead of a block."""
+    if hasattr(some, "__array__"):
+        return np.ndim(some) == 0
+    return isinstance(some, str | bytes) or not hasattr(some, "__len__")
+
+
+@dataclass(frozen=True)
+class _Located:
+    """Names the file and the row of a value that clients refuse. It can be pickled."""
+
+    clients: ShuffledSum[Any]
+
+    def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
+        """Return a block of a table unchanged, checked where it is read."""
+        try:
+            self.clients.checked(values, before)
+        except ValueError as error:
+            found = re.match(r"x\[(\d+)\] ", message := str(error))
+            if found is None:
+                raise
+            from ikos.tables import BadRow  # imported only where there are tables
+
+            why = f"which {message[found.end() :]}"
+            raise BadRow(int(found[1]) - before, why) from None
+        return values
+
+
+def with_location(clients: ShuffledSum[Any], x: Any) -> Any:
+    """Return a column of tables whose refused values are named by file and row."""
+    return x.seen(_Located(clients)) if hasattr(x, "seen") else x
+
+
+def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
+    """Return values as an iterator, or as an array of which parts are still to be checked."""
+    if isinstance(x, np.ndarray) and x.ndim == 1 and clients.scalar:
+        return x
+    if isinstance(x, Iterator):
+        return x
+    if hasattr(x, "__dask_graph__"):
+        raise TypeError("x is a Dask collection: say where to work on it with cluster=")
+    if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
+        found: Iterator[ArrayLike] = with_location(clients, x).blocks()
+        return found
+    # a list is checked as a whole, since numpy would convert it to something else unseen; an array
+    # of no users as well, which is refused
+    return clients.checked(x)
+
+
+def collect(
+    clients: ShuffledSum[Any], x: Values, rng: RandomSource
+) -> tuple[int, Iterator[Coordinate]]:
+    """Return how many users there are, and the elements of each coordinate of their values.
+
+    Numbers of an array are encoded as they are asked for. An iterator is read here, once: how many
+    users there are is not known before.
+    """
+    given, found = iterator_or_array(clients, x), None
+    read: Any = checked_blocks(clients, given)
+    if clients.scalar:  # block k draws from source k
+        read = map(clients.encoded, read, map(rng.streams(), count()))
+    if isinstance(given, Iterator):
+        try:
+            found = list(read)
+        except KeyboardInterrupt:
+            raise Interrupted(None, 0, 0, "while values were read") from None
+        users = sum(some.shape[0] for some in found)
+    else:
+        users = given.shape[0]
+    check_participation("x", users, clients.trust.min_honest, clients.n)
+    if clients.scalar:
+        return users, iter((read if found is None else np.concatenate(found),))
+    # a promise about all vectors is checked when they are together
+    vectors: Any = given if found is None else clients.checked(np.concatenate(found))
+    return users, coordinates(clients, vectors, rng)
+
+
+def coordinates(
+    clients: ShuffledSum[Any], values: NDArray[Any], rng: RandomSource
+) -> Iterator[NDArray[Any]]:
+    """Yield the elements of each coordinate of checked values, `COLUMNS` encoded together."""
+    if clients.scalar:
+        yield clients.encoded(values, rng)
+        return
+    for part in blocks(clients.dimension, COLUMNS):
+        yield from clients.encoded(np.ascontiguousarray(values[:, part].T), rng)
+
+
+def shares_of(
+    clients: ShuffledSum[Any], users: int, elements: Iterator[Coordinate], rng: RandomSource
+) -> NDArray[Any]:
+    """Return shares, (messages, users), or (messages, users, dimension) of vectors."""
+    scheme, d = clients.setting, clients.dimension
+    entries = scheme.messages * users * d
+    if entries > MAX_ENTRIES and not clients.scalar:
+        raise ValueError(
+            f"x has users whose shares have {entries:,} entries, more than "
+            f"{MAX_ENTRIES:,}; use run, or fewer users"
+        )
+    shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
+    for here, given in zip(shares, elements, strict=True):
+        column = given if isinstance(given, np.ndarray) else np.concatenate(list(given))
+        split(column, scheme.group, scheme.messages, rng, out=here)
+    return shares[0] if clients.scalar else np.moveaxis(shares, 0, -1)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ikos._validation import choice, integer, quote
 from ikos.aggregation import PrivateSum
-from ikos.aggregation.private_vector_sum import PrivateVectorSum
+from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
 from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
 from ikos.baselines.blanket_bbgn19 import PrivacyBlanket

@@ -31,4 +31,4 @@ VECTOR_PROTOCOLS = (
 """The keys of `ikos.baselines.PROTOCOLS` that are for vectors."""
 
 MAX_WORKERS = 1024
-"""That of `ikos.cluster.processes`."""
+"""That of `ikos.cluster.connection`."""

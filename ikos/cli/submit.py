@@ -238,7 +238,7 @@ def _many(
     """Send the reports of many clients; return how many these are."""
     import numpy as np
 
-    from ikos.aggregation.execution import with_location
+    from ikos.aggregation.shuffled_sum import with_location
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
     from ikos.tables import open_column

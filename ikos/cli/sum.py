@@ -16,7 +16,7 @@ from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
-    from ikos.aggregation.execution import Engine
+    from ikos.aggregation.shuffled_sum import Engine
 
 KEYS = [
     *release.SUM_KEYS,

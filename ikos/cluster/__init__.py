@@ -7,6 +7,6 @@ secrets are in no name of a task, no log and no printed form.
 """
 
 from ikos.cluster.connection import Cluster
-from ikos.cluster.errors import ClusterError
+from ikos.cluster.waiting import ClusterError
 
 __all__ = ["Cluster", "ClusterError"]

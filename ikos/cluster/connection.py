@@ -7,20 +7,28 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
-from ikos.aggregation.execution import Encoder
+from ikos.aggregation.shuffled_sum import ShuffledSum
 from ikos.cluster.driver import add_up
-from ikos.cluster.errors import ClusterError, connection
-from ikos.cluster.processes import MAX_WORKERS, interrupts_held
-from ikos.cluster.versions import check_versions
-from ikos.cluster.waiting import ANSWER, Calls, check_open, workers
+from ikos.cluster.waiting import (
+    ANSWER,
+    Calls,
+    ClusterError,
+    check_open,
+    check_versions,
+    connection,
+    workers,
+)
 from ikos.concurrency import Progress, cores
 from ikos.randomness import RandomSource
+
+MAX_WORKERS = 1024
 
 START = 120
 """Seconds for a worker to start, here, at first or in the place of one that was lost."""
@@ -48,9 +56,9 @@ class Cluster:
     Raises
     ------
     ClusterError
-        If there is no scheduler at the address, or it has no workers. Sums and calls raise it as
-        well: where this was closed, where a worker has another version of ikos, and where the
-        cluster has had no workers for a minute, or only such as are paused for lack of memory.
+        If there is no scheduler at the address, or it has no workers. Sums and calls raise it if
+        the cluster was closed, if a worker has another version of ikos, and if for a minute there
+        were no workers, or all were paused for lack of memory.
 
     Examples
     --------
@@ -90,9 +98,9 @@ class Cluster:
         return Calls(self.client)
 
     def add_up(
-        self, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
-    ) -> tuple[int, int]:
-        """Return the sum modulo q of all users' elements, and how many users there were."""
+        self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
+    ) -> tuple[list[int], int]:
+        """Return the sum modulo q of each coordinate, and how many users there were."""
         check_open(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
@@ -112,13 +120,30 @@ class Cluster:
         self.close()
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold back Ctrl-C, which a terminal sends to all, from processes that start meanwhile."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    # as it starts, which it does with the first process, it lets all signals through
+    resource_tracker.ensure_running()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
 def _local(opened: ExitStack, workers: int) -> Any:
     """Start worker processes, for as long as a stack is open."""
     import dask
     from distributed import LocalCluster
 
     class Local(LocalCluster):  # type: ignore[misc]
-        """Is told twice, at times, that a worker has gone."""
+        """Does not fail where it is told twice that a worker has gone."""
 
         def _update_worker_status(self, op: str, msg: Any) -> None:
             with suppress(KeyError):  # which would keep it from closing
@@ -161,13 +186,13 @@ def _end(local: Any) -> None:
 
 
 def _leave(client: Any) -> None:
-    """End a connection; what is wrong with one that takes too long has been said before."""
+    """End a connection; if that takes too long, another error has said why."""
     with suppress(TimeoutError):
         client.close(timeout=CLOSING)
 
 
 def _client(place: Any) -> Any:
-    """Connect to a scheduler that has workers."""
+    """Connect to a scheduler that has workers, by its address or the object that runs it."""
     from distributed import Client
     from distributed.comm import connect
 

@@ -1,58 +1,300 @@
-"""The driver of a sum: blocks, then one attempt after another until all shufflers agree."""
+"""A sum on a cluster: what runs on workers, and the driver that starts it.
+
+Clients of a block of users, the envelopes to a shuffler, and the shuffler with the analyzer's part
+of it are tasks. The driver starts them, and starts the shuffling anew until all shufflers had
+messages of the same sharings.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import pickle
+import sys
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ikos.aggregation.engine import Partition, SharingScheme
-from ikos.aggregation.execution import (
+from ikos._validation import check_participation
+from ikos.aggregation.shuffled_sum import (
     USERS,
-    Encoder,
+    ShuffledSum,
     checked_blocks,
+    coordinates,
     iterator_or_array,
     with_location,
 )
-from ikos.cluster.errors import ClusterError, Refusal, connection
-from ikos.cluster.tasks import (
-    BlockSharing,
-    Checked,
-    Released,
-    Seen,
-    described,
-    digest,
-    mixed,
-    picked,
-    posted,
+from ikos.cluster.waiting import (
+    ClusterError,
+    check_versions,
+    connection,
+    first_done,
+    results,
+    threads,
 )
-from ikos.cluster.versions import check_versions
-from ikos.cluster.waiting import first_done, results, threads
 from ikos.concurrency import Progress
+from ikos.modular import Zq
 from ikos.randomness import RandomSource
+from ikos.sharing import Partition, Sharing, SharingScheme
 
 LONGEST = 1 << 26
-"""Approximate cap on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
+"""Approximate limit on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
 
 WORTHWHILE = 1 << 20
-"""Messages of a task at least, where a column is cut to keep all threads busy."""
+"""Fewest messages of a task where a column is cut to keep all threads busy."""
 
 ATTEMPTS = 8
 """How often the shuffling may begin."""
 
 SPAN = 4
-"""Blocks of `USERS` users in one task at most: as messages of less than 10 MB."""
+"""Most blocks of `USERS` users in one task: messages to workers are below 10 MB."""
+
+NONCE_BYTES = 16
 
 _STRIDE = 1 << 32
+_KINDS = (ValueError, TypeError, ImportError, OSError, MemoryError, ArithmeticError)
+
+
+# On workers
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What clients raised, and in which partition if the message does not say it.
+
+    It is a result and not an exception, which Dask would log with its arguments.
+    """
+
+    kind: type[Exception]
+    message: str = field(repr=False)
+    partition: int | None
+
+    @classmethod
+    def of(cls, error: Exception, partition: int | None) -> Refusal:
+        """Return what an exception says, in a form that can be sent anywhere."""
+        for kind in _KINDS:
+            if isinstance(error, kind):
+                return cls(kind, str(error) or type(error).__name__, partition)
+        return cls(ClusterError, f"{type(error).__name__}: {error}", partition)
+
+    def throw(self) -> NoReturn:
+        """Raise it here, with the partition named."""
+        where = ""
+        if self.partition is not None:
+            where = f" (in partition {self.partition}, counted from 0)"
+        raise self.kind(self.message + where) from None
+
+
+def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return the SHA-256 of blocks' numbers and nonces, in any order."""
+    pairs = sorted(number.to_bytes(8, "big") + nonce for number, nonce in sharings)
+    return hashlib.sha256(b"".join(pairs)).digest()
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """Checked values on their way to a worker; their printed form shows none."""
+
+    blocks: Sequence[NDArray[Any]]
+
+
+class Column(Sharing):
+    """A complete sharing of one coordinate of a block of users, of which any row can be drawn."""
+
+    def __init__(self, elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource) -> None:
+        super().__init__(elements, scheme.group, scheme.messages, rng)
+        for place, here in enumerate(self.blocks):
+            drawn = np.empty(here.stop - here.start, dtype=self.group.dtype)
+            for row in range(self.messages - 1):
+                self.draw(row, place, drawn, peel=True)
+            self.finish(place)
+
+    def row(self, row: int, out: NDArray[Any]) -> NDArray[Any]:
+        """Overwrite ``out``, as long as the block, with the shares of one row, and return it."""
+        if row == self.messages - 1:
+            out[:] = self.last
+            return out
+        for place, here in enumerate(self.blocks):
+            self.draw(row, place, out[here], peel=False)
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        # nothing is subtracted from the last row any more, so that it needs no lock
+        return {name: value for name, value in self.__dict__.items() if name != "_locks"}
+
+
+@dataclass(frozen=True, repr=False)
+class Sealed:
+    """What belongs to one sharing of the values of a block of users.
+
+    The nonce tells it from every other sharing: it comes from the operating system, even
+    with a seeded source of randomness, so that no two runs have the same.
+    """
+
+    number: int
+    nonce: bytes
+
+
+@dataclass(frozen=True, repr=False)
+class Block(Sealed):
+    """One sharing of the values of a block of users."""
+
+    columns: Sequence[Column]
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(_bytes(column.last) for column in self.columns)
+
+
+@dataclass(frozen=True, repr=False)
+class Seen(Sealed):
+    """Which sharing a block has, of how many users, and the sums of their clear shares."""
+
+    users: int
+    clear: list[int]
+
+
+@dataclass(frozen=True, repr=False)
+class Envelope(Sealed):
+    """One block's messages to one shuffler, or those in a range of values."""
+
+    shares: NDArray[Any]
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + _bytes(self.shares)
+
+
+@dataclass(frozen=True)
+class Released:
+    """What the analyzer makes of a shuffler's messages for a coordinate.
+
+    Their sum modulo q, how many there are, and the digest of the sharings that they are of.
+    """
+
+    coordinate: int
+    total: int
+    count: int
+    digest: bytes
+
+
+def _bytes(a: NDArray[Any]) -> int:
+    """Return the memory that messages take, by which the scheduler knows what is large."""
+    return a.nbytes + (a.size * sys.getsizeof(a[0]) if a.dtype == object and a.size else 0)
+
+
+@dataclass(frozen=True, repr=False)
+class BlockSharing:
+    """Where clients work: turns values into a `Block`.
+
+    Rounding and noise draw from sources of ``encoding`` (`RandomSource.streams`), of which each
+    block has ``stride`` to itself, and the secrets from one of ``sharing``.
+    """
+
+    clients: ShuffledSum[Any]
+    encoding: Callable[[int], RandomSource]
+    sharing: Callable[[int], RandomSource]
+    stride: int
+
+    __name__ = "clients"  # what Dask names tasks by, where it would otherwise print all of this
+
+    def __call__(self, given: Any, number: int) -> Block | Refusal:
+        """Return a fresh sharing of values: checked ones, a part of a table, or a partition."""
+        clients, scheme = self.clients, self.clients.setting
+        try:
+            found = [
+                list(coordinates(clients, values, self.encoding(number * self.stride + place)))
+                for place, values in enumerate(self._values(given))
+            ]
+            # for a block without users
+            found.append([np.empty(0, dtype=scheme.group.dtype)] * clients.dimension)
+            source = self.sharing(number)
+            made = [Column(np.concatenate(one), scheme, source) for one in zip(*found, strict=True)]
+            return Block(number, os.urandom(NONCE_BYTES), made)
+        except Exception as error:  # to be raised by the driver, without a word in Dask's logs
+            located = isinstance(given, Checked) or _is_part(given)
+            return Refusal.of(error, None if located else number)
+
+    def _values(self, given: Any) -> Iterable[NDArray[Any]]:
+        if isinstance(given, Checked):
+            return given.blocks
+        if _is_part(given):
+            return checked_blocks(self.clients, iter(given.blocks()))
+        if hasattr(given, "to_numpy"):
+            given = given.to_numpy()
+        if not isinstance(given, np.ndarray):
+            given = np.array(given)
+        return checked_blocks(self.clients, given)
+
+
+def _is_part(given: Any) -> bool:
+    """Whether it is a part of a table: it is read here, and names the file and row of a mistake."""
+    return hasattr(given, "blocks") and hasattr(given, "rows")
+
+
+def described(block: Block | Refusal, *, clear: bool) -> Seen | Refusal:
+    """Return which sharing a block has, or why there is none; with its clear shares, or zeros."""
+    if isinstance(block, Refusal):
+        return block
+    sums = [column.group.sum(column.last) if clear else 0 for column in block.columns]
+    return Seen(block.number, block.nonce, block.columns[0].last.size, sums)
+
+
+def posted(
+    block: Block | Refusal, coordinate: int, pieces: Sequence[Partition]
+) -> tuple[Envelope | Refusal, ...]:
+    """Return a block's envelopes for some pieces of one shuffler's output.
+
+    There may be none though there was a block: values can be bad when they are read again.
+    """
+    if isinstance(block, Refusal):
+        return (block,) * len(pieces)
+    column, rows = block.columns[coordinate], pieces[0].rows
+    users, q = column.last.size, column.group.q
+    if pieces[0].parts == 1:
+        shares = np.empty((len(rows), users), dtype=column.group.dtype)
+        for row, out in zip(rows, shares, strict=True):
+            column.row(row, out)
+        return (Envelope(block.number, block.nonce, shares.reshape(-1)),)
+    found: list[list[NDArray[Any]]] = [[] for _ in pieces]
+    drawn = np.empty(users, dtype=column.group.dtype)
+    for row in rows:
+        column.row(row, drawn)
+        for shares_in_range, piece in zip(found, pieces, strict=True):
+            low, high = piece.ends(q)
+            shares_in_range.append(drawn[(drawn >= low) & (drawn <= high)])
+    return tuple(Envelope(block.number, block.nonce, np.concatenate(some)) for some in found)
+
+
+def picked(envelopes: tuple[Envelope | Refusal, ...], place: int) -> tuple[Envelope | Refusal]:
+    """Return one of several envelopes."""
+    return (envelopes[place],)
+
+
+def mixed(
+    received: Sequence[tuple[Envelope | Refusal]], group: Zq, coordinate: int
+) -> Released | Refusal:
+    """Mix the messages of all envelopes and add them up; return why, if one is missing."""
+    envelopes = []
+    for (envelope,) in received:
+        if isinstance(envelope, Refusal):
+            return envelope
+        envelopes.append(envelope)
+    output = np.concatenate([envelope.shares for envelope in envelopes])
+    output.sort()
+    sharings = digest((envelope.number, envelope.nonce) for envelope in envelopes)
+    return Released(coordinate, group.sum(output), output.size, sharings)
+
+
+# The driver
 
 
 def block_tasks(
-    client: Any, clients: Encoder, x: Any, rng: RandomSource, threads: int
+    client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, threads: int
 ) -> Generator[Any, None, None]:
     """Yield a future of a `Block` for each block of users, as fast as they are asked for.
 
@@ -65,14 +307,15 @@ def block_tasks(
     given: Iterable[Any]
     span = SPAN
     if hasattr(x, "parts"):
-        # a part that cannot be sent, such as a pipe, says so as it is pickled
+        # pickling raises the error of a part that cannot be sent, such as a pipe
         given = (part for part in with_location(clients, x).parts if pickle.dumps(part))
         span = _STRIDE
     else:
         values = iterator_or_array(clients, x)
         if isinstance(values, np.ndarray):
-            clients.check_users(values.size, "x")
-            span = min(SPAN, max(1, values.size // (2 * threads * USERS)))
+            users = values.shape[0]
+            check_participation("x", users, clients.min_honest, clients.n)
+            span = min(SPAN, max(1, users * clients.dimension // (2 * threads * USERS)))
         blocks = checked_blocks(clients, values)
         given = map(Checked, iter(lambda: list(islice(blocks, span)), []))
     endpoint = BlockSharing(clients, encoding, sharing, span)
@@ -88,28 +331,30 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
         raise TypeError(
             f"x must be a Dask array or a column of a data frame, got {type(x).__name__}"
         )
-    if dimensions != 1:
-        raise ValueError(f"x must be one-dimensional, got {dimensions} dimensions")
+    if dimensions != (1 if endpoint.clients.scalar else 2):
+        wanted = "one" if endpoint.clients.scalar else "two"
+        raise ValueError(f"x must be {wanted}-dimensional, got {dimensions} dimensions")
+    if dimensions == 2 and hasattr(x, "rechunk"):
+        x = x.rechunk({1: -1})  # whole vectors in each partition
     work = delayed(endpoint, pure=False, traverse=False, name=False)
     partitions = np.ravel(x.to_delayed()).tolist()
     yield from client.compute([work(given, number) for number, given in enumerate(partitions)])
 
 
-def columns(setting: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
+def columns(scheme: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
     """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
 
     A group has about as many messages as there are users; of a single shuffler, up to `LONGEST`.
     """
-    shuffled = setting.shuffled
+    shuffled, values = scheme.shuffled, scheme.group.q
     if not shuffled:
         return []
     # no more than there are values: a range without any would be drawn for nothing
-    values = setting.group.q
     most = -(-shuffled * users // max(users, LONGEST))
-    groups = min(most, values) if setting.single else shuffled
+    groups = min(most, values) if scheme.single else shuffled
     size = -(-shuffled * users // groups)
     ranges = max(-(-size // LONGEST), min(-(-threads // groups), size // WORTHWHILE), 1)
-    if setting.single:
+    if scheme.single:
         ranges = min(ranges, values // groups)
         parts = groups * ranges
         whole = [Partition(0, range(shuffled), part, parts, False) for part in range(parts)]
@@ -128,7 +373,7 @@ class _Reshared(Exception):  # noqa: N818
 class _Sum:
     """One sum on a cluster, with the tasks that it holds there."""
 
-    def __init__(self, client: Any, clients: Encoder, progress: Progress | None) -> None:
+    def __init__(self, client: Any, clients: ShuffledSum[Any], progress: Progress | None) -> None:
         self.client = client
         self.clients = clients
         self.progress = progress
@@ -137,7 +382,7 @@ class _Sum:
         self.tasks: set[Any] = set()  # of one attempt
 
     def drop(self, futures: Iterable[Any]) -> None:
-        """Forget tasks on the cluster, whatever still refers to them."""
+        """Forget tasks on the cluster, even if others still refer to them."""
         if (some := list(futures)) and self.client.status == "running":
             self.client.cancel(some, force=True)
 
@@ -150,35 +395,35 @@ class _Sum:
             if len(under_way) > 2 * self.threads:
                 self._accepted([under_way.popleft()])
 
-    def attempt(self) -> tuple[int, int]:
-        """Return the sum of the blocks as they are now, and the number of users.
+    def attempt(self) -> tuple[list[int], int]:
+        """Return the sum of each coordinate of the blocks as they are now, and how many users.
 
         Raises `_Reshared` if blocks were shared again in between.
         """
         self.drop(self.tasks)
-        setting = self.clients.setting
-        tasks = self.client.map(described, self.blocks, clear=setting.clear, pure=False)
+        clients, scheme = self.clients, self.clients.setting
+        tasks = self.client.map(described, self.blocks, clear=scheme.clear, pure=False)
         self.tasks = set(tasks)
         seen: list[Seen] = self._accepted(tasks)
         users = sum(one.users for one in seen)
-        self.clients.check_users(users, "x")
+        check_participation("x", users, clients.min_honest, clients.n)
         sharings = digest((one.number, one.nonce) for one in seen)
-        total = sum(one.clear for one in seen)
-        todo = columns(setting, users, self.threads)
-        wanted = sum(map(len, todo))
+        totals = [sum(clear) for clear in zip(*(one.clear for one in seen), strict=True)]
+        groups = columns(scheme, users, self.threads)
+        wanted = clients.dimension * sum(map(len, groups))
         count = 0
-        for done, released in enumerate(self._released(todo), 1):
+        for done, released in enumerate(self._released(groups), 1):
             if not _same(released.digest, sharings):
                 raise _Reshared
-            total += released.total
+            totals[released.coordinate] += released.total
             count += released.count
             if self.progress is not None:
                 self.progress(done, wanted)
-        if count != users * setting.shuffled:
+        if count != users * scheme.shuffled * clients.dimension:
             raise ClusterError(
                 f"shufflers released {count} messages of {users} users; nothing was returned"
             )
-        return total % setting.group.q, users
+        return [total % scheme.group.q for total in totals], users
 
     def _accepted(self, tasks: Iterable[Any]) -> list[Any]:
         """Return what tasks found, or raise what the first of the clients raised."""
@@ -188,17 +433,17 @@ class _Sum:
                 one.throw()
         return found
 
-    def _released(self, todo: list[tuple[Partition, ...]]) -> Iterator[Released]:
+    def _released(self, groups: list[tuple[Partition, ...]]) -> Iterator[Released]:
         """Yield what the analyzer makes of each piece, with a few columns under way at once."""
-        if not todo:
+        if not groups:
             return
-        columns = deque(todo)
-        ranges = len(columns[0])
+        todo = deque((c, pieces) for c in range(self.clients.dimension) for pieces in groups)
+        ranges = len(groups[0])
         ahead = -(-self.threads // ranges) * ranges
         under_way: set[Any] = set()
-        while columns or under_way:
-            while columns and len(under_way) <= ahead:
-                tasks = self._mixed(columns.popleft())
+        while todo or under_way:
+            while todo and len(under_way) <= ahead:
+                tasks = self._mixed(*todo.popleft())
                 self.tasks.update(tasks)
                 under_way.update(tasks)
             done = first_done(self.client, under_way)
@@ -206,18 +451,14 @@ class _Sum:
             under_way -= done
             self.tasks -= done
 
-    def _mixed(self, pieces: tuple[Partition, ...]) -> list[Any]:
+    def _mixed(self, coordinate: int, pieces: tuple[Partition, ...]) -> list[Any]:
         """Start the clients' envelopes and the shufflers of a column."""
         client, group = self.client, self.clients.setting.group
-        posts = client.map(posted, self.blocks, pieces=pieces, pure=False)
+        posts = client.map(posted, self.blocks, coordinate=coordinate, pieces=pieces, pure=False)
         if len(pieces) == 1:
-            return [client.submit(mixed, posts, group, pure=False)]
-        return [
-            client.submit(
-                mixed, client.map(picked, posts, place=place, pure=False), group, pure=False
-            )
-            for place in range(len(pieces))
-        ]
+            return [client.submit(mixed, posts, group, coordinate, pure=False)]
+        each = [client.map(picked, posts, place=at, pure=False) for at in range(len(pieces))]
+        return [client.submit(mixed, some, group, coordinate, pure=False) for some in each]
 
 
 def _same(released: bytes, blocks: bytes) -> bool:
@@ -226,12 +467,12 @@ def _same(released: bytes, blocks: bytes) -> bool:
 
 
 def add_up(
-    client: Any, clients: Encoder, x: Any, rng: RandomSource, progress: Progress | None
-) -> tuple[int, int]:
-    """Run a secure summation on a cluster: return the sum modulo q and the number of users.
+    client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
+) -> tuple[list[int], int]:
+    """Run a secure summation on a cluster: return the sum of each coordinate and how many users.
 
     The progress is the number of pieces of the shufflers' output that are done; it begins anew
-    where the shuffling does. Whatever ends the sum, nothing of it stays on the cluster.
+    where the shuffling does. However the sum ends, nothing of it stays on the cluster.
     """
     with client.as_current(), connection():
         check_versions(client)
@@ -245,7 +486,7 @@ def add_up(
                 except _Reshared:
                     continue
         finally:
-            made.drop(made.tasks)  # before what they take, at which the scheduler would stumble
+            made.drop(made.tasks)  # before the blocks that they take, or the scheduler stumbles
             made.drop(made.blocks)
     raise ClusterError(
         f"in the middle of each of {ATTEMPTS} attempts workers were lost and shares drawn again; "

@@ -1,15 +1,17 @@
-"""Waiting for workers: as long as it takes, unless none is left to do the work."""
+"""What is asked of a cluster, and waiting for it: as long as it takes, unless no worker is left."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import pkgutil
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
-from concurrent.futures import Executor, Future
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ikos.cluster.errors import ClusterError, connection
+import ikos
 
 STEP = 2.0
 """Seconds between two looks at a cluster."""
@@ -21,6 +23,31 @@ LIMIT = 60.0
 """Seconds that a cluster may be without a running worker while its results are awaited."""
 
 _T = TypeVar("_T")
+
+
+class ClusterError(RuntimeError):
+    """A cluster that cannot be reached, or did not get the work done; nothing was released."""
+
+
+@contextmanager
+def connection() -> Iterator[None]:
+    """Say in one line that the connection was lost, or the workers, however Dask says it."""
+    from distributed import KilledWorker
+    from distributed.client import ClosedClientError
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except (CancelledError, ClosedClientError, CommClosedError):
+        raise ClusterError(
+            "the connection to the scheduler was lost, or the work was cancelled there; "
+            "nothing was released"
+        ) from None
+    except KilledWorker:
+        raise ClusterError(
+            "workers ended again and again at one task, and nothing was released; where "
+            "memory is short, use smaller partitions or fewer workers"
+        ) from None
 
 
 async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
@@ -47,6 +74,26 @@ def check_open(client: Any) -> None:
         raise ClusterError("the connection to the cluster was closed")
 
 
+def check_versions(client: Any) -> None:
+    """Refuse a cluster with a worker that has another version of ikos, or none."""
+    # by a function of the standard library: a worker without ikos could not read one of ours;
+    # workers that end meanwhile return other errors, and are passed over
+    asked = {"on_error": "return", "callback_timeout": LIMIT}
+    try:
+        found = client.sync(client.run, pkgutil.resolve_name, "ikos:__version__", **asked)
+    except TimeoutError:
+        raise ClusterError("workers of the cluster do not answer") from None
+    here = ikos.__version__
+    for worker, version in found.items():
+        if isinstance(version, (ImportError, AttributeError)):
+            raise ClusterError(f"the worker {worker} has no ikos, and here is version {here}")
+        if isinstance(version, str) and version != here:
+            raise ClusterError(
+                f"the worker {worker} has version {version} of ikos, and here is {here}: "
+                "they must be the same"
+            )
+
+
 def threads(client: Any) -> int:
     """Return how many threads the workers have, or refuse a cluster that has none."""
     found = workers(client)
@@ -60,7 +107,7 @@ def threads(client: Any) -> int:
 class Watch:
     """Looks at a cluster, and gives it up if for `LIMIT` seconds no worker is seen to run twice.
 
-    One look is not enough: where memory is short, workers start and are ended at once, for ever.
+    One look is not enough: where memory is short, workers start and are ended again and again.
     """
 
     def __init__(self, client: Any) -> None:
@@ -132,8 +179,8 @@ def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
 def results(client: Any, futures: Iterable[Any]) -> list[Any]:
     """Return the results of tasks, in their order, when all of them are done.
 
-    What tasks raise is raised as it is where it says something about their input or about workers
-    (`ValueError`, `TypeError`, `distributed.KilledWorker`), and else as a `ClusterError`.
+    Errors of tasks about their input or about workers (`ValueError`, `TypeError`,
+    `distributed.KilledWorker`) are raised unchanged, others as a `ClusterError`.
     """
     tasks = list(futures)
     return _finished(client, _results(client, tasks, Watch(client))) if tasks else []

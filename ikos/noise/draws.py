@@ -99,11 +99,3 @@ def bernoulli_exp_any(
         kept = bernoulli_exp(np.ones(active.size, dtype=np.int64), 1, rng)
         active, whole = active[kept], whole[kept]
     return result
-
-
-def one_bernoulli_exp(numerator: int, denominator: int, rng: RandomSource) -> bool:
-    """Return one Bernoulli variable, as `bernoulli_exp` does."""
-    k = 1
-    while rng.integer(denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1

@@ -14,7 +14,6 @@ from ikos.noise.draws import (
     bernoulli_exp,
     deliver,
     how_many,
-    one_bernoulli_exp,
     plus,
     positive,
 )
@@ -113,6 +112,14 @@ def discrete_laplace(
     rate, count, source = positive("s", s), how_many(size), secure(rng)
     draws = plus(geometric_draws(rate, count, source), -geometric_draws(rate, count, source))
     return deliver(draws, size)
+
+
+def one_bernoulli_exp(numerator: int, denominator: int, rng: RandomSource) -> bool:
+    """Return one Bernoulli variable, as `bernoulli_exp` does."""
+    k = 1
+    while rng.integer(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
 
 
 def one_geometric(s: Fraction, rng: RandomSource) -> int:

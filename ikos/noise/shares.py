@@ -156,14 +156,14 @@ def polya_shares(
     n: int, rate: Fraction, parties: int, rng: RandomSource
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the users, ascending, who get any noise of `polya_population`, and their noise."""
-    (added, above), (taken, below) = (polya_jumps(n, rate, parties, rng) for _ in range(2))
+    added, above = polya_jumps(n, rate, parties, rng)
+    taken, below = polya_jumps(n, rate, parties, rng)
     users, places = np.unique(np.concatenate((added, taken)), return_inverse=True)
-    noise = np.zeros(users.size, dtype=np.int64)
-    if sum(map(int, above)) + sum(map(int, below)) > INT64_MAX:
-        noise = noise.astype(object)  # else no partial sum of any user exceeds it
+    large = sum(map(int, above)) + sum(map(int, below)) > INT64_MAX  # else no partial sum is
+    noise = np.zeros(users.size, dtype=object if large else np.int64)
     np.add.at(noise, places[: added.size], above)
     np.subtract.at(noise, places[added.size :], below)
-    return users, shortened(noise)
+    return users, shortened(noise) if large else noise
 
 
 def polya_jumps(

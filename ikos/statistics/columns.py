@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._options import MeanOptions, SumOptions, VectorSumOptions
 from ikos._validation import array, doubles, flag, number, quote, real, vector
 from ikos.accounting.vector_noise import Sensitivity
-from ikos.aggregation import PrivateSum
-from ikos.aggregation.private_vector_sum import PrivateVectorSum
+from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND
 from ikos.domains import Ball, Box, Domain

@@ -18,7 +18,7 @@ from ikos import counts
 from ikos.baselines import PROTOCOLS
 from ikos.cli import main, names, output
 from ikos.cli.program import COMMANDS, SETTINGS, commands
-from ikos.cluster.processes import MAX_WORKERS
+from ikos.cluster.connection import MAX_WORKERS
 
 
 def examples(text):

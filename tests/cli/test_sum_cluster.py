@@ -98,12 +98,12 @@ def test_without_dask(refused, folder, monkeypatch, option):
 
 
 def test_another_version_there(refused, address, folder, monkeypatch):
-    from ikos.cluster import versions
+    from ikos.cluster import waiting
 
     class Ikos:
         __version__ = "9.8.7"
 
-    monkeypatch.setattr(versions, "ikos", Ikos)
+    monkeypatch.setattr(waiting, "ikos", Ikos)
     said = refused("sum", folder, *AGE, "--scheduler", address)
     assert re.fullmatch(
         r"--scheduler: the worker tcp://\S+ has version \S+ of ikos, and here is 9\.8\.7: they "

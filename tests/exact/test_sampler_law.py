@@ -13,7 +13,8 @@ from exact.enumeration import Ideal, Law, exact_law
 from numpy.typing import NDArray
 
 from ikos.noise import laplace, shares
-from ikos.noise.draws import bernoulli_exp, one_bernoulli_exp
+from ikos.noise.draws import bernoulli_exp
+from ikos.noise.laplace import one_bernoulli_exp
 
 
 def rising(r: Fraction, k: int) -> Fraction:

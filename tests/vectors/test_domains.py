@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ikos.bounds import Bounds
 from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
-from ikos.vectors import Ball, Box, Categories, Domain, SparseTernary
+from ikos.vectors import Ball, Box, Categories, Domain, PrivateVectorSum, SparseTernary
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
 
@@ -54,6 +54,22 @@ def test_vectors_come_back_as_they_were(domain: Domain) -> None:
     assert domain.values(np.zeros((0, 3))).shape == (0, 3)
     with pytest.raises(ValueError, match="x must be one vector of 3, got shape"):
         domain.value(x)
+
+
+@pytest.mark.parametrize(
+    ("domain", "lower", "upper"),
+    [
+        (Box(3, -2, 5), -2, 5),
+        (Ball(3, 0.5), -0.5, 0.5),
+        (SparseTernary(3, 2), -1, 1),
+        (Categories([1, 2]), 0, 1),
+    ],
+    ids=str,
+)
+def test_results_tell_the_range_of_a_coordinate(domain: Any, lower: float, upper: float) -> None:
+    x = [[1, 0, 1]] if isinstance(domain, Categories) else [[0, 0, 0]]
+    result = PrivateVectorSum(1, domain, 1, 1e-6, messages=3).run(x)
+    assert (result.lower, result.upper) == (lower, upper)
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
