@@ -15,12 +15,12 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer
-from ikos.counts import hockey_stick, second_moment
-from ikos.counts.analyses import SecondMoment
+from ikos.counts import second_moment
+from ikos.counts.analyses import SecondMoment, checked_scheme
 from ikos.counts.private import budget_of
-from ikos.counts.rounding import UP, float_up, log2, rounding
-from ikos.counts.secure import MAX_MESSAGES, Scheme
+from ikos.counts.rounding import UP, log2, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import MAX_MESSAGES
 
 __all__ = ["Certificate", "Dyadic", "PrivateCertificate", "certify", "certify_private"]
 
@@ -132,7 +132,7 @@ def certify(
     >>> print(found.divergence, found.method)
     2^-165.2130 largest component
     """
-    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
+    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     bound = second_moment.bound(scheme.users, scheme.q, graph)
     return Certificate(
@@ -171,10 +171,12 @@ def certify_private(
     >>> print(found.difference, found.excess)
     2^-30.8407 2^-23.8631
     """
-    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
+    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     budget = budget_of(epsilon, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    graph, found = SecondMoment().ways(scheme.n, scheme.q, m, scheme.trust, budget)[0]
+    found = SecondMoment().best(scheme, m, budget)
+    assert found is not None
+    graph = found.graph
     return PrivateCertificate(
         scheme.n,
         scheme.q,
@@ -187,6 +189,6 @@ def certify_private(
         Dyadic.of(found.relative),
         Dyadic.of(found.divergences.difference),
         Dyadic.of(found.divergences.excess),
-        float_up(found.delta),
-        hockey_stick.THEOREM,
+        found.delta,
+        found.theorem,
     )

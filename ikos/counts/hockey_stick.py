@@ -1,8 +1,8 @@
 """Differential privacy of the private sum from the share graph, without a detour through sigma.
 
-The private sum's discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean
-2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be
-the user i whose value changes and those that jumps fell on. With
+Discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean 2 lambda,
+lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be the user i
+whose value changes and those who make jumps. With
 
     eta = (sqrt(Delta_A / (2c)) + sqrt(c xi / 4))^2,     xi = E[q^(C-1)] - 1,
     Delta_A = E[q^(C-1); A is split]  (without a clear share: both its left and right copies are),
@@ -12,10 +12,10 @@ averaged over A, the private sum is
     (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP,
     and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
 
-where discrete Laplace noise is eps0-DP for one user's value. For d separate sums, each with
-shufflers of its own, and one noise for the whole vector it holds with (1 + xi)^d - 1 in place of
-xi, and d Delta_A (1 + xi)^(d-1) in place of Delta_A, d^2 without a clear share. The proofs are in
-the documentation: How many messages, "Differential privacy" and "Vectors".
+where discrete Laplace noise is eps0-DP for one user's value. For d separate sums with one noise
+for the whole vector replace xi by (1 + xi)^d - 1 and Delta_A by d Delta_A (1 + xi)^(d-1), without a
+clear share by d^2 times. The proofs are in the documentation: How many messages, "Differential
+privacy" and "Vectors".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ikos.counts.recursion import Moments, enclosed
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.second_moment import LONGEST_RECURSION
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import Budget
+from ikos.counts.types import Budget, PrivacyProof
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
@@ -46,8 +46,7 @@ _INFINITE = gmpy2.inf()
 class NoiseJumps:
     """The noise's jumps, on n users; ``mean`` is an upper bound of their mean number, 2 lambda.
 
-    A grows with the mean, and the chance that it is split with it, so that a bound of Delta_A at a
-    larger mean is one for the true mean.
+    The chance that A is split grows with the mean, so that the bounds hold for the true mean.
     """
 
     n: int
@@ -202,17 +201,12 @@ def _component_of_i(moments: Moments, noise: NoiseJumps) -> mpfr:
 
 
 @dataclass(frozen=True)
-class Privacy:
-    """What is proved for a private sum: delta, rounded up, with noise_epsilon for the noise.
+class Privacy(PrivacyProof):
+    """The proof by one graph, with c = ``relative``: noise_epsilon + 2 ln(1 + c) <= epsilon."""
 
-    ``relative`` is c, the relative error of the view that is paid for with epsilon:
-    noise_epsilon + 2 ln(1 + c) <= epsilon.
-    """
-
-    delta: mpfr
-    noise_epsilon: float
     relative: mpfr
     divergences: Divergences
+    graph: ShareGraph
 
 
 @lru_cache(maxsize=1 << 12)
@@ -220,22 +214,21 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
     """Return what n users' noise proves, with about the least c that reaches delta, or the best."""
     epsilon, reserve = budget.epsilon, budget.reserve
 
-    def at(noise_epsilon: float) -> Privacy:
-        with rounding(DOWN):
-            relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
+    def at(noise_epsilon: float, relative: mpfr | None = None) -> Privacy:
+        """Return the proof with a c, by default with the largest."""
         rate = Fraction(noise_epsilon) / budget.sensitivity
         noise = NoiseJumps.discrete_laplace(n, rate, budget.dimension)
         moments = divergences(q, graph, noise).of_sums(budget.sums, graph)
-        return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
+        if relative is None:
+            with rounding(DOWN):
+                relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
+        delta = float_up(_delta(moments, relative, noise_epsilon))
+        return Privacy(delta, noise_epsilon, THEOREM, relative, moments, graph)
 
     allowed, whole = exact(budget.delta, DOWN), budget.whole
-    free = at(whole)
-    # whole may be a hair below epsilon, with a c that buys nothing
-    untouched = Privacy(_delta(free.divergences, _ZERO, whole), whole, _ZERO, free.divergences)
-    if untouched.delta <= allowed or not reserve:
-        return untouched
+    untouched = at(whole, _ZERO)
     least = float_up(exact(epsilon * (1 - reserve), UP))
-    if least >= whole:
+    if untouched.delta <= allowed or least >= whole:
         return untouched
     with rounding(UP):
         cap = gmpy2.expm1((exact(epsilon, UP) - least) / 2)
