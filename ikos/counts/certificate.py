@@ -16,7 +16,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import integer
 from ikos.counts import second_moment
-from ikos.counts.analyses import SecondMoment, checked_scheme
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.private import budget_of
 from ikos.counts.rounding import UP, log2, rounding
 from ikos.counts.share_graph import ShareGraph
@@ -174,7 +174,7 @@ def certify_private(
     scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     budget = budget_of(epsilon, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    found = SecondMoment().best(scheme, m, budget)
+    found = second_moment.SecondMoment().best(scheme, m, budget)
     assert found is not None
     graph = found.graph
     return PrivateCertificate(

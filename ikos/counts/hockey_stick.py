@@ -28,9 +28,8 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
-from ikos.counts.recursion import Moments, enclosed
+from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.second_moment import LONGEST_RECURSION
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Budget, PrivacyProof
 

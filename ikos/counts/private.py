@@ -12,10 +12,11 @@ from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
 from ikos.counts import hockey_stick
-from ikos.counts.analyses import TABLE, checked_scheme, share_graphs
+from ikos.counts.analyses import TABLE, checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.rounding import UP, exact, float_up, rational, rounding
 from ikos.counts.secure import for_range, left_over
+from ikos.counts.share_graph import share_graphs
 from ikos.counts.types import (
     MAX_MESSAGES,
     Budget,

@@ -17,23 +17,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpfr
 
+from ikos.counts import hockey_stick
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
-from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN, UP, float_down, rounding
+from ikos.counts.recursion import LONGEST_RECURSION, enclosed
+from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
 from ikos.counts.search import smallest
-from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import Users
-from ikos.trust import Trust
+from ikos.counts.share_graph import ShareGraph, share_graph, share_graphs
+from ikos.counts.types import Analysis, Budget, GivenNoise, PrivacyProof, Scheme, Users
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
-
-LONGEST_RECURSION = 1024
-"""Users for whom the recursion is run where it is needed: about a third of a second."""
 
 _NEGLIGIBLE = mpfr(2) ** -40
 
@@ -152,15 +150,16 @@ def _sharp(n: int, graph: ShareGraph) -> bool:
         return bool(left_out <= _NEGLIGIBLE)
 
 
-def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
+def _guess(scheme: Scheme, n: int, sigma: float) -> int:
     """Return a count near the smallest that proves sigma, from two terms of Delta.
 
     They are q B(n, 1) and that of the graph without edges; both only fall with m.
     """
     if n == 1:
         return 1
+    trust = scheme.trust
     copies, own = (1, 0) if trust.clear_share else (2, 1)
-    colours, wanted = math.log2(q), 1 - 2 * sigma
+    colours, wanted = math.log2(scheme.q), 1 - 2 * sigma
 
     def log2_factorial(k: float) -> float:
         return math.lgamma(k + 1) / math.log(2)
@@ -184,3 +183,77 @@ def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
         return colours + alone <= wanted and (n - 1) * colours + nothing - whole <= wanted
 
     return smallest(enough, 1)
+
+
+class SecondMoment(Analysis):
+    """The second moment of the share graph: all settings, every number of users."""
+
+    name = "second_moment"
+    theorem = THEOREM
+    private = True
+
+    def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
+        return f"second_moment needs m >= 1, got m = {m}" if m == 0 else None
+
+    def level(self, scheme: Scheme, m: int) -> float:
+        graph = share_graph(m, **scheme.trust.graph)
+        return level(scheme.users, scheme.q, graph)
+
+    def guess(self, scheme: Scheme, sigma: float) -> int:
+        return max(_guess(scheme, n, sigma) for n in scheme.users)
+
+    def level_of_sums(self, sigma: float, sums: int) -> mpfr:
+        """Return the better of the union bound and the product bound.
+
+        The second loses (log d)/2 + (d - 1) 2^(-2 sigma) log e bits; documentation, How many
+        messages, "Vectors".
+        """
+        union = super().level_of_sums(sigma, sums)
+        with rounding(UP):
+            second = (sums - 1) * gmpy2.exp2(-2 * mpfr(sigma)) * log2_e(UP)
+            lost = log2(sums, UP) / 2 + second
+        with rounding(DOWN):
+            return max(union, mpfr(sigma) - lost)
+
+    def best(self, scheme: Scheme, m: int, budget: Budget) -> hockey_stick.Privacy | None:
+        """Return the best proof of privacy for m shuffled messages, if there is any message.
+
+        That is the one with the most left for the noise among those that reach delta, and where
+        none does, the one with the smallest delta.
+        """
+        allowed = exact(budget.delta, DOWN)
+
+        def preference(way: hockey_stick.Privacy) -> tuple[bool, float, float]:
+            reached = bool(way.delta <= allowed)
+            return not reached, -way.noise_epsilon if reached else 0.0, way.delta
+
+        n, q, graphs = scheme.trust.min_honest, scheme.q, share_graphs(m, **scheme.trust.graph)
+        ways = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
+        return min(ways, key=preference, default=None)
+
+    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
+        found = self.best(scheme, m, budget)
+        return found if found is not None and found.delta < 1 else None
+
+    def privacy_guess(self, scheme: Scheme, budget: Budget) -> int:
+        """Return a count near the smallest; the second moments count e^epsilon times in delta."""
+        bits = float(budget.epsilon) / math.log(2) - float(gmpy2.log2(exact(budget.delta, DOWN)))
+        return max(2, self.guess(scheme, (1 + bits) / 2))
+
+    def remaining_privacy(
+        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
+    ) -> tuple[mpfr, mpfr, str]:
+        allowed = exact(delta, DOWN)
+
+        def preference(way: tuple[mpfr, mpfr]) -> tuple[bool, mpfr]:
+            reached = bool(way[1] <= allowed)
+            return not reached, way[0] if reached else way[1]
+
+        ways = [(mpfr(noise.epsilon), mpfr(1))]
+        jumps = hockey_stick.NoiseJumps(noise.users, noise.jumps)
+        for graph in share_graphs(m, **scheme.trust.graph):
+            moments = hockey_stick.divergences(scheme.q, graph, jumps)
+            relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)
+            with rounding(UP):
+                ways.append((noise.epsilon + 2 * gmpy2.log1p(relative), reached))
+        return (*min(ways, key=preference), hockey_stick.THEOREM)

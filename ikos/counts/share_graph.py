@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpfr, mpq
@@ -28,8 +29,6 @@ from gmpy2 import mpfr, mpq
 from ikos._validation import choice, flag, integer
 from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
 from ikos.trust import SHUFFLERS
-
-__all__ = ["ShareGraph"]
 
 _MULTIPLIED_OUT = 256
 
@@ -126,3 +125,16 @@ class ShareGraph:
             divisor += self._copies * gmpy2.lngamma(mpfr(k + 1))
         with rounding(direction, digits):
             return gmpy2.lngamma(mpfr(self.m * k + 1)) - divisor
+
+
+share_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
+"""Each graph is checked once, though a search asks for it often."""
+
+
+def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:
+    """Return the graphs whose bounds hold for m shuffled messages, each by itself."""
+    graphs = [share_graph(m, shuffler, clear_share)] if m else []
+    if not clear_share and m >= 2:
+        # a clear share may be shuffled with the others
+        graphs.append(share_graph(m - 1, shuffler, True))
+    return graphs
