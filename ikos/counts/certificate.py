@@ -1,14 +1,14 @@
 """What a count rests on, in numbers that others can check.
 
-A certificate holds the inputs, the theorem, and the enclosing values as exact dyadic rationals.
-To check a count, recompute the second moments by other means, e.g. the recursion in ball arithmetic
-or in rationals, and see that the values enclose them and give what is claimed.
+A certificate holds the inputs, the theorem, and the bounds as exact dyadic rationals. To check it,
+recompute the second moments by other means, e.g. the recursion in ball arithmetic or in rationals,
+and see that the bounds hold and give what is claimed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 import gmpy2
@@ -21,8 +21,6 @@ from ikos.counts.private import budget_of
 from ikos.counts.rounding import UP, log2, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES
-
-__all__ = ["Certificate", "Dyadic", "PrivateCertificate", "certify", "certify_private"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Dyadic:
         return math.log2(self.mantissa) + self.exponent if self.mantissa else -math.inf
 
     def __str__(self) -> str:
-        """Return an upper bound, as the number is: its logarithm rounded up to four decimals."""
+        """Return an upper bound: the logarithm is rounded up to four decimals."""
         if not self.mantissa:
             return f"2^{self.log2}"
         with rounding(UP):
@@ -66,9 +64,9 @@ class Certificate:
         The level, at most (1 - log2 divergence) / 2.
     divergence : Dyadic
         Upper bound of E[q^(C-1); C >= 2], C the components of the share graph. Infinite where it is
-        not below 2, or not known to be: nothing is claimed then.
+        not known to be below 2, and nothing is claimed.
     method : {"one user", "recursion", "largest component", "nothing"}
-        How the bound was found, for the last but one with ``cutoff`` J.
+        How the bound was found; for "largest component" with ``cutoff`` J.
     theorem : str
         The statement that leads from the divergence to sigma.
     """
@@ -136,16 +134,14 @@ def certify(
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     bound = second_moment.bound(scheme.users, scheme.q, graph)
     return Certificate(
-        scheme.n,
-        scheme.q,
-        graph.m,
-        graph.shuffler,
-        graph.clear_share,
-        second_moment.level(scheme.users, scheme.q, graph),
-        Dyadic.of(bound.upper),
-        bound.method,
-        bound.cutoff,
-        second_moment.THEOREM,
+        **asdict(graph),
+        n=scheme.n,
+        q=scheme.q,
+        sigma=second_moment.level(scheme.users, scheme.q, graph),
+        divergence=Dyadic.of(bound.upper),
+        method=bound.method,
+        cutoff=bound.cutoff,
+        theorem=second_moment.THEOREM,
     )
 
 
@@ -176,19 +172,16 @@ def certify_private(
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     found = second_moment.SecondMoment().best(scheme, m, budget)
     assert found is not None
-    graph = found.graph
     return PrivateCertificate(
-        scheme.n,
-        scheme.q,
-        graph.m,
-        graph.shuffler,
-        graph.clear_share,
-        budget.epsilon,
-        found.noise_epsilon,
-        budget.sensitivity,
-        Dyadic.of(found.relative),
-        Dyadic.of(found.divergences.difference),
-        Dyadic.of(found.divergences.excess),
-        found.delta,
-        found.theorem,
+        **asdict(found.graph),
+        n=scheme.n,
+        q=scheme.q,
+        epsilon=budget.epsilon,
+        noise_epsilon=found.noise_epsilon,
+        precision=budget.sensitivity,
+        relative=Dyadic.of(found.relative),
+        difference=Dyadic.of(found.divergences.difference),
+        excess=Dyadic.of(found.divergences.excess),
+        delta=found.delta,
+        theorem=found.theorem,
     )

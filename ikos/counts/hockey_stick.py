@@ -103,7 +103,7 @@ class NoiseJumps:
 
 @dataclass(frozen=True)
 class Divergences:
-    """Upper bounds of the two second moments: Delta_A averaged over the noise, and x."""
+    """Upper bounds of the two second moments: Delta_A averaged over the noise, and xi."""
 
     difference: mpfr
     excess: mpfr
@@ -124,53 +124,27 @@ def divergences(q: int, graph: ShareGraph, noise: NoiseJumps) -> Divergences:
     n = noise.n
     if n == 1:
         return Divergences(_ZERO, _ZERO)
-    if graph.hiding == 0 or _hopeless(q, graph, noise):
-        return Divergences(_INFINITE, _INFINITE)
-    found = None
+    difference = excess = _INFINITE
     if applies(n, graph):
         part = largest_component(n, q, graph)
-        found = Divergences(_difference(part, q, graph, noise), part.excess())
-        if n > LONGEST_RECURSION or _settled(part, found.difference):
-            return found
-    if n > LONGEST_RECURSION:
-        return Divergences(_INFINITE, _INFINITE)
-    moments = enclosed(n, q, graph)
-    difference = _component_of_i(moments, noise)
-    excess = moments.excess[n]
-    if found is not None:
-        difference, excess = min(difference, found.difference), min(excess, found.excess)
+        difference, excess = _difference(part, q, graph, noise), part.excess()
+        with rounding(UP):
+            little = part.remainder <= difference * mpfr(2) ** -30
+        if part.negligible and little:  # the recursion could gain next to nothing
+            return Divergences(difference, excess)
+    if graph.hiding and n <= LONGEST_RECURSION:
+        moments = enclosed(n, q, graph)
+        difference = min(difference, _component_of_i(moments, noise))
+        excess = min(excess, moments.excess[n])
     return Divergences(difference, excess)
-
-
-def _hopeless(q: int, graph: ShareGraph, noise: NoiseJumps) -> bool:
-    """Return whether nothing can be proved, because of the graph without edges alone.
-
-    Its part of E[q^(C-1)] is L = q^(n-1) / (f_n n!), so that x >= L / 2 and Delta_A is at least L
-    times the chance that A has two users. If these are at least 1/4 and 1/2, then the theorem's
-    delta is at least 1: for c = 0, and for c > 0 since eta >= 4 sqrt(Delta_A x / 8).
-    """
-    n = noise.n
-    with rounding(UP):
-        rarity = graph.log_edgeless(n, UP)
-        alone = noise.spared(n - 1, UP)
-    with rounding(DOWN):
-        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - rarity)
-        return bool(edgeless / 2 >= 0.25 and edgeless * (1 - alone) >= 0.5)
-
-
-def _settled(part: LargestComponent, difference: mpfr) -> bool:
-    """Return whether the recursion could gain next to nothing."""
-    with rounding(UP):
-        return part.negligible and bool(part.remainder <= difference * mpfr(2) ** -30)
 
 
 def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJumps) -> mpfr:
     """Return the bound of Delta_A by the largest component; j users are outside of it.
 
-    A is split if it meets both sides, or if it lies in the small side and is split there, for
-    which that side must have two components: E[q^C; C >= 2] = q D_j. Without a clear share this is
-    for the left copies alone; and both the left copies and the right ones of A, which is not i
-    alone, must meet the small side. Either is a bound.
+    A is split if it meets both sides, or if it is in the small side, which has two components:
+    E[q^C; C >= 2] = q D_j. Without a clear share this is for the left copies alone; and both the
+    left and the right copies of A, which is not i alone, must meet the small side.
     """
     moments, terms = part.moments, []
     with rounding(UP):
@@ -186,9 +160,7 @@ def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJ
 def _component_of_i(moments: Moments, noise: NoiseJumps) -> mpfr:
     """Return a bound of Delta_A over the component of user i, exact with a clear share.
 
-    Some user of A is outside of a component of s users with probability 1 - exp(-2 lambda (n-s)/n).
-    Without a clear share this is for the left copies alone, and that the right ones must be split
-    too is left out, which only raises the bound.
+    Without one it is for the left copies alone; the right ones must be split too.
     """
     n = noise.n
     terms = []
@@ -237,8 +209,8 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
             left = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
         return min(whole, max(least, float_down(left)))
 
-    # From the largest c to the best one: the moments shrink with c, as noise makes jumps, and so
-    # does sqrt(2 Delta_A / x), which is best for moments that are fixed.
+    # From the largest c to the best one: sqrt(2 Delta_A / xi) is best for fixed moments, and falls
+    # with c, because more noise makes more jumps.
     best = tried = at(least)
     for _ in range(8):
         if not tried.divergences.excess:
@@ -253,7 +225,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
         best = min(best, tried, key=lambda p: p.delta)
     if best.delta > allowed:
         return min(best, untouched, key=lambda p: p.delta)
-    # Twice: the moments of what was found are those of less noise, and hold for still less.
+    # Twice: the moments of what was found are those of more noise, and hold for less.
     for _ in range(2):
         high = best.relative
         with rounding(UP):
@@ -272,7 +244,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
 
 
 def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
-    """Return the theorem's delta, rounded up and at most 1; c = 0 is the case of its own."""
+    """Return the theorem's delta, rounded up and at most 1."""
     if not (moments.difference < _INFINITE and moments.excess < _INFINITE):
         return _ONE
     with rounding(UP):

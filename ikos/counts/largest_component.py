@@ -15,9 +15,8 @@ positive parts is at most c kappa^(c-1) phi_c(n); and P[C = c] <= Q_c(n) / c!.
                           + sum_{c>J} (q kappa)^(c-1) phi_c(n) / (c-1)!.
 
 The first line is over graphs with a component of more than n - J users and j users outside of it;
-the others bound what has no such component. With a fixed J every term falls as n grows, so that the
-bound for n holds for every larger number of users. The proofs are in the documentation: How many
-messages, "Any number of users".
+the others bound the rest. For a fixed J every term falls as n grows, so that the bound for n holds
+for every larger number. Proofs in the documentation: How many messages, "Any number of users".
 """
 
 from __future__ import annotations
@@ -66,10 +65,10 @@ class LargestComponent:
     remainder: mpfr
 
     def divergence(self, *, connected: tuple[mpfr, ...] | None = None) -> mpfr:
-        """Return an upper bound of E[q^(C-1); C >= 2].
+        """Return an upper bound of E[q^(C-1); C >= 2] on n users.
 
-        ``connected`` has upper bounds of P[C = 1] on n - j users, j = 0..J-1, in place of 1.
-        Without them the bound also holds for every larger number of users.
+        ``connected`` has those of P[C = 1] on n - j users, j = 0..J-1; without them the bound also
+        holds for every larger number of users.
         """
         with rounding(UP):
             terms = [self.moments.colourings[j] / self.ratio[j] for j in range(1, self.cutoff)]

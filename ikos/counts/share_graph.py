@@ -3,7 +3,6 @@
 The shuffler applies a uniformly random permutation to the users' message slots. Draw an edge
 from the user of every slot to the user whose slot takes its place; without a clear share, from
 the left copy of the one to the right copy of the other. C is the number of connected components.
-Users of one component hide among each other; nothing hides between two components.
 
 All distributions of C come from weights f_0 = f_1 = 1, f_2, ...: among k users, the expected number
 of sets of s users (without a clear share, of s left and s right copies) that are unions of
@@ -94,10 +93,9 @@ class ShareGraph:
     def connected_weight(self, k: int, direction: int) -> mpfr:
         """Return f_k P[C = 1] for k >= 1, rounded in a direction; for ``hiding`` of at most 1.
 
-        Where one message hides, every vertex has two edges and components are cycles: the
-        generating function of f_k P[C = 1] is the logarithm of that of f_k, which is 1/(1 - x), or
-        (1 - 2x)^(-1/2) for a single shuffler without a clear share. Where none does, every left
-        copy has one edge, and no two users are ever connected.
+        Where one message hides, components are cycles: the generating function of f_k P[C = 1] is
+        the logarithm of that of f_k, which is 1/(1 - x), or (1 - 2x)^(-1/2) for a single shuffler
+        without a clear share. Where none does, no two users are ever connected.
         """
         if self.hiding == 0:
             return mpfr(1 if k == 1 else 0)
