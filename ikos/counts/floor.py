@@ -20,34 +20,19 @@ from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
 from ikos.counts.rounding import DOWN, UP, exact, log2, rounding
+from ikos.counts.share_graph import share_graph
 from ikos.trust import SHUFFLERS
 
 MAX_SIGMA = 1e12
 
 
-def _log_factorial(k: int, direction: int) -> mpfr:
-    """Return ln k! for k >= 1; ln Gamma rises from 2 on, so k may be rounded the same way."""
-    with rounding(direction):
-        return gmpy2.lngamma(mpfr(k + 1))
-
-
-def _bits_up(nats: mpfr) -> mpfr:
-    """Return a logarithm that is at least 0 to base 2 instead of e, rounded up."""
+def _consistent(n: int, m: int, shuffler: str) -> mpfr:
+    """Return the left side's logarithm to base 2, rounded up."""
+    nats = share_graph(m, shuffler, True).log_edgeless(n, UP)
     with rounding(DOWN):
         ln2 = gmpy2.const_log2()
     with rounding(UP):
         return nats / ln2
-
-
-def _consistent(n: int, m: int, shuffler: str) -> mpfr:
-    """Return log2 N, rounded up; 0 exactly for a single user."""
-    if n == 1 or shuffler == "parallel":
-        with rounding(UP):
-            return _bits_up(m * _log_factorial(n, UP))
-    with rounding(DOWN):
-        same = n * _log_factorial(m, DOWN)
-    with rounding(UP):
-        return _bits_up(_log_factorial(m * n, UP) - same)
 
 
 def _growth(n: int, shuffler: str) -> mpfr:

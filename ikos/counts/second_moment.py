@@ -155,34 +155,18 @@ def _guess(scheme: Scheme, n: int, sigma: float) -> int:
 
     They are q B(n, 1) and that of the graph without edges; both only fall with m.
     """
-    if n == 1:
-        return 1
-    trust = scheme.trust
-    copies, own = (1, 0) if trust.clear_share else (2, 1)
-    colours, wanted = math.log2(scheme.q), 1 - 2 * sigma
-
-    def log2_factorial(k: float) -> float:
-        return math.lgamma(k + 1) / math.log(2)
-
-    whole = log2_factorial(n)
 
     def enough(m: int) -> bool:
-        hiding = m - own
-        if not trust.single:
-            alone = (1 - hiding) * math.log2(n)
-            nothing = (1 - hiding) * whole
-        else:
-            slots = log2_factorial(m)
-            alone = (
-                copies * math.log2(n)
-                + slots
-                - math.fsum(math.log2(m * n - i) for i in range(min(m, 64)))
-                - max(0, m - 64) * math.log2(max(1.0, m * n - (m + 63) / 2))
-            )
-            nothing = copies * whole + n * slots - log2_factorial(m * n)
-        return colours + alone <= wanted and (n - 1) * colours + nothing - whole <= wanted
+        graph = share_graph(m, **scheme.trust.graph)
+        if not graph.hiding:
+            return False
+        with rounding(UP):
+            colours, wanted = gmpy2.log(mpfr(scheme.q)), (1 - 2 * mpfr(sigma)) * gmpy2.const_log2()
+            alone = colours - gmpy2.log(graph.growth(n, UP))
+            nothing = (n - 1) * colours - graph.log_edgeless(n, UP)
+            return bool(max(alone, nothing) <= wanted)
 
-    return smallest(enough, 1)
+    return 1 if n == 1 else smallest(enough, 1)
 
 
 class SecondMoment(Analysis):
