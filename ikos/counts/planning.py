@@ -134,11 +134,6 @@ def cheapest(
     dimension : int
         Coordinates; the layout is chosen as well.
 
-    Returns
-    -------
-    Setting
-        The choice, with the level that is proved for it.
-
     Examples
     --------
     >>> print(cheapest(1000, 2**64, 80))
@@ -194,9 +189,10 @@ def cheapest_private(
     d = checked_dimension(dimension, schemes[0].q)
     moved = promised(sensitivity, d * budget.sensitivity)
 
+    full = moved == d * budget.sensitivity
+
     def ways(scheme: Scheme) -> list[Layout]:
         found = private_layouts(scheme, budget, d, moved)
-        full = moved == d * budget.sensitivity
         return [layout for layout in found if full or layout.name != COMPOSED]
 
     return _best(ways, schemes, minimize)
@@ -231,7 +227,7 @@ class Parameters:
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum, in squared units of one user's range."""
+        """Bound on the mean squared error."""
         return self.error**2
 
     @property
@@ -248,11 +244,6 @@ class Parameters:
     def bits_per_user(self) -> int:
         """Bits that each user sends, before any encryption."""
         return self.count.total * self.bits_per_message
-
-    @property
-    def cost(self) -> tuple[int, int]:
-        """Bits and messages of each user, to compare."""
-        return self.bits_per_user, self.count.total
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -362,10 +353,7 @@ def private_parameters(
     -----
     The search is complete over all settings, all numbers of messages, all precisions up to 2^52,
     and all q that are powers of two, if with more messages, a smaller q and a smaller precision no
-    more of epsilon is spent on hiding, and privacy is not lost. For q and messages it tries the
-    smallest precision that would be accurate enough with all of epsilon for the noise, and then
-    each time the smallest for the noise_epsilon that the one before left. Other q save no bits
-    unless a slightly smaller q saves a message.
+    more of epsilon is spent on hiding, and privacy is not lost.
 
     Examples
     --------
@@ -400,26 +388,18 @@ def private_parameters(
                 return None
             reached = accuracy.error(found.noise_epsilon, p, scheme.q)
             if reached <= target:
+                count = scheme.proved(m, asked).with_corruption(corrupt)
                 return Parameters(
-                    n,
-                    budget.epsilon,
-                    budget.delta,
-                    p,
-                    scheme.q,
-                    scheme.trust.shuffler,
-                    scheme.proved(m, asked).with_corruption(corrupt),
-                    reached,
-                    scheme.analysis.name,
-                    honest,
-                    corrupt,
-                    budget.reserve,
-                )
+                    n, budget.epsilon, budget.delta, p, scheme.q, scheme.trust.shuffler, count,
+                    reached, scheme.analysis.name, honest, corrupt, budget.reserve,
+                )  # fmt: skip
             p = accuracy.first(found.noise_epsilon, p + 1, scheme.q)
         return None
 
+    # the smallest precision that is accurate enough with all of epsilon for the noise
     floor = accuracy.first(budget.whole, 1)
     assert floor is not None
-    bits = (n * floor).bit_length()  # of the smallest power of two that holds the sum
+    bits = (n * floor).bit_length()  # of the smallest power of two above the sum
     start = replace(budget, sensitivity=floor)
     fewest = [
         (scheme, replace(scheme, q=1 << bits).least_private(start).shuffled) for scheme in schemes
@@ -438,8 +418,8 @@ def private_parameters(
             while found is None and worth(m, scheme):
                 found = precise(replace(scheme, q=1 << bits), m, p)
                 m += 1
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+            if found is not None:
+                best = min(best or found, found, key=lambda p: (p.bits_per_user, p.count.total))
         bits += 1
     assert best is not None
     return best

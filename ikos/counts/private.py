@@ -16,7 +16,7 @@ from ikos.counts.analyses import TABLE, checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.rounding import UP, exact, float_up, rational, rounding
 from ikos.counts.secure import for_range, left_over
-from ikos.counts.share_graph import share_graphs
+from ikos.counts.share_graph import share_graphs as share_graphs
 from ikos.counts.types import (
     MAX_MESSAGES,
     Budget,
@@ -26,8 +26,6 @@ from ikos.counts.types import (
     lemma_5_2_delta,
 )
 from ikos.results import at_least
-
-__all__ = ["share_graphs"]
 
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
@@ -102,15 +100,8 @@ def private_message_count(
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
-    scheme = checked_scheme(
-        n,
-        q,
-        min_honest,
-        corrupt_shufflers,
-        analysis=analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-    )
+    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
     count = scheme.least_private(budget_of(epsilon, delta, reserve, precision))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
@@ -258,7 +249,7 @@ def private_epsilon(
 ) -> float:
     """Return the smallest epsilon at which m shuffled messages are proved to reach delta.
 
-    The noise belongs to epsilon: a smaller one needs more noise, and more messages to hide it.
+    A smaller epsilon needs more noise, and more messages to hide it.
 
     Parameters
     ----------
@@ -268,9 +259,8 @@ def private_epsilon(
     Returns
     -------
     float
-        `private_proved` proves (epsilon, delta) with this epsilon, from 1e-100 (if noise of every
-        size is hidden well enough) to 1e6. It is the smallest, to about 12 digits, if delta is
-        reached by every larger epsilon as well.
+        From 1e-100 to 1e6; `private_proved` proves (epsilon, delta). It is the smallest, to about
+        12 digits, if every larger epsilon reaches delta as well.
 
     Raises
     ------
@@ -314,8 +304,7 @@ def private_epsilon(
 def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
     """Return an epsilon at which delta is reached: near the smallest delta if not at a guess.
 
-    As epsilon grows delta first falls, because there is less noise to hide and more epsilon to
-    hide it with, and then rises with e^epsilon.
+    As epsilon grows delta first falls, with less noise to hide, and then rises with e^epsilon.
     """
     candidates = [2.0**k for k in sorted(range(-40, 20), key=abs)]
     for spacing in (1, 1 / 16, 1 / 256):
@@ -405,10 +394,9 @@ def private_remaining(
 
     Notes
     -----
-    With ``noise_users`` or more honest users it is the theorem for exactly that many: the adversary
-    is given the others' messages. With fewer, the noise is short of discrete Laplace, but still
-    private by itself, with a larger epsilon (`short_noise_epsilon`); hiding is counted for the
-    honest users alone, with as many jumps as they make.
+    From ``noise_users`` honest users on it is the theorem for exactly that many. With fewer, the
+    noise is short of discrete Laplace, but still private, with a larger epsilon
+    (`short_noise_epsilon`); hiding is counted for the honest users alone.
 
     Examples
     --------

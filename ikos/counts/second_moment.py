@@ -67,13 +67,11 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
         return DivergenceBound(mpfr(0), "one user")
     if graph.hiding == 0 or _hopeless(low, q, graph):
         return _NOTHING
-    any_size = DivergenceBound(gmpy2.inf(), "nothing")
+    any_size = _NOTHING
     if applies(low, graph):
         found = largest_component(low, q, graph)
         connected = _connected(found, graph) if low == high else None
-        any_size = DivergenceBound(
-            found.divergence(connected=connected), "largest component", found.cutoff
-        )
+        any_size = _by_largest(found, connected)
         if found.negligible and _sharp(low, graph):
             return any_size
     if low > LONGEST_RECURSION:
@@ -85,59 +83,49 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
     return min(recursion, any_size, key=lambda b: b.upper)
 
 
+def _by_largest(
+    found: LargestComponent, connected: tuple[mpfr, ...] | None = None
+) -> DivergenceBound:
+    return DivergenceBound(found.divergence(connected=connected), "largest component", found.cutoff)
+
+
 def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, DivergenceBound]:
     """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
     for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
         if low < n <= high and applies(n, graph):
             found = largest_component(n, q, graph)
             if n > LONGEST_RECURSION or (found.negligible and _sharp(n, graph)):
-                return n - 1, DivergenceBound(found.divergence(), "largest component", found.cutoff)
+                return n - 1, _by_largest(found)
     return min(high, LONGEST_RECURSION), _NOTHING
 
 
-def _separated(n: int, s: int, graph: ShareGraph, direction: int) -> mpfr:
-    """Return B(n, s), the expected number of sets of s users that nothing connects to the rest.
-
-    For s of 1 or 2, rounded in a direction.
-    """
-    other = UP if direction == DOWN else DOWN
-    with rounding(direction):
-        value = 1 / graph.growth(n, other)
-        if s == 2:
-            value *= graph.growth(2, direction) / graph.growth(n - 1, other)
-        return value
+def _some_user_alone(n: int, graph: ShareGraph) -> mpfr:
+    """Return a lower bound of the probability of it, B(n, 1) (1 - B(n-1, 1) / 2)."""
+    with rounding(UP):
+        pairs = 1 / graph.growth(n - 1, DOWN) / 2
+    with rounding(DOWN):
+        return 1 / graph.growth(n, UP) * (1 - pairs)
 
 
 def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
     """Return whether Delta is certainly at least 2, from either of two of its terms.
 
     The graph without edges between users, of probability 1 / (f_n n!) and with C = n; and graphs
-    in which some user is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
+    in which some user is alone, with C >= 2.
     """
-    with rounding(UP):
-        rarity = graph.log_edgeless(n, UP)
-        pairs = _separated(n - 1, 1, graph, UP) / 2
+    rarity = graph.log_edgeless(n, UP)
     with rounding(DOWN):
         colours = mpfr(q)
         if (n - 1) * gmpy2.log(colours) - rarity >= 1:
             return True
-        return bool(colours * _separated(n, 1, graph, DOWN) * (1 - pairs) >= 2)
+        return bool(colours * _some_user_alone(n, graph) >= 2)
 
 
 def _connected(found: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
     """Return upper bounds of P[C = 1] on n - j users, by the chance that no user is alone."""
-    bounds = []
-    for k in range(found.n, found.n - found.cutoff, -1):
-        if k < 3:
-            bounds.append(mpfr(1))
-            continue
-        with rounding(UP):
-            pairs = _separated(k - 1, 1, graph, UP) / 2
-        with rounding(DOWN):
-            alone = _separated(k, 1, graph, DOWN) * (1 - pairs)
-        with rounding(UP):
-            bounds.append(1 - alone)
-    return tuple(bounds)
+    sizes = range(found.n, found.n - found.cutoff, -1)
+    with rounding(UP):
+        return tuple(1 - _some_user_alone(k, graph) if k >= 3 else mpfr(1) for k in sizes)
 
 
 def _sharp(n: int, graph: ShareGraph) -> bool:
@@ -145,8 +133,9 @@ def _sharp(n: int, graph: ShareGraph) -> bool:
 
     It leaves out that the largest component is connected, but for users who are alone.
     """
+    first, second = graph.growth(n, DOWN), graph.growth(n - 1, DOWN)
     with rounding(UP):
-        left_out = _separated(n, 1, graph, UP) ** 2 + _separated(n, 2, graph, UP)
+        left_out = (1 / first) ** 2 + graph.growth(2, UP) / first / second
         return bool(left_out <= _NEGLIGIBLE)
 
 

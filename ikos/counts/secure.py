@@ -17,7 +17,6 @@ from ikos.counts.analyses import ANALYSES, BEST, checked_analysis, checked_schem
 from ikos.counts.search import first, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
-    MAX_BITS,
     MAX_MESSAGES,
     MAX_SIGMA,
     MAX_USERS,
@@ -27,15 +26,7 @@ from ikos.counts.types import (
     Users,
 )
 
-__all__ = [
-    "ANALYSES",
-    "BEST",
-    "MAX_BITS",
-    "MAX_MESSAGES",
-    "MAX_SIGMA",
-    "checked_analysis",
-    "smallest",
-]
+__all__ = ["ANALYSES", "BEST", "MAX_MESSAGES", "MAX_SIGMA", "checked_analysis", "smallest"]
 
 
 def security_level(
@@ -134,15 +125,8 @@ def message_count(
     >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
     16
     """
-    scheme = checked_scheme(
-        n,
-        q,
-        min_honest,
-        corrupt_shufflers,
-        analysis=analysis,
-        shuffler=shuffler,
-        clear_share=clear_share,
-    )
+    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
     count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
