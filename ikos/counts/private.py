@@ -12,7 +12,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
 from ikos.counts import hockey_stick
-from ikos.counts.analyses import TABLE, checked_scheme
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.rounding import UP, exact, float_up, rational, rounding
 from ikos.counts.secure import for_range, left_over
@@ -179,9 +179,9 @@ def promised(sensitivity: object, most: int) -> int:
 
 def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
     """Return a count to begin a search for privacy by "second_moment" at."""
-    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
-    budget = Budget(Fraction(0), delta, Fraction(0), 1)
-    return TABLE["second_moment"].privacy_guess(scheme, budget)
+    graph: Choices = {"shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, analysis="second_moment", **graph)
+    return scheme.analysis.guess(scheme, Budget(Fraction(0), delta, Fraction(0), 1))
 
 
 def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import gmpy2
 
 from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
@@ -45,11 +43,6 @@ class Balle2020(Analysis):
             sigma = ((hidden - 1) * (log2(n, DOWN) - log2_e(UP)) - log2(scheme.q, UP)) / 2
         return float_down(sigma) if sigma >= 1 else 0.0
 
-    def guess(self, scheme: Scheme, sigma: float) -> int:
-        bits = math.log2(scheme.trust.min_honest) - math.log2(math.e)
-        hidden = math.ceil((2 * sigma + math.log2(scheme.q)) / bits + 1)
-        return max(3, hidden) + (not scheme.trust.clear_share)
-
 
 class _SingleShuffler(Analysis):
     """An analysis of a single shuffler without a clear share."""
@@ -89,10 +82,6 @@ class Ghazi2020(_SingleShuffler):
             sigma = (m - 4) * (log2(n, DOWN) - 1) / 100 - log2(scheme.q, UP)
         return max(0.0, float_down(sigma))
 
-    def guess(self, scheme: Scheme, sigma: float) -> int:
-        bits = math.log2(scheme.trust.min_honest) - 1
-        return math.ceil(100 * (sigma + math.log2(scheme.q)) / bits + 4)
-
 
 class Ishai2006(_SingleShuffler):
     """The analysis of IKOS06, with the constants of BBGN20, Appendix E, for n >= 2.
@@ -118,10 +107,6 @@ class Ishai2006(_SingleShuffler):
         with rounding(DOWN):
             sigma = m - 1 - exact(5 * (scheme.q - 1).bit_length(), DOWN) / 2 - spent
         return max(0.0, float_down(sigma))
-
-    def guess(self, scheme: Scheme, sigma: float) -> int:
-        base = 1 + sigma + math.log2(scheme.n - 1) + 2.5 * (scheme.q - 1).bit_length()
-        return math.ceil(base + math.log2(math.pi * (base + 0.5)) / 4)
 
 
 def covered(analysis: str, least: int) -> int:

@@ -172,8 +172,12 @@ class SecondMoment(Analysis):
         graph = share_graph(m, **scheme.trust.graph)
         return level(scheme.users, scheme.q, graph)
 
-    def guess(self, scheme: Scheme, sigma: float) -> int:
-        return max(_guess(scheme, n, sigma) for n in scheme.users)
+    def guess(self, scheme: Scheme, goal: float | Budget) -> int:
+        """Return a count near the smallest; second moments count e^epsilon times in delta."""
+        if not isinstance(goal, Budget):
+            return max(_guess(scheme, n, goal) for n in scheme.users)
+        bits = float(goal.epsilon) / math.log(2) - float(gmpy2.log2(exact(goal.delta, DOWN)))
+        return max(2, _guess(scheme, scheme.trust.min_honest, (1 + bits) / 2))
 
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
         """Return the better of the union bound and the product bound.
@@ -207,11 +211,6 @@ class SecondMoment(Analysis):
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
         found = self.best(scheme, m, budget)
         return found if found is not None and found.delta < 1 else None
-
-    def privacy_guess(self, scheme: Scheme, budget: Budget) -> int:
-        """Return a count near the smallest; the second moments count e^epsilon times in delta."""
-        bits = float(budget.epsilon) / math.log(2) - float(gmpy2.log2(exact(budget.delta, DOWN)))
-        return max(2, self.guess(scheme, (1 + bits) / 2))
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction

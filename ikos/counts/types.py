@@ -148,7 +148,7 @@ class TrustChoices(Choices, Others, total=False):
 class Analysis(ABC):
     """What one analysis covers and proves; ``m`` counts shuffled messages.
 
-    A new one needs a name, a theorem, the three abstract methods and an entry in
+    A new one needs a name, a theorem, the two abstract methods and an entry in
     ``ikos.counts.analyses.TABLE``. Privacy follows from the level by BBGN20, Lemma 5.2, unless the
     analysis has a theorem of its own.
     """
@@ -168,9 +168,10 @@ class Analysis(ABC):
     def level(self, scheme: Scheme, m: int) -> float:
         """Return the sigma proved for every number of honest users, rounded down."""
 
-    @abstractmethod
-    def guess(self, scheme: Scheme, sigma: float) -> int:
-        """Return a count near the smallest that proves sigma."""
+    def guess(self, scheme: Scheme, goal: float | Budget) -> int:
+        """Return a count at which to begin the search for the smallest that proves a goal."""
+        del scheme, goal
+        return 1
 
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
         """Return the level of separate sums, each of level sigma, rounded down: the union bound."""
@@ -194,11 +195,6 @@ class Analysis(ABC):
     @property
     def _by_lemma(self) -> str:
         return f"BBGN20, Lemma 5.2, with {self.theorem}"
-
-    def privacy_guess(self, scheme: Scheme, budget: Budget) -> int:
-        """Return a count near the smallest that is private enough."""
-        sigma = min(float(lemma_5_2_sigma(budget)) + math.log2(budget.sums), MAX_SIGMA)
-        return self.guess(scheme, sigma)
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
@@ -299,8 +295,7 @@ class Scheme:
             found = self.analysis.privacy(self, m, budget)
             return m >= 1 and found is not None and found.delta <= budget.delta
 
-        guess = self.analysis.privacy_guess(self, budget)
-        return self.proved(smallest(enough, guess), budget)
+        return self.proved(smallest(enough, self.analysis.guess(self, budget)), budget)
 
 
 def lemma_5_2_delta(sigma: float, epsilon: Fraction) -> float:
