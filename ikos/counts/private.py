@@ -179,8 +179,9 @@ def promised(sensitivity: object, most: int) -> int:
 
 def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
     """Return a count to begin a search for privacy by "second_moment" at."""
-    graph: Choices = {"shuffler": shuffler, "clear_share": clear_share}
-    scheme = checked_scheme(n, q, analysis="second_moment", **graph)
+    scheme = checked_scheme(
+        n, q, analysis="second_moment", shuffler=shuffler, clear_share=clear_share
+    )
     return scheme.analysis.guess(scheme, Budget(Fraction(0), delta, Fraction(0), 1))
 
 
