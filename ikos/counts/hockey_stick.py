@@ -257,9 +257,9 @@ def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
 
 
 def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple[mpfr, mpfr]:
-    """Return the least c that reaches delta, or a best one, and the delta that it proves.
+    """Return the least c that reaches delta, or the best one, and the delta that it proves.
 
-    For noise that is ``level``-private as it is: the whole guarantee is (level + 2 ln(1+c), delta).
+    The noise alone is ``level``-private: the whole guarantee is (level + 2 ln(1+c), delta).
     """
     allowed = exact(delta, DOWN)
     untouched = _delta(moments, _ZERO, level)

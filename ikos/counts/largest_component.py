@@ -133,11 +133,10 @@ def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
 def _tail(n: int, q: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mpfr:
     """Return an upper bound of the third line, base = q kappa and ratio = f_n / f_(n-J).
 
-    Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), of which the logarithm is
-    convex in c. So ratios are at most 1/2 between two places where they are, and a sequence that
-    falls at first falls until it rises for good: between two places it is at most the larger of
-    its values there. The last is T_(n-1); for c = n the graph has no edges between users, and its
-    probability 1 / (f_n n!) is used as it is.
+    Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), whose logarithm is convex in
+    c. So ratios are at most 1/2 between two places where they are, and terms that fall at first
+    fall until they rise for good: between two places they are at most the larger of those there.
+    The last is T_(n-1); for c = n no edge joins two users, with probability 1 / (f_n n!).
     """
     first = cutoff + 1
 

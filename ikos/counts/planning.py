@@ -1,8 +1,8 @@
 """What costs least: shufflers, clear share and layout of a sum, and a private sum's parameters.
 
 Settings that cost the same are taken in the order of ``SETTINGS``: first the one whose proof asks
-least. The output of a single shuffler can be computed from that of parallel ones, of which some may
-collude; and a count with a clear share also holds if that share is shuffled.
+least. The output of a single shuffler can be computed from that of parallel ones; and a count with
+a clear share also holds if that share is shuffled.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def private_message_count(
         As in `message_count`; the guarantee counts the noise of ``min_honest`` users.
     reserve : float
         Largest share of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
-        noise; as little is spent as allows the count. The published analyses spend none.
+        noise. No more is spent than the count needs; the published analyses spend none.
 
     Returns
     -------
@@ -130,8 +130,8 @@ def private_proved(
     m : int
         Shuffled messages of each, at least 0.
     delta : float
-        The delta wanted: "second_moment" spends as little of epsilon on hiding as reaches it, or
-        as much as makes delta smallest where it is not reached.
+        The delta wanted: "second_moment" spends no more of epsilon on hiding than reaches it. Where
+        it is not reached, delta is the smallest that ``reserve`` allows.
     dimension : int
         Coordinates of a vector that is shared as one element of a group of order q, each encoded in
         {0..precision} and noisy at rate noise_epsilon / sensitivity.
@@ -164,7 +164,7 @@ def private_proved(
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
     budget = replace(
         budget,
-        delta=number("delta", delta, above=0, below=1),  # however small: asks for the smallest
+        delta=number("delta", delta, above=0, below=1),  # any: may ask for the smallest
         sensitivity=promised(sensitivity, budget.sensitivity * dimension * sums),
         dimension=dimension,
         sums=sums,

@@ -127,5 +127,5 @@ def unproved(analysis: str | None, q: int, dimension: int = 1) -> str | None:
     if dimension > 1:
         return "not proved for vectors of several coordinates as one group"
     if q % 2 and q.bit_length() > MAX_TESTED_BITS:
-        return "proved for a prime modulus only, and one of so many bits is not tested"
+        return "proved for a prime modulus only, and one of this size is not tested"
     return None if gmpy2.is_prime(q) else "not proved for a composite modulus"

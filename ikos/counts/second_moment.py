@@ -5,12 +5,11 @@ The views of any two inputs with the same sum are within total variation sqrt(De
     Delta = E[q^(C-1); C >= 2]
 
 and C the components of the share graph (`ikos.counts.share_graph`): by the collision identity and
-Cauchy-Schwarz, with a clear share because shared inputs then are uniform and known, without one
-for every input as it is. So sigma = (1 - log2 Delta) / 2. The proofs are in the documentation.
+Cauchy-Schwarz. So sigma = (1 - log2 Delta) / 2, a bound: Cauchy-Schwarz loses. The proofs are in
+the documentation.
 
-Delta is rounded up from two enclosures: a recursion in O(n^2) steps, and for two or more messages
-that hide a theorem for any n, which is faster; the better of the two where the first is within
-reach. The level is a bound all the same: Cauchy-Schwarz loses.
+Delta is bounded in two ways: by a recursion in O(n^2) steps up to 1024 users, and where two or more
+messages hide by a theorem for any n, which is faster; the better bound counts.
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class SecondMoment(Analysis):
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:
         """Return a count near the smallest; second moments count e^epsilon times in delta."""
         if not isinstance(goal, Budget):
-            return max(_guess(scheme, n, goal) for n in scheme.users)
+            return max(_guess(scheme, n, goal) for n in set(scheme.users))
         bits = float(goal.epsilon) / math.log(2) - float(gmpy2.log2(exact(goal.delta, DOWN)))
         return max(2, _guess(scheme, scheme.trust.min_honest, (1 + bits) / 2))
 

@@ -257,7 +257,7 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
     low, high = 1, 2
     while high < MAX_USERS and not enough(high):
         low, high = high, min(2 * high, MAX_USERS)
-    # What holds from here on is bounded as a whole, and may be proved for one less by itself.
+    # the range is bounded as a whole: one user fewer may be enough when bounded alone
     n = first(enough, low, high)
     while n > 1 and enough(n - 1, n - 1):
         n -= 1

@@ -130,7 +130,7 @@ share_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
 
 
 def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:
-    """Return the graphs whose bounds hold for m shuffled messages, each by itself."""
+    """Return the graphs each of whose bounds holds for m shuffled messages."""
     graphs = [share_graph(m, shuffler, clear_share)] if m else []
     if not clear_share and m >= 2:
         # a clear share may be shuffled with the others

@@ -118,7 +118,7 @@ class PrivacyProof:
 
 @dataclass(frozen=True)
 class GivenNoise:
-    """Noise that is there already: ``epsilon``-private by itself, of this mean number of jumps."""
+    """Noise that is fixed: ``epsilon``-private, with this mean number of jumps."""
 
     users: int
     epsilon: float
@@ -225,7 +225,7 @@ class Scheme:
         return self.trust.min_honest, self.n
 
     def with_honest(self, honest: int) -> Scheme:
-        """Return the scheme of which at least this many users are honest."""
+        """Return the scheme in which at least this many users are honest."""
         return replace(self, trust=replace(self.trust, min_honest=honest))
 
     def refuse_uncovered(self, m: int | None = None) -> None:
