@@ -99,7 +99,10 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
 
 @dataclass(frozen=True)
 class RationalMoments:
-    """Exactly, on k = 0..n users: P[C = 1], f_k, E[q^C], E[q^(C-1); C >= 2], E[q^(C-1)] - 1."""
+    """Exact moments on k = 0..n users.
+
+    In the order of the fields: P[C = 1], f_k, E[q^C], E[q^(C-1); C >= 2], E[q^(C-1)] - 1.
+    """
 
     connected: tuple[mpq, ...]
     weight: tuple[mpq, ...]
@@ -107,10 +110,13 @@ class RationalMoments:
     divergence: tuple[mpq, ...]
     excess: tuple[mpq, ...]
 
+    def separated(self, k: int, s: int) -> mpq:
+        """Return B(k, s)."""
+        return self.weight[s] * self.weight[k - s] / self.weight[k]
+
     def component(self, k: int, s: int) -> mpq:
         """Return w(k, s)."""
-        apart = self.weight[s] * self.weight[k - s] / self.weight[k]
-        return mpq(s, k) * apart * self.connected[s]
+        return mpq(s, k) * self.separated(k, s) * self.connected[s]
 
 
 def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
