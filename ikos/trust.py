@@ -18,7 +18,7 @@ class Trust:
     Attributes
     ----------
     shuffler : {"parallel", "single"}
-        A shuffler for each shuffled message, or one for all of them.
+        As in `SHUFFLERS`.
     clear_share : bool
         Whether the last share bypasses the shufflers, so that the analyzer may know whose it is.
     min_honest : int

@@ -2,17 +2,13 @@
 
 ``secure`` counts for a level of statistical security, ``private`` for differential privacy,
 ``vectors`` for sums of vectors; ``planning`` chooses what costs least. ``analyses`` is the table of
-what a count can rest on: ``published`` formulas, and the second moment of the share graph
-(``share_graph``, ``recursion``, ``largest_component``, ``second_moment``, ``hockey_stick``).
-``certificate`` hands out the numbers behind a count, and ``floor`` says how many are too few.
+the upper bounds that a count can rest on: ``published`` formulas, and the ``second_moment`` of the
+share graph (``share_graph``, ``recursion``, ``largest_component``), from which ``hockey_stick``
+proves privacy. ``floor`` has the lower bounds: how many messages are too few. ``certificate``
+returns the numbers behind a count.
 """
 
-from ikos.counts.certificate import (
-    Certificate,
-    PrivateCertificate,
-    certify,
-    certify_private,
-)
+from ikos.counts.certificate import Certificate, PrivateCertificate, certify, certify_private
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.planning import (
     Parameters,
@@ -43,32 +39,10 @@ from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 from ikos.trust import SHUFFLERS
 
 __all__ = [
-    "ANALYSES",
-    "SHUFFLERS",
-    "Certificate",
-    "Layout",
-    "MessageCount",
-    "Parameters",
-    "PrivateCertificate",
-    "Remaining",
-    "Setting",
-    "certify",
-    "certify_private",
-    "cheapest",
-    "cheapest_private",
-    "least",
-    "message_count",
-    "private_delta",
-    "private_epsilon",
-    "private_message_count",
-    "private_parameters",
-    "private_proved",
-    "private_remaining",
-    "private_vector_layouts",
-    "proved",
-    "remaining",
-    "security_level",
-    "short_noise_epsilon",
-    "smallest_users",
-    "vector_layouts",
-]
+    "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MessageCount", "Parameters",
+    "PrivateCertificate", "Remaining", "Setting", "certify", "certify_private", "cheapest",
+    "cheapest_private", "least", "message_count", "private_delta", "private_epsilon",
+    "private_message_count", "private_parameters", "private_proved", "private_remaining",
+    "private_vector_layouts", "proved", "remaining", "security_level", "short_noise_epsilon",
+    "smallest_users", "vector_layouts",
+]  # fmt: skip

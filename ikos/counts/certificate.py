@@ -1,28 +1,26 @@
 """What a count rests on, in numbers that others can check.
 
-A certificate holds the inputs, the theorem, and the enclosing values as exact dyadic rationals.
-To check a count, recompute the second moments by other means, e.g. the recursion in ball arithmetic
-or in rationals, and see that the values enclose them and give what is claimed.
+A certificate holds the inputs, the theorem, and the bounds as exact dyadic rationals. To check it,
+recompute the second moments by other means, e.g. the recursion in ball arithmetic or in rationals,
+and see that the bounds hold and give what is claimed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer
-from ikos.counts import hockey_stick, second_moment
-from ikos.counts.analyses import SecondMoment
+from ikos.counts import second_moment
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.private import budget_of
-from ikos.counts.rounding import UP, float_up, log2, rounding
-from ikos.counts.secure import MAX_MESSAGES, Scheme
+from ikos.counts.rounding import UP, log2, rounding
 from ikos.counts.share_graph import ShareGraph
-
-__all__ = ["Certificate", "Dyadic", "PrivateCertificate", "certify", "certify_private"]
+from ikos.counts.types import MAX_MESSAGES
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Dyadic:
         return math.log2(self.mantissa) + self.exponent if self.mantissa else -math.inf
 
     def __str__(self) -> str:
-        """Return an upper bound, as the number is: its logarithm rounded up to four decimals."""
+        """Return an upper bound: the logarithm is rounded up to four decimals."""
         if not self.mantissa:
             return f"2^{self.log2}"
         with rounding(UP):
@@ -66,9 +64,9 @@ class Certificate:
         The level, at most (1 - log2 divergence) / 2.
     divergence : Dyadic
         Upper bound of E[q^(C-1); C >= 2], C the components of the share graph. Infinite where it is
-        not below 2, or not known to be: nothing is claimed then.
+        not known to be below 2, and nothing is claimed.
     method : {"one user", "recursion", "largest component", "nothing"}
-        How the bound was found, for the last but one with ``cutoff`` J.
+        How the bound was found; for "largest component" with ``cutoff`` J.
     theorem : str
         The statement that leads from the divergence to sigma.
     """
@@ -132,20 +130,18 @@ def certify(
     >>> print(found.divergence, found.method)
     2^-165.2130 largest component
     """
-    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
+    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     bound = second_moment.bound(scheme.users, scheme.q, graph)
     return Certificate(
-        scheme.n,
-        scheme.q,
-        graph.m,
-        graph.shuffler,
-        graph.clear_share,
-        second_moment.level(scheme.users, scheme.q, graph),
-        Dyadic.of(bound.upper),
-        bound.method,
-        bound.cutoff,
-        second_moment.THEOREM,
+        **asdict(graph),
+        n=scheme.n,
+        q=scheme.q,
+        sigma=second_moment.level(scheme.users, scheme.q, graph),
+        divergence=Dyadic.of(bound.upper),
+        method=bound.method,
+        cutoff=bound.cutoff,
+        theorem=second_moment.THEOREM,
     )
 
 
@@ -171,22 +167,21 @@ def certify_private(
     >>> print(found.difference, found.excess)
     2^-30.8407 2^-23.8631
     """
-    scheme = Scheme.of(n, q, "best", shuffler, clear_share)
+    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     budget = budget_of(epsilon, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    graph, found = SecondMoment().ways(scheme.n, scheme.q, m, scheme.trust, budget)[0]
+    found = second_moment.SecondMoment().best(scheme, m, budget)
+    assert found is not None
     return PrivateCertificate(
-        scheme.n,
-        scheme.q,
-        graph.m,
-        graph.shuffler,
-        graph.clear_share,
-        budget.epsilon,
-        found.noise_epsilon,
-        budget.sensitivity,
-        Dyadic.of(found.relative),
-        Dyadic.of(found.divergences.difference),
-        Dyadic.of(found.divergences.excess),
-        float_up(found.delta),
-        hockey_stick.THEOREM,
+        **asdict(found.graph),
+        n=scheme.n,
+        q=scheme.q,
+        epsilon=budget.epsilon,
+        noise_epsilon=found.noise_epsilon,
+        precision=budget.sensitivity,
+        relative=Dyadic.of(found.relative),
+        difference=Dyadic.of(found.divergences.difference),
+        excess=Dyadic.of(found.divergences.excess),
+        delta=found.delta,
+        theorem=found.theorem,
     )

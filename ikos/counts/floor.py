@@ -1,16 +1,14 @@
-"""The counting floor: how many messages are too few, whatever the proof.
+"""Lower bounds: how many messages are too few, whatever the proof.
 
-Let m messages of each of n users be shuffled, with or without a further clear share. If the
-protocol has sigma bits of average-case security, that is, if the views V(X) and V(X') for
-independent uniform inputs X and X' with the same sum are within total variation 2^-sigma in
-expectation over X and X', then
+The counting floor: if the views of independent uniform inputs with the same sum are within total
+variation 2^-sigma in expectation over the inputs, and so if they are in the worst case, then
 
     (n!)^m          >= (1 - 2^-sigma) q^(n-1)      with parallel shufflers,
-    (mn)! / (m!)^n  >= (1 - 2^-sigma) q^(n-1)      with a single one.
+    (mn)! / (m!)^n  >= (1 - 2^-sigma) q^(n-1)      with a single one
 
-Worst-case security needs this too. Nothing follows for parties who cannot search that many inputs,
-nor for differential privacy, which needs far fewer messages. The proof is in the documentation: How
-many messages, "What is left to gain".
+for m shuffled messages, with a clear share or without. It says nothing of adversaries who cannot
+search that many inputs, nor of differential privacy, which needs far fewer messages. The proof is
+in the documentation: How many messages, "What is left to gain".
 """
 
 from __future__ import annotations
@@ -22,36 +20,19 @@ from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
 from ikos.counts.rounding import DOWN, UP, exact, log2, rounding
+from ikos.counts.share_graph import share_graph
 from ikos.trust import SHUFFLERS
-
-__all__ = ["counting_floor"]
 
 MAX_SIGMA = 1e12
 
 
-def _log_factorial(k: int, direction: int) -> mpfr:
-    """Return ln k! for k >= 1; ln Gamma rises from 2 on, so k may be rounded the same way."""
-    with rounding(direction):
-        return gmpy2.lngamma(mpfr(k + 1))
-
-
-def _bits_up(nats: mpfr) -> mpfr:
-    """Return a logarithm that is at least 0 to base 2 instead of e, rounded up."""
+def _consistent(n: int, m: int, shuffler: str) -> mpfr:
+    """Return the left side's logarithm to base 2, rounded up."""
+    nats = share_graph(m, shuffler, True).log_edgeless(n, UP)
     with rounding(DOWN):
         ln2 = gmpy2.const_log2()
     with rounding(UP):
         return nats / ln2
-
-
-def _consistent(n: int, m: int, shuffler: str) -> mpfr:
-    """Return log2 N, rounded up; 0 exactly for a single user."""
-    if n == 1 or shuffler == "parallel":
-        with rounding(UP):
-            return _bits_up(m * _log_factorial(n, UP))
-    with rounding(DOWN):
-        same = n * _log_factorial(m, DOWN)
-    with rounding(UP):
-        return _bits_up(_log_factorial(m * n, UP) - same)
 
 
 def _growth(n: int, shuffler: str) -> mpfr:
@@ -85,8 +66,7 @@ def counting_floor(
 ) -> int:
     """Return the number of shuffled messages below which sigma bits of security are impossible.
 
-    A floor, not a recommendation: nothing says that this many messages are enough. Next to a
-    proved count it shows how much any better proof could still save.
+    This many need not be enough: it shows how much any better proof could still save.
 
     Parameters
     ----------
@@ -99,18 +79,15 @@ def counting_floor(
     -------
     int
         The fewest shuffled messages of each user that the counting argument does not exclude, at
-        least 1; 1 for a single user, who has nothing to hide. Fewer are proved not to be enough:
-        where rounding leaves a doubt, the smaller count is returned.
+        least 1, and 1 for a single user. Fewer are proved not to be enough: where rounding leaves
+        a doubt, the smaller count is returned.
 
     Examples
     --------
-    For a thousand users, 64-bit sums and 80 bits of security, 24 shuffled messages are proved to
-    be enough (`ikos.message_count`), and no proof can do with fewer than
+    24 shuffled messages are proved to be enough here, and at least 8 are necessary:
 
     >>> counting_floor(1000, 2**64, 80)
     8
-    >>> counting_floor(1000, 2**64, 80, shuffler="single")
-    7
     """
     n, q = integer("n", n, low=1), integer("q", q, low=2)
     level = number("sigma", sigma, above=0, high=MAX_SIGMA)
@@ -125,5 +102,5 @@ def counting_floor(
             missing = needed - _consistent(n, m, shuffler)
             if missing <= 0:
                 return m
-            # m is excluded, and so is all that many further messages cannot make up for.
+            # m is excluded, and so are the next ones, which add too little
             m += max(1, int(gmpy2.ceil(missing / growth)))

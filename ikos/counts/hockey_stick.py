@@ -1,8 +1,8 @@
 """Differential privacy of the private sum from the share graph, without a detour through sigma.
 
-The private sum's discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean
-2 lambda, lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be
-the user i whose value changes and those that jumps fell on. With
+Discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean 2 lambda,
+lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be the user i
+whose value changes and those who make jumps. With
 
     eta = (sqrt(Delta_A / (2c)) + sqrt(c xi / 4))^2,     xi = E[q^(C-1)] - 1,
     Delta_A = E[q^(C-1); A is split]  (without a clear share: both its left and right copies are),
@@ -12,10 +12,10 @@ averaged over A, the private sum is
     (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP,
     and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
 
-where discrete Laplace noise is eps0-DP for one user's value. For d separate sums, each with
-shufflers of its own, and one noise for the whole vector it holds with (1 + xi)^d - 1 in place of
-xi, and d Delta_A (1 + xi)^(d-1) in place of Delta_A, d^2 without a clear share. The proofs are in
-the documentation: How many messages, "Differential privacy" and "Vectors".
+where discrete Laplace noise is eps0-DP for one user's value. For d separate sums with one noise
+for the whole vector replace xi by (1 + xi)^d - 1 and Delta_A by d Delta_A (1 + xi)^(d-1), without a
+clear share by d^2 times. The proofs are in the documentation: How many messages, "Differential
+privacy" and "Vectors".
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
-from ikos.counts.recursion import Moments, enclosed
+from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.second_moment import LONGEST_RECURSION
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import Budget
+from ikos.counts.types import Budget, PrivacyProof
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
@@ -46,8 +45,7 @@ _INFINITE = gmpy2.inf()
 class NoiseJumps:
     """The noise's jumps, on n users; ``mean`` is an upper bound of their mean number, 2 lambda.
 
-    A grows with the mean, and the chance that it is split with it, so that a bound of Delta_A at a
-    larger mean is one for the true mean.
+    The chance that A is split grows with the mean, so that the bounds hold for the true mean.
     """
 
     n: int
@@ -105,7 +103,7 @@ class NoiseJumps:
 
 @dataclass(frozen=True)
 class Divergences:
-    """Upper bounds of the two second moments: Delta_A averaged over the noise, and x."""
+    """Upper bounds of the two second moments: Delta_A averaged over the noise, and xi."""
 
     difference: mpfr
     excess: mpfr
@@ -126,53 +124,27 @@ def divergences(q: int, graph: ShareGraph, noise: NoiseJumps) -> Divergences:
     n = noise.n
     if n == 1:
         return Divergences(_ZERO, _ZERO)
-    if graph.hiding == 0 or _hopeless(q, graph, noise):
-        return Divergences(_INFINITE, _INFINITE)
-    found = None
+    difference = excess = _INFINITE
     if applies(n, graph):
         part = largest_component(n, q, graph)
-        found = Divergences(_difference(part, q, graph, noise), part.excess())
-        if n > LONGEST_RECURSION or _settled(part, found.difference):
-            return found
-    if n > LONGEST_RECURSION:
-        return Divergences(_INFINITE, _INFINITE)
-    moments = enclosed(n, q, graph)
-    difference = _component_of_i(moments, noise)
-    excess = moments.excess[n]
-    if found is not None:
-        difference, excess = min(difference, found.difference), min(excess, found.excess)
+        difference, excess = _difference(part, q, graph, noise), part.excess()
+        with rounding(UP):
+            little = part.remainder <= difference * mpfr(2) ** -30
+        if part.negligible and little:  # the recursion could gain next to nothing
+            return Divergences(difference, excess)
+    if graph.hiding and n <= LONGEST_RECURSION:
+        moments = enclosed(n, q, graph)
+        difference = min(difference, _component_of_i(moments, noise))
+        excess = min(excess, moments.excess[n])
     return Divergences(difference, excess)
-
-
-def _hopeless(q: int, graph: ShareGraph, noise: NoiseJumps) -> bool:
-    """Return whether nothing can be proved, because of the graph without edges alone.
-
-    Its part of E[q^(C-1)] is L = q^(n-1) / (f_n n!), so that x >= L / 2 and Delta_A is at least L
-    times the chance that A has two users. If these are at least 1/4 and 1/2, then the theorem's
-    delta is at least 1: for c = 0, and for c > 0 since eta >= 4 sqrt(Delta_A x / 8).
-    """
-    n = noise.n
-    with rounding(UP):
-        rarity = graph.log_edgeless(n, UP)
-        alone = noise.spared(n - 1, UP)
-    with rounding(DOWN):
-        edgeless = gmpy2.exp((n - 1) * gmpy2.log(mpfr(q)) - rarity)
-        return bool(edgeless / 2 >= 0.25 and edgeless * (1 - alone) >= 0.5)
-
-
-def _settled(part: LargestComponent, difference: mpfr) -> bool:
-    """Return whether the recursion could gain next to nothing."""
-    with rounding(UP):
-        return part.negligible and bool(part.remainder <= difference * mpfr(2) ** -30)
 
 
 def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJumps) -> mpfr:
     """Return the bound of Delta_A by the largest component; j users are outside of it.
 
-    A is split if it meets both sides, or if it lies in the small side and is split there, for
-    which that side must have two components: E[q^C; C >= 2] = q D_j. Without a clear share this is
-    for the left copies alone; and both the left copies and the right ones of A, which is not i
-    alone, must meet the small side. Either is a bound.
+    A is split if it meets both sides, or if it is in the small side, which has two components:
+    E[q^C; C >= 2] = q D_j. Without a clear share this is for the left copies alone; and both the
+    left and the right copies of A, which is not i alone, must meet the small side.
     """
     moments, terms = part.moments, []
     with rounding(UP):
@@ -188,9 +160,7 @@ def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJ
 def _component_of_i(moments: Moments, noise: NoiseJumps) -> mpfr:
     """Return a bound of Delta_A over the component of user i, exact with a clear share.
 
-    Some user of A is outside of a component of s users with probability 1 - exp(-2 lambda (n-s)/n).
-    Without a clear share this is for the left copies alone, and that the right ones must be split
-    too is left out, which only raises the bound.
+    Without one it is for the left copies alone; the right ones must be split too.
     """
     n = noise.n
     terms = []
@@ -202,17 +172,12 @@ def _component_of_i(moments: Moments, noise: NoiseJumps) -> mpfr:
 
 
 @dataclass(frozen=True)
-class Privacy:
-    """What is proved for a private sum: delta, rounded up, with noise_epsilon for the noise.
+class Privacy(PrivacyProof):
+    """The proof by one graph, with c = ``relative``: noise_epsilon + 2 ln(1 + c) <= epsilon."""
 
-    ``relative`` is c, the relative error of the view that is paid for with epsilon:
-    noise_epsilon + 2 ln(1 + c) <= epsilon.
-    """
-
-    delta: mpfr
-    noise_epsilon: float
     relative: mpfr
     divergences: Divergences
+    graph: ShareGraph
 
 
 @lru_cache(maxsize=1 << 12)
@@ -220,22 +185,21 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
     """Return what n users' noise proves, with about the least c that reaches delta, or the best."""
     epsilon, reserve = budget.epsilon, budget.reserve
 
-    def at(noise_epsilon: float) -> Privacy:
-        with rounding(DOWN):
-            relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
+    def at(noise_epsilon: float, relative: mpfr | None = None) -> Privacy:
+        """Return the proof with a c, by default with the largest."""
         rate = Fraction(noise_epsilon) / budget.sensitivity
         noise = NoiseJumps.discrete_laplace(n, rate, budget.dimension)
         moments = divergences(q, graph, noise).of_sums(budget.sums, graph)
-        return Privacy(_delta(moments, relative, noise_epsilon), noise_epsilon, relative, moments)
+        if relative is None:
+            with rounding(DOWN):
+                relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
+        delta = float_up(_delta(moments, relative, noise_epsilon))
+        return Privacy(delta, noise_epsilon, THEOREM, relative, moments, graph)
 
     allowed, whole = exact(budget.delta, DOWN), budget.whole
-    free = at(whole)
-    # whole may be a hair below epsilon, with a c that buys nothing
-    untouched = Privacy(_delta(free.divergences, _ZERO, whole), whole, _ZERO, free.divergences)
-    if untouched.delta <= allowed or not reserve:
-        return untouched
+    untouched = at(whole, _ZERO)
     least = float_up(exact(epsilon * (1 - reserve), UP))
-    if least >= whole:
+    if untouched.delta <= allowed or least >= whole:
         return untouched
     with rounding(UP):
         cap = gmpy2.expm1((exact(epsilon, UP) - least) / 2)
@@ -245,8 +209,8 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
             left = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
         return min(whole, max(least, float_down(left)))
 
-    # From the largest c to the best one: the moments shrink with c, as noise makes jumps, and so
-    # does sqrt(2 Delta_A / x), which is best for moments that are fixed.
+    # From the largest c to the best one: sqrt(2 Delta_A / xi) is best for fixed moments, and falls
+    # with c, because more noise makes more jumps.
     best = tried = at(least)
     for _ in range(8):
         if not tried.divergences.excess:
@@ -261,7 +225,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
         best = min(best, tried, key=lambda p: p.delta)
     if best.delta > allowed:
         return min(best, untouched, key=lambda p: p.delta)
-    # Twice: the moments of what was found are those of less noise, and hold for still less.
+    # Twice: the moments of what was found are those of more noise, and hold for less.
     for _ in range(2):
         high = best.relative
         with rounding(UP):
@@ -280,7 +244,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
 
 
 def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
-    """Return the theorem's delta, rounded up and at most 1; c = 0 is the case of its own."""
+    """Return the theorem's delta, rounded up and at most 1."""
     if not (moments.difference < _INFINITE and moments.excess < _INFINITE):
         return _ONE
     with rounding(UP):
@@ -293,9 +257,9 @@ def _delta(moments: Divergences, relative: mpfr, noise_epsilon: float) -> mpfr:
 
 
 def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple[mpfr, mpfr]:
-    """Return the least c that reaches delta, or a best one, and the delta that it proves.
+    """Return the least c that reaches delta, or the best one, and the delta that it proves.
 
-    For noise that is ``level``-private as it is: the whole guarantee is (level + 2 ln(1+c), delta).
+    The noise alone is ``level``-private: the whole guarantee is (level + 2 ln(1+c), delta).
     """
     allowed = exact(delta, DOWN)
     untouched = _delta(moments, _ZERO, level)

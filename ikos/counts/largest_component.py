@@ -15,9 +15,8 @@ positive parts is at most c kappa^(c-1) phi_c(n); and P[C = c] <= Q_c(n) / c!.
                           + sum_{c>J} (q kappa)^(c-1) phi_c(n) / (c-1)!.
 
 The first line is over graphs with a component of more than n - J users and j users outside of it;
-the others bound what has no such component. With a fixed J every term falls as n grows, so that the
-bound for n holds for every larger number of users. The proofs are in the documentation: How many
-messages, "Any number of users".
+the others bound the rest. For a fixed J every term falls as n grows, so that the bound for n holds
+for every larger number. Proofs in the documentation: How many messages, "Any number of users".
 """
 
 from __future__ import annotations
@@ -66,10 +65,10 @@ class LargestComponent:
     remainder: mpfr
 
     def divergence(self, *, connected: tuple[mpfr, ...] | None = None) -> mpfr:
-        """Return an upper bound of E[q^(C-1); C >= 2].
+        """Return an upper bound of E[q^(C-1); C >= 2] on n users.
 
-        ``connected`` has upper bounds of P[C = 1] on n - j users, j = 0..J-1, in place of 1.
-        Without them the bound also holds for every larger number of users.
+        ``connected`` has those of P[C = 1] on n - j users, j = 0..J-1; without them the bound also
+        holds for every larger number of users.
         """
         with rounding(UP):
             terms = [self.moments.colourings[j] / self.ratio[j] for j in range(1, self.cutoff)]
@@ -134,11 +133,10 @@ def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
 def _tail(n: int, q: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mpfr:
     """Return an upper bound of the third line, base = q kappa and ratio = f_n / f_(n-J).
 
-    Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), of which the logarithm is
-    convex in c. So ratios are at most 1/2 between two places where they are, and a sequence that
-    falls at first falls until it rises for good: between two places it is at most the larger of
-    its values there. The last is T_(n-1); for c = n the graph has no edges between users, and its
-    probability 1 / (f_n n!) is used as it is.
+    Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), whose logarithm is convex in
+    c. So ratios are at most 1/2 between two places where they are, and terms that fall at first
+    fall until they rise for good: between two places they are at most the larger of those there.
+    The last is T_(n-1); for c = n no edge joins two users, with probability 1 / (f_n n!).
     """
     first = cutoff + 1
 

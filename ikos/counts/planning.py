@@ -1,9 +1,8 @@
 """What costs least: shufflers, clear share and layout of a sum, and a private sum's parameters.
 
-Settings that cost the same are taken in the order of ``SETTINGS``, which puts first the one whose
-proof asks least: parallel shufflers before a single one, whose output can be computed from theirs
-(and further messages make up for some that collude); a clear share before none, since the count
-then holds also if that share is shuffled.
+Settings that cost the same are taken in the order of ``SETTINGS``: first the one whose proof asks
+least. The output of a single shuffler can be computed from that of parallel ones; and a count with
+a clear share also holds if that share is shuffled.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 from ikos._validation import choice, flag, integer, number, quote
 from ikos.accuracy import NoiseLaw, standard_error
-from ikos.counts.private import budget_of, checked_budget, refuse_levels
+from ikos.counts.analyses import checked_scheme
+from ikos.counts.private import budget_of, checked_budget, promised
 from ikos.counts.search import first
-from ikos.counts.secure import Scheme
-from ikos.counts.types import MAX_SIGMA, Budget, MessageCount
+from ikos.counts.types import MAX_SIGMA, Budget, MessageCount, Others, Scheme
 from ikos.counts.vectors import COMPOSED, Layout, checked_dimension, layouts, private_layouts
 from ikos.results import at_least
-from ikos.trust import SHUFFLERS, Trust
+from ikos.trust import SHUFFLERS
 
 SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 """Shuffler and clear share, in the order in which ties are resolved."""
@@ -67,37 +66,20 @@ class Setting:
 
 
 def _schemes(
-    n: object,
-    q: object,
-    analysis: object,
-    shuffler: str | None,
-    clear_share: bool | None,
-    min_honest: int | None,
-    corrupt_shufflers: int,
+    n: object, q: object, shuffler: str | None, clear_share: bool | None, choices: Others
 ) -> list[Scheme]:
-    """Return the schemes with what is fixed, in the order of ``SETTINGS``; None leaves it free."""
+    """Return the settings that are covered, in the order of ``SETTINGS``; None leaves it free."""
     if shuffler is not None:
         choice("shuffler", shuffler, SHUFFLERS)
     if clear_share is not None:
         flag("clear_share", clear_share)
-    settings = [
-        (shuffling, clear)
-        for shuffling, clear in SETTINGS
-        if shuffler in (None, shuffling) and clear_share in (None, clear)
-    ]
-    found = Scheme.of(n, q, analysis, *settings[0], min_honest, corrupt_shufflers)
-    corrupt = found.trust.corrupt_shufflers
-    return [
-        replace(found, trust=Trust(shuffling, clear, found.trust.min_honest, corrupt))
-        for shuffling, clear in settings
-        if not (corrupt and shuffling == "single")
-    ]
-
-
-def _covered(schemes: Sequence[Scheme]) -> list[Scheme]:
-    """Return the schemes that their analysis covers; of none, raise the last refusal."""
     found, last = [], None
-    for scheme in schemes:
+    for kind, clear in SETTINGS:
+        if shuffler not in (None, kind) or clear_share not in (None, clear):
+            continue
+        if kind == "single" and shuffler is None and choices.get("corrupt_shufflers"):
+            continue
+        scheme = checked_scheme(n, q, shuffler=kind, clear_share=clear, **choices)
         try:
             scheme.refuse_uncovered()
             found.append(scheme)
@@ -114,7 +96,7 @@ def _best(
     """Return the first of the cheapest."""
     found = [
         Setting(scheme.trust.shuffler, scheme.trust.clear_share, layout)
-        for scheme in _covered(schemes)
+        for scheme in schemes
         for layout in ways(scheme)
     ]
 
@@ -133,32 +115,24 @@ def cheapest(
     minimize: str = "messages",
     shuffler: str | None = None,
     clear_share: bool | None = None,
-    analysis: str = "best",
     dimension: int = 1,
-    min_honest: int | None = None,
-    corrupt_shufflers: int = 0,
+    **choices: Unpack[Others],
 ) -> Setting:
     """Return the setting in which sigma bits of security cost each user least.
 
     Parameters
     ----------
-    n, q, sigma, analysis
-        As in `ikos.message_count`.
+    n, q, sigma, **choices
+        As in `ikos.message_count`: ``analysis``, ``min_honest``, ``corrupt_shufflers`` (with any,
+        a single shuffler is no choice).
     minimize : {"messages", "bits"}
-        What each user sends least of. The same for one coordinate; for more, one sum over a group
-        of order ``q**dimension`` mostly takes fewer messages and a sum for each coordinate fewer
-        bits. Ties go to the less of the other, then in the order of ``SETTINGS``.
+        What each user sends least of; ties go to the less of the other, then in the order of
+        ``SETTINGS``. For vectors, one group mostly takes fewer messages and separate sums fewer
+        bits.
     shuffler, clear_share
         Fixed at a value, or free (None).
     dimension : int
         Coordinates; the layout is chosen as well.
-    min_honest, corrupt_shufflers
-        As in `vector_layouts`. With colluding shufflers, a single one is no choice.
-
-    Returns
-    -------
-    Setting
-        The choice, with the level that is proved for it.
 
     Examples
     --------
@@ -168,7 +142,7 @@ def cheapest(
     parallel, a clear share, separate sums: 500 messages of 32 bits per user (16,000 bits)
     """
     choice("minimize", minimize, MINIMIZE)
-    schemes = _schemes(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    schemes = _schemes(n, q, shuffler, clear_share, choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     d = checked_dimension(dimension, schemes[0].q)
     return _best(lambda scheme: layouts(scheme, wanted, d), schemes, minimize)
@@ -184,28 +158,25 @@ def cheapest_private(
     minimize: str = "messages",
     shuffler: str | None = None,
     clear_share: bool | None = None,
-    analysis: str = "best",
     dimension: int = 1,
     sensitivity: int | None = None,
-    min_honest: int | None = None,
-    corrupt_shufflers: int = 0,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[Others],
 ) -> Setting:
     """Return the setting in which (epsilon, delta)-differential privacy costs each user least.
 
     Parameters
     ----------
-    minimize, shuffler, clear_share, dimension, corrupt_shufflers
+    minimize, shuffler, clear_share, dimension, **choices
         As in `cheapest`.
-    n, q, epsilon, delta, precision, sensitivity, analysis, min_honest, reserve
+    n, q, epsilon, delta, precision, sensitivity, reserve
         As in `private_vector_layouts`.
 
     Returns
     -------
     Setting
-        The choice, with the delta that is proved for it and the epsilon left for the noise. Where
-        a smaller ``sensitivity`` is promised, separate budgets for the coordinates are no
-        choice: they would need more noise than the other layouts.
+        The choice, with the delta that is proved for it and the epsilon left for the noise. With a
+        ``sensitivity``, separate budgets for the coordinates are no choice: they need more noise.
 
     Examples
     --------
@@ -213,15 +184,16 @@ def cheapest_private(
     single, no clear share, one group: 7 messages of 16 bits per user (112 bits), noise scale 32
     """
     choice("minimize", minimize, MINIMIZE)
-    schemes = _schemes(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    schemes = _schemes(n, q, shuffler, clear_share, choices)
     budget = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, schemes[0].q)
-    most = d * budget.sensitivity
-    moved = integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
+    moved = promised(sensitivity, d * budget.sensitivity)
+
+    full = moved == d * budget.sensitivity
 
     def ways(scheme: Scheme) -> list[Layout]:
         found = private_layouts(scheme, budget, d, moved)
-        return [layout for layout in found if layout.name != COMPOSED or moved == most]
+        return [layout for layout in found if full or layout.name != COMPOSED]
 
     return _best(ways, schemes, minimize)
 
@@ -255,7 +227,7 @@ class Parameters:
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum, in squared units of one user's range."""
+        """Bound on the mean squared error."""
         return self.error**2
 
     @property
@@ -302,11 +274,10 @@ class _Accuracy:
 
         (n/h) (2/e^2) y^2 / sinh(y)^2 + n u^2 / (4 q^2) + u^2 P[wrap],    y = e u / (2q).
 
-    Without wrap-around the error falls as p rises: the first term falls with u at most with slope
-    n u / (3 h q^2), because y^2 / sinh(y)^2 does with slope 2y/3, and the second rises with slope
-    n u / (2 q^2). Likewise their sum is convex in u. The third is so for u > 7/e and one
-    discrete Laplace variable, P[wrap] = exp(-e (u - n)/2). So the error falls with p down to a
-    least one and rises from there on, until a wrap-around is likely.
+    Without wrap-around it falls as p rises: the first term falls with u at most with slope
+    n u / (3 h q^2), the second rises with slope n u / (2 q^2). Their sum is convex in u; so is the
+    third term for u > 7/e and one discrete Laplace variable, P[wrap] = exp(-e (u - n)/2). So the
+    error falls with p to a least one and rises from there on, until a wrap-around is likely.
     """
 
     n: int
@@ -353,25 +324,22 @@ def private_parameters(
     delta: float | Fraction,
     *,
     error: float | None = None,
-    analysis: str = "best",
     shuffler: str | None = None,
     clear_share: bool | None = None,
-    min_honest: int | None = None,
-    corrupt_shufflers: int = 0,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[Others],
 ) -> Parameters:
     """Return the parameters of the private sum that cost each user the fewest bits.
 
     Parameters
     ----------
-    n, epsilon, delta, analysis, min_honest, corrupt_shufflers, reserve
-        As for `ikos.PrivateSum`.
+    n, epsilon, delta, reserve, **choices
+        As for `ikos.PrivateSum`: ``analysis``, ``min_honest``, ``corrupt_shufflers``.
     error : float, optional
-        Largest root mean squared error of the sum over n users, in units of one user's range:
-        noise, randomized rounding and wrap-around together, as `ikos.PrivateSum.mse` bounds it. By
-        default that of 1 % more variance than the noise has at infinite precision, all of
-        ``reserve`` spent on hiding: ``1.01 * 2 / ((1 - reserve) epsilon)^2``, times ``n /
-        min_honest``.
+        Largest root mean squared error of the sum over n users, in units of one user's range, as
+        `ikos.PrivateSum.mse` bounds it. By default that of 1 % more variance than the noise has at
+        infinite precision, all of ``reserve`` spent on hiding: ``1.01 * 2 / ((1 - reserve)
+        epsilon)^2``, times ``n / min_honest``.
     shuffler, clear_share
         Fixed at a value, or free (None).
 
@@ -385,10 +353,7 @@ def private_parameters(
     -----
     The search is complete over all settings, all numbers of messages, all precisions up to 2^52,
     and all q that are powers of two, if with more messages, a smaller q and a smaller precision no
-    more of epsilon is spent on hiding, and privacy is not lost. For q and messages it tries the
-    smallest precision that would be accurate enough with all of epsilon for the noise, and then
-    each time the smallest for the noise_epsilon that the one before left. Other q save no bits
-    unless a slightly smaller q saves a message.
+    more of epsilon is spent on hiding, and privacy is not lost.
 
     Examples
     --------
@@ -398,13 +363,12 @@ def private_parameters(
     per user); error 1.43543
     """
     n = integer("n", n, low=1, high=MAX_USERS)
-    schemes = _schemes(n, 2, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
-    epsilon, delta, reserve = checked_budget(epsilon, delta, reserve)
-    budget = Budget(epsilon, delta, reserve, 1)
+    schemes = _schemes(n, 2, shuffler, clear_share, choices)
+    budget = Budget(*checked_budget(epsilon, delta, reserve), 1)
     honest, corrupt = schemes[0].trust.min_honest, schemes[0].trust.corrupt_shufflers
     if error is None:
-        variance = (1 + EXTRA_VARIANCE) * 2 * Fraction(n, honest) / (epsilon * (1 - reserve)) ** 2
-        target = math.sqrt(variance)
+        least = budget.epsilon * (1 - budget.reserve)
+        target = math.sqrt((1 + EXTRA_VARIANCE) * 2 * Fraction(n, honest) / least**2)
     else:
         target = float(number("error", error, above=0, high=1e300))
     accuracy = _Accuracy(n, honest, target)
@@ -415,26 +379,30 @@ def private_parameters(
             f"got {quote(error)}"
         )
 
-    def precise(scheme: Scheme, m: int, p: int | None) -> tuple[int, MessageCount, float] | None:
+    def precise(scheme: Scheme, m: int, p: int | None) -> Parameters | None:
         """Return the least precision from p on that is accurate and private with m messages."""
         while p is not None:
-            found = scheme.privacy(m, replace(budget, sensitivity=p))
-            if found is None or found.delta > delta:
+            asked = replace(budget, sensitivity=p)
+            found = scheme.analysis.privacy(scheme, m, asked)
+            if found is None or found.delta > budget.delta:
                 return None
             reached = accuracy.error(found.noise_epsilon, p, scheme.q)
             if reached <= target:
-                return p, scheme.private(m, replace(budget, sensitivity=p)), reached
+                count = scheme.proved(m, asked).with_corruption(corrupt)
+                return Parameters(
+                    n, budget.epsilon, budget.delta, p, scheme.q, scheme.trust.shuffler, count,
+                    reached, scheme.analysis.name, honest, corrupt, budget.reserve,
+                )  # fmt: skip
             p = accuracy.first(found.noise_epsilon, p + 1, scheme.q)
         return None
 
+    # the smallest precision that is accurate enough with all of epsilon for the noise
     floor = accuracy.first(budget.whole, 1)
     assert floor is not None
-    bits = (n * floor).bit_length()  # of the smallest power of two that holds the sum
-    refuse_levels(schemes[0], budget)
+    bits = (n * floor).bit_length()  # of the smallest power of two above the sum
     start = replace(budget, sensitivity=floor)
     fewest = [
-        (scheme, replace(scheme, q=1 << bits).least_private(start).shuffled)
-        for scheme in _covered(schemes)
+        (scheme, replace(scheme, q=1 << bits).least_private(start).shuffled) for scheme in schemes
     ]
     best: Parameters | None = None
 
@@ -446,29 +414,12 @@ def private_parameters(
     while any(worth(m, scheme) for scheme, m in fewest):
         p = accuracy.first(budget.whole, floor, 1 << bits)
         for scheme, m in fewest if p else []:
-            given = replace(scheme, q=1 << bits)
-            while worth(m, scheme):
-                if (found := precise(given, m, p)) is None:
-                    m += 1
-                    continue
-                candidate = Parameters(
-                    n,
-                    epsilon,
-                    delta,
-                    found[0],
-                    given.q,
-                    given.trust.shuffler,
-                    found[1].with_corruption(corrupt),
-                    found[2],
-                    given.analysis.name,
-                    honest,
-                    corrupt,
-                    reserve,
-                )
-                best = min(
-                    best or candidate, candidate, key=lambda p: (p.bits_per_user, p.count.total)
-                )
-                break
+            found = None
+            while found is None and worth(m, scheme):
+                found = precise(replace(scheme, q=1 << bits), m, p)
+                m += 1
+            if found is not None:
+                best = min(best or found, found, key=lambda p: (p.bits_per_user, p.count.total))
         bits += 1
     assert best is not None
     return best

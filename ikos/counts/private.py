@@ -6,33 +6,31 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Unpack
 
 from gmpy2 import mpfr
 
 from ikos._validation import integer, number, quote
 from ikos.counts import hockey_stick
-from ikos.counts.analyses import TABLE, share_graphs
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rational, rounding
-from ikos.counts.secure import Scheme
+from ikos.counts.rounding import UP, exact, float_up, rational, rounding
+from ikos.counts.secure import for_range, left_over
+from ikos.counts.share_graph import share_graphs as share_graphs
 from ikos.counts.types import (
     MAX_MESSAGES,
-    MAX_SIGMA,
     Budget,
+    Choices,
     GivenNoise,
     MessageCount,
     lemma_5_2_delta,
-    lemma_5_2_sigma,
 )
 from ikos.results import at_least
-from ikos.trust import Trust
-
-__all__ = ["share_graphs"]
 
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
 MAX_EPSILON = 1e6
-"""Budgets within these are counted: what lies outside is a slip, and overflows doubles."""
+"""Budgets within these are counted: others are taken for mistakes, and overflow doubles."""
 
 _TINY = Fraction(1, 1 << 5000)
 """A delta that asks for the smallest."""
@@ -58,17 +56,6 @@ def budget_of(epsilon: object, delta: object, reserve: object, precision: object
     return Budget(*parts, integer("precision", precision, low=1, high=MAX_PRECISION))
 
 
-def refuse_levels(scheme: Scheme, budget: Budget) -> None:
-    """Refuse a budget for which an analysis without a theorem on privacy needs too high a level."""
-    if scheme.analysis.private or lemma_5_2_sigma(budget) <= MAX_SIGMA:
-        return
-    raise ValueError(
-        f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
-        f"analysis={scheme.analysis.name!r}, got {quote(budget.epsilon)}; analysis='best' has no "
-        "such limit"
-    )
-
-
 def private_message_count(
     n: int,
     q: int,
@@ -92,18 +79,18 @@ def private_message_count(
     precision : int
         Steps of the encoding, {0..precision}. The published analyses do not depend on it.
     n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As in `message_count`; the privacy is that of ``min_honest`` users.
+        As in `message_count`; the guarantee counts the noise of ``min_honest`` users.
     reserve : float
-        Largest share of epsilon that may be spent on the imperfect hiding instead of noise, 0 to
-        1/2. As little of it is spent as allows the count. The published analyses spend none.
+        Largest share of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
+        noise. No more is spent than the count needs; the published analyses spend none.
 
     Returns
     -------
     MessageCount
         The smallest count, with the delta that it proves (rounded up) and the epsilon that is left
         for the noise (``noise_epsilon``, rounded down): the noise must be discrete Laplace of rate
-        ``noise_epsilon / precision``. For "second_moment" by the hockey-stick theorem; for the
-        others with sigma >= log2((1 + e^epsilon) / delta), which is enough by BBGN20, Lemma 5.2.
+        ``noise_epsilon / precision``. Proved by the hockey-stick theorem for "second_moment", and
+        for the others by BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
 
     Examples
     --------
@@ -113,10 +100,10 @@ def private_message_count(
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
-    budget = budget_of(epsilon, delta, reserve, precision)
-    refuse_levels(scheme, budget)
-    return scheme.least_private(budget).with_corruption(scheme.trust.corrupt_shufflers)
+    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+    count = scheme.least_private(budget_of(epsilon, delta, reserve, precision))
+    return count.with_corruption(scheme.trust.corrupt_shufflers)
 
 
 def private_proved(
@@ -127,16 +114,14 @@ def private_proved(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
     reserve: float | Fraction = 0.01,
     dimension: int = 1,
     sensitivity: int | None = None,
     sums: int = 1,
     most: int | None = None,
+    **choices: Unpack[Choices],
 ) -> MessageCount:
-    """Return m shuffled messages with the privacy that is proved for them, if only nothing.
+    """Return m shuffled messages with the privacy that is proved for them, which may be nothing.
 
     Parameters
     ----------
@@ -145,8 +130,8 @@ def private_proved(
     m : int
         Shuffled messages of each, at least 0.
     delta : float
-        The delta wanted: for "second_moment", as little of epsilon as reaches it is spent on
-        hiding, or as much as makes delta smallest where it is not reached.
+        The delta wanted: "second_moment" spends no more of epsilon on hiding than reaches it. Where
+        it is not reached, delta is the smallest that ``reserve`` allows.
     dimension : int
         Coordinates of a vector that is shared as one element of a group of order q, each encoded in
         {0..precision} and noisy at rate noise_epsilon / sensitivity.
@@ -154,14 +139,13 @@ def private_proved(
         How far a user's replacement moves the sum at most, in l1 norm over all coordinates: ``sums
         * dimension * precision`` unless less is promised.
     sums : int
-        How many such sums are shared apart from each other, each in a group of order q, with
-        shufflers of its own, and with noise for all of them together: ``delta`` and
-        ``noise_epsilon`` are those of the whole, the counts and ``sigma`` those of each.
+        How many such sums there are, each with shufflers of its own. ``delta`` and
+        ``noise_epsilon`` are for all of them together, the counts and ``sigma`` for each.
     most : int, optional
-        Honest users at most, n by default. The delta for n of them is one for more as it is;
-        ``sigma``, of inputs that may differ everywhere, is proved for each number in between.
-    q, epsilon, precision, analysis, shuffler, clear_share, reserve
-        As in `private_message_count`.
+        Honest users at most, n by default: ``sigma`` holds for every number in between. The delta
+        for n users holds for more.
+    q, epsilon, precision, reserve, **choices
+        As in `private_message_count`: ``analysis``, ``shuffler``, ``clear_share``.
 
     Returns
     -------
@@ -175,32 +159,30 @@ def private_proved(
     """
     least = integer("n", n, low=1)
     users = least, least if most is None else integer("most", most, low=least)
-    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
+    scheme = for_range(users, q, choices)
     budget = budget_of(epsilon, 0.5, reserve, precision)
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
-    full = budget.sensitivity * dimension * sums
-    moved = full if sensitivity is None else integer("sensitivity", sensitivity, low=1, high=full)
     budget = replace(
         budget,
-        delta=number("delta", delta, above=0, below=1),  # however small: asks for the smallest
-        sensitivity=moved,
+        delta=number("delta", delta, above=0, below=1),  # any: may ask for the smallest
+        sensitivity=promised(sensitivity, budget.sensitivity * dimension * sums),
         dimension=dimension,
         sums=sums,
     )
-    return scheme.private(integer("m", m, low=0, high=MAX_MESSAGES), budget)
+    return scheme.proved(integer("m", m, low=0, high=MAX_MESSAGES), budget)
 
 
-def near(
-    n: int,
-    q: int,
-    delta: Fraction,
-    shuffler: str,
-    clear_share: bool,
-    epsilon: Fraction = Fraction(0),
-) -> int:
+def promised(sensitivity: object, most: int) -> int:
+    """Check and return a promise how far a replacement moves a sum, by default as far as it can."""
+    return integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
+
+
+def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
     """Return a count to begin a search for privacy by "second_moment" at."""
-    trust = Trust.of(n, shuffler=shuffler, clear_share=clear_share)
-    return TABLE["second_moment"].privacy_guess(n, q, trust, Budget(epsilon, delta, Fraction(0), 1))
+    scheme = checked_scheme(
+        n, q, analysis="second_moment", shuffler=shuffler, clear_share=clear_share
+    )
+    return scheme.analysis.guess(scheme, Budget(Fraction(0), delta, Fraction(0), 1))
 
 
 def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
@@ -208,8 +190,7 @@ def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
 
     All of epsilon goes to the noise. Delta is rounded up, and is 1.0 where nothing is proved.
     """
-    with rounding(DOWN):
-        left = float_down(exact(epsilon, DOWN))
+    left = Budget(epsilon, Fraction(1), Fraction(0), 1).whole
     if count.analysis is None:
         return replace(count, delta=1.0, noise_epsilon=left)
     return replace(
@@ -227,10 +208,8 @@ def private_delta(
     epsilon: float | Fraction,
     precision: int,
     *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[Choices],
 ) -> float:
     """Return the smallest delta that is proved for a private sum with m shuffled messages.
 
@@ -238,25 +217,24 @@ def private_delta(
     ----------
     m : int
         Shuffled messages of each user; a clear share is not counted.
-    n, q, epsilon, precision, analysis, shuffler, clear_share, reserve
-        As in `ikos.private_message_count`.
+    n, q, epsilon, precision, reserve, **choices
+        As in `ikos.private_message_count`: ``analysis``, ``shuffler``, ``clear_share``.
 
     Returns
     -------
     float
         Rounded up; 1.0 where nothing is proved. `private_proved` says what is left of epsilon for
-        the noise: for "second_moment" up to all of ``reserve`` is spent.
+        the noise: "second_moment" may spend all of ``reserve``.
 
     Examples
     --------
     >>> f"{private_delta(10**6, 2**31, 5, 1, 1000):.1e}"
     '4.3e-17'
-    >>> f"{private_delta(10**6, 2**31, 4, 1, 1000):.1e}"
-    '4.3e-11'
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
+    scheme = checked_scheme(n, q, **choices)
     budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=_TINY)
-    found = scheme.privacy(integer("m", m, low=1, high=MAX_MESSAGES), budget)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
+    found = scheme.analysis.privacy(scheme, m, budget)
     return 1.0 if found is None else found.delta
 
 
@@ -267,26 +245,28 @@ def private_epsilon(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[Choices],
 ) -> float:
     """Return the smallest epsilon at which m shuffled messages are proved to reach delta.
 
-    The noise belongs to epsilon: a smaller one needs more noise, and more messages to hide it.
+    A smaller epsilon needs more noise, and more messages to hide it.
 
     Parameters
     ----------
-    n, q, m, delta, precision, analysis, shuffler, clear_share, reserve
+    n, q, m, delta, precision, reserve, **choices
         As in `private_delta` and `ikos.private_message_count`.
 
     Returns
     -------
     float
-        `private_proved` proves (epsilon, delta) with this epsilon, from 1e-100 (if noise of every
-        size is hidden well enough) to 1e6. That it is the smallest, to about 12 digits, assumes
-        that what is reached at one epsilon is reached by all above a least one.
+        From 1e-100 to 1e6; `private_proved` proves (epsilon, delta). It is the smallest, to about
+        12 digits, if every larger epsilon reaches delta as well.
+
+    Raises
+    ------
+    ValueError
+        If no epsilon reaches delta; the message says which delta could be reached.
 
     Examples
     --------
@@ -296,13 +276,13 @@ def private_epsilon(
     >>> private_proved(1000, 2**16, 5, epsilon, 1e-6, 32).delta <= 1e-6
     True
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
+    scheme = checked_scheme(n, q, **choices)
     budget = budget_of(1, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
 
     def reached(epsilon: float) -> float:
         """Return the proved delta, 0 where it is what is asked for."""
-        found = scheme.privacy(m, replace(budget, epsilon=Fraction(epsilon)))
+        found = scheme.analysis.privacy(scheme, m, replace(budget, epsilon=Fraction(epsilon)))
         if found is None:
             return 1.0
         return 0.0 if found.delta <= budget.delta else found.delta
@@ -325,8 +305,7 @@ def private_epsilon(
 def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
     """Return an epsilon at which delta is reached: near the smallest delta if not at a guess.
 
-    As epsilon grows delta first falls, because there is less noise to hide and more epsilon to
-    hide it with, and then rises with e^epsilon.
+    As epsilon grows delta first falls, with less noise to hide, and then rises with e^epsilon.
     """
     candidates = [2.0**k for k in sorted(range(-40, 20), key=abs)]
     for spacing in (1, 1 / 16, 1 / 256):
@@ -336,11 +315,9 @@ def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
             if tried[epsilon] == 0:
                 return epsilon
         best = min(tried, key=tried.__getitem__)
-        candidates = [best * 2.0 ** (spacing * i / 16) for i in range(-16, 17)]
         if tried[best] >= 1:
-            break
-    if tried[best] >= 1:
-        raise ValueError("m must be larger for anything to be proved, whatever epsilon is")
+            raise ValueError("m must be larger for anything to be proved, whatever epsilon is")
+        candidates = [best * 2.0 ** (spacing * i / 16) for i in range(-16, 17)]
     raise ValueError(
         f"delta must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
         f"{quote(float(delta))}: no epsilon reaches it with this m"
@@ -356,8 +333,8 @@ class Remaining:
     epsilon : float
         Rounded up.
     noise_epsilon : float
-        The part of it that is the noise's own, rounded up: more than what it was meant to be where
-        users who should add noise do not.
+        The noise's own part of it, rounded up: larger than planned where users who should add
+        noise do not.
     users : int
         Honest users whom the proof counts, with their noise.
     count : MessageCount
@@ -387,15 +364,13 @@ def private_remaining(
     honest: int | None = None,
     noise_users: int | None = None,
     corrupt_shufflers: int = 0,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
+    **choices: Unpack[Choices],
 ) -> Remaining:
     """Return what a private sum still proves when users or shufflers turn out not to be honest.
 
     Parameters
     ----------
-    n, q, total, precision, corrupt_shufflers, analysis, shuffler, clear_share
+    n, q, total, precision, corrupt_shufflers, **choices
         As in `remaining` and `ikos.private_message_count`.
     noise_epsilon : float
         The noise of ``noise_users`` users is discrete Laplace of rate ``noise_epsilon /
@@ -420,10 +395,9 @@ def private_remaining(
 
     Notes
     -----
-    With ``noise_users`` or more honest users it is the theorem for exactly that many: the adversary
-    is given the others' messages. With fewer, the noise is short of discrete Laplace, but still
-    private by itself, with a larger epsilon (`short_noise_epsilon`) that is exact; hiding is
-    counted for the honest users alone, with as many jumps as they make.
+    From ``noise_users`` honest users on it is the theorem for exactly that many. With fewer, the
+    noise is short of discrete Laplace, but still private, with a larger epsilon
+    (`short_noise_epsilon`); hiding is counted for the honest users alone.
 
     Examples
     --------
@@ -435,9 +409,7 @@ def private_remaining(
     >>> left(), left(honest=9_900), left(honest=9_000)
     (1.0, 1.017, 1.187)
     """
-    whole = Scheme.of(n, q, analysis, shuffler, clear_share, None, corrupt_shufflers)
-    scheme = whole.with_honest(honest)
-    m = scheme.hiding(total)
+    scheme, m = left_over(n, q, total, honest, corrupt_shufflers, choices)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)
     own = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     allowed = number("delta", delta, above=0, low=MIN_DELTA, below=1)
@@ -447,20 +419,17 @@ def private_remaining(
     level = short_noise_epsilon(rate, shape, p)
     with rounding(UP):
         jumps = hockey_stick.NoiseJumps.discrete_laplace(users, rate).mean * mpfr(rational(shape))
-    noise = GivenNoise(users, level, jumps)
     epsilon, reached, theorem = scheme.analysis.remaining_privacy(
-        scheme.q, m, scheme.trust, noise, allowed
+        scheme, m, GivenNoise(users, level, jumps), allowed
     )
     if reached > rational(allowed):
-        if reached >= 1:
-            raise ValueError(
-                f"total must be larger for anything to be proved with {users} honest users who "
-                f"add noise: {m} messages of {total} hide"
-            )
-        limit = at_least(float_up(reached), 3)
+        asked, limit = "total must be larger", ""
+        if reached < 1:
+            asked = f"delta must be at least {at_least(float_up(reached), 3)}"
+            limit = f", got {quote(delta)}"
         raise ValueError(
-            f"delta must be at least {limit} for anything to be proved with "
-            f"{users} honest users who add noise and {m} messages that hide, got {quote(delta)}"
+            f"{asked} for anything to be proved with {users} honest users who add noise and "
+            f"{m} messages that hide{limit}"
         )
     count = replace(
         scheme.proved(m),
@@ -468,6 +437,5 @@ def private_remaining(
         theorem=theorem,
         delta=float_up(reached),
         noise_epsilon=float_up(exact(own, UP)),
-    )
-    corrupt = scheme.trust.corrupt_shufflers
-    return Remaining(float_up(epsilon), level, users, count.with_corruption(corrupt, total))
+    ).with_corruption(scheme.trust.corrupt_shufflers, total)
+    return Remaining(float_up(epsilon), level, users, count)

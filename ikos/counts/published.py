@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import gmpy2
 
 from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
-from ikos.counts.types import Analysis, Users
-from ikos.trust import Trust
+from ikos.counts.types import Analysis, Scheme
 
 MAX_TESTED_BITS = 1 << 13
 """Whether longer moduli are prime is not tested: it would take many seconds."""
@@ -19,17 +16,18 @@ class Balle2020(Analysis):
 
     m shuffled messages give, for n >= 19, m >= 3 and sigma >= 1,
 
-        sigma = ((m - 1) (log n - log e) - log q) / 2.
+        sigma = ((m - 1) (log n - log e) - log q) / 2,
 
-    It holds for a single shuffler too, whose output can be computed from theirs; and m + 1 messages
-    that are all shuffled are at least as secure as m and one clear.
+    and so for a single shuffler, whose output can be computed from theirs; m + 1 messages that are
+    all shuffled are at least as secure.
     """
 
     name = "balle2020"
     theorem = "BBGN20, Corollary 6.1"
     min_sigma = 1
 
-    def refusal(self, n: int, m: int | None, trust: Trust) -> str | None:
+    def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
+        n, trust = scheme.trust.min_honest, scheme.trust
         if n < 19:
             return f"balle2020 needs n >= 19, got n = {n}"
         least = 3 if trust.clear_share else 4
@@ -38,16 +36,12 @@ class Balle2020(Analysis):
             return f"balle2020 needs m >= {least} {share} a clear share, got m = {m}"
         return None
 
-    def level(self, users: Users, q: int, m: int, trust: Trust) -> float:
-        n = min(users)  # more users hide better
-        hidden = m if trust.clear_share else m - 1
+    def level(self, scheme: Scheme, m: int) -> float:
+        n = scheme.trust.min_honest  # more users hide better
+        hidden = m if scheme.trust.clear_share else m - 1
         with rounding(DOWN):
-            sigma = ((hidden - 1) * (log2(n, DOWN) - log2_e(UP)) - log2(q, UP)) / 2
+            sigma = ((hidden - 1) * (log2(n, DOWN) - log2_e(UP)) - log2(scheme.q, UP)) / 2
         return float_down(sigma) if sigma >= 1 else 0.0
-
-    def guess(self, n: int, q: int, sigma: float, trust: Trust) -> int:
-        hidden = math.ceil((2 * sigma + math.log2(q)) / (math.log2(n) - math.log2(math.e)) + 1)
-        return max(3, hidden) + (not trust.clear_share)
 
 
 class _SingleShuffler(Analysis):
@@ -57,7 +51,8 @@ class _SingleShuffler(Analysis):
     condition: str
     least_messages: int
 
-    def refusal(self, n: int, m: int | None, trust: Trust) -> str | None:
+    def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
+        n, trust = scheme.trust.min_honest, scheme.trust
         if not trust.single or trust.clear_share:
             return f"{self.name} needs a single shuffler and no clear share"
         if n < self.least_users:
@@ -71,9 +66,8 @@ class Ghazi2020(_SingleShuffler):
     """GMPV20 (Ghazi, Manurangsi, Pagh, Velingker, EUROCRYPT 2020), Theorem 3, for n > 2.
 
     m = ceil(100 (sigma + log q) / (log n - 1) + 4) messages give sigma bits. The constants are
-    those that BBGN20, Section 1.2, reads from that theorem, and are not derived here. By BBGN20 the
-    proof is for finite fields, so for prime q; BBGN20 quotes the numbers for q = 2^64 all the same,
-    and so they are given for every q, for comparison.
+    those that BBGN20, Section 1.2, reads from that theorem, and are not derived here. The proof is
+    for prime q; BBGN20 quotes numbers for q = 2^64, so they are given for every q, for comparison.
     """
 
     name = "ghazi2020"
@@ -82,14 +76,11 @@ class Ghazi2020(_SingleShuffler):
     )
     least_users, condition, least_messages = 3, "n > 2", 4
 
-    def level(self, users: Users, q: int, m: int, trust: Trust) -> float:
-        n = min(users)  # more users hide better
+    def level(self, scheme: Scheme, m: int) -> float:
+        n = scheme.trust.min_honest  # more users hide better
         with rounding(DOWN):
-            sigma = (m - 4) * (log2(n, DOWN) - 1) / 100 - log2(q, UP)
+            sigma = (m - 4) * (log2(n, DOWN) - 1) / 100 - log2(scheme.q, UP)
         return max(0.0, float_down(sigma))
-
-    def guess(self, n: int, q: int, sigma: float, trust: Trust) -> int:
-        return math.ceil(100 * (sigma + math.log2(q)) / (math.log2(n) - 1) + 4)
 
 
 class Ishai2006(_SingleShuffler):
@@ -99,26 +90,23 @@ class Ishai2006(_SingleShuffler):
 
         m >= 1 + sigma + log(n - 1) + (5/2) ceil(log q) + (1/4) log(pi (m + 1/2)).
 
-    Appendix E.1 adds log(n - 1) to the root of the equation without it, which can fall short of
-    sigma by a hair; here it stands inside, where the proof puts it (the two-user bound at level
-    sigma + log(n - 1), for each of n - 1 steps).
+    Appendix E.1 adds log(n - 1) to the root of the equation without it, which can fall slightly
+    short; here it stands where the proof puts it (the two-user bound at level sigma + log(n - 1),
+    for each of n - 1 steps).
     """
 
     name = "ishai2006"
     theorem = "IKOS06; BBGN20, Lemma 5.1 with the constants of Appendix E.1"
     least_users, condition, least_messages = 2, "n >= 2", 1
 
-    def level(self, users: Users, q: int, m: int, trust: Trust) -> float:
-        n = max(users)  # the proof takes a step for every user
+    def level(self, scheme: Scheme, m: int) -> float:
+        steps = scheme.n - 1  # the proof takes one for every further user
         with rounding(UP):
-            spent = log2(n - 1, UP) + gmpy2.log2(gmpy2.const_pi() * (exact(2 * m + 1, UP) / 2)) / 4
+            digits = gmpy2.log2(gmpy2.const_pi() * (exact(2 * m + 1, UP) / 2)) / 4
+            spent = log2(steps, UP) + digits
         with rounding(DOWN):
-            sigma = m - 1 - exact(5 * (q - 1).bit_length(), DOWN) / 2 - spent
+            sigma = m - 1 - exact(5 * (scheme.q - 1).bit_length(), DOWN) / 2 - spent
         return max(0.0, float_down(sigma))
-
-    def guess(self, n: int, q: int, sigma: float, trust: Trust) -> int:
-        base = 1 + sigma + math.log2(n - 1) + 2.5 * (q - 1).bit_length()
-        return math.ceil(base + math.log2(math.pi * (base + 0.5)) / 4)
 
 
 def covered(analysis: str, least: int) -> int:
@@ -139,5 +127,5 @@ def unproved(analysis: str | None, q: int, dimension: int = 1) -> str | None:
     if dimension > 1:
         return "not proved for vectors of several coordinates as one group"
     if q % 2 and q.bit_length() > MAX_TESTED_BITS:
-        return "proved for a prime modulus only, and one of so many bits is not tested"
+        return "proved for a prime modulus only, and one of this size is not tested"
     return None if gmpy2.is_prime(q) else "not proved for a composite modulus"

@@ -8,9 +8,8 @@ component with s - 1 others (``ikos.counts.share_graph``),
     D_k = E[q^(C-1); C >= 2]          =     sum_{s<k} w(k, s) e_(k-s)
     xi_k = E[q^(C-1)] - 1             =     sum_{s<k} w(k, s) (e_(k-s) - 1)
 
-on k users, for every k up to n in O(n^2) operations and without a condition on n, m or q: with
-s = k left out what remains has at least one component of its own. All but the first are sums
-of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise;
+on k users, for every k up to n in O(n^2) operations, whatever n, m and q are. All but the first are
+sums of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise;
 where fewer than two messages hide, it is known in closed form.
 """
 
@@ -30,7 +29,8 @@ from ikos._validation import integer, quote
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
-__all__ = ["RationalMoments", "rational", "rational_split"]
+LONGEST_RECURSION = 1024
+"""Users for whom the recursion is run where it is needed: about a third of a second."""
 
 
 @dataclass(frozen=True)
@@ -93,23 +93,15 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
             coloured.append(colours * (rest + connected[k] * up[k]))
             excess.append(_fold(rooted, surplus, k, low=1, high=k) / k / down[k])
             surplus.append(coloured[k] - down[k])
-    return Moments(
-        tuple(connected),
-        tuple(connected_down),
-        tuple(up),
-        tuple(down),
-        tuple(coloured),
-        tuple(divergence),
-        tuple(excess),
-    )
+    found = (connected, connected_down, up, down, coloured, divergence, excess)
+    return Moments(*map(tuple, found))
 
 
 @dataclass(frozen=True)
 class RationalMoments:
-    """The recursion's quantities on k = 0..n users, exactly.
+    """Exact moments on k = 0..n users.
 
-    ``connected``: P[C = 1]; ``weight``: f_k; ``colourings``: E[q^C]; ``divergence``:
-    E[q^(C-1); C >= 2]; ``excess``: E[q^(C-1)] - 1.
+    In the order of the fields: P[C = 1], f_k, E[q^C], E[q^(C-1); C >= 2], E[q^(C-1)] - 1.
     """
 
     connected: tuple[mpq, ...]
@@ -127,13 +119,6 @@ class RationalMoments:
         return mpq(s, k) * self.separated(k, s) * self.connected[s]
 
 
-def _checked(n: object, q: object, graph: object) -> tuple[int, int]:
-    """Return users and the order of the group; refuse what is no share graph."""
-    if not isinstance(graph, ShareGraph):
-        raise TypeError(f"graph must be a ShareGraph, got {type(graph).__name__} {quote(graph)}")
-    return integer("n", n, low=1), integer("q", q, low=1)
-
-
 def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
     """Return the recursion up to n users in rational arithmetic; digits grow with n^2.
 
@@ -142,36 +127,32 @@ def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
     >>> rational(4, 2, ShareGraph(2, "single", False)).excess[4]
     mpq(29,35)
     """
-    n, q = _checked(n, q, graph)
-    weight = [mpq(1)]
+    if not isinstance(graph, ShareGraph):
+        raise TypeError(f"graph must be a ShareGraph, got {type(graph).__name__} {quote(graph)}")
+    n, q, zero = integer("n", n, low=1), integer("q", q, low=1), mpq(0)
+    weight, connected, colourings, divergence, excess = [mpq(1)], [zero], [mpq(1)], [zero], [zero]
     for k in range(1, n + 1):
         weight.append(weight[-1] * graph.growth_exactly(k))
-    connected, colourings, divergence, excess = [mpq(0)], [mpq(1)], [mpq(0)], [mpq(0)]
-    found = RationalMoments(tuple(connected), tuple(weight), (), (), ())
-    for k in range(1, n + 1):
-        parts = [found.component(k, s) for s in range(1, k)]
-        connected.append(1 - sum(parts, mpq(0)))
-        rest = list(reversed(colourings[1:]))
-        divergence.append(sum(map(mul, parts, rest), mpq(0)))
-        excess.append(sum((w * (e - 1) for w, e in zip(parts, rest, strict=True)), mpq(0)))
+        parts = [
+            mpq(s, k) * weight[s] * weight[k - s] / weight[k] * connected[s] for s in range(1, k)
+        ]
+        connected.append(1 - sum(parts, zero))
+        rest = colourings[:0:-1]
+        divergence.append(sum(map(mul, parts, rest), zero))
+        excess.append(divergence[k] - sum(parts, zero))
         colourings.append(q * (divergence[k] + connected[k]))
-        found = RationalMoments(
-            tuple(connected), tuple(weight), tuple(colourings), tuple(divergence), tuple(excess)
-        )
-    return found
+    found = (connected, weight, colourings, divergence, excess)
+    return RationalMoments(*map(tuple, found))
 
 
 def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:
-    """Return E[q^(C-1); a fixed set A of k users is split], exactly.
+    """Return E[q^(C-1); a fixed set A of k users is split between components], exactly.
 
-    Split between components; without a clear share, both the left and the right copies of A.
-    The first is over the component of a member of A, where the others are all in it with
-    probability C(s-1, k-1) / C(n-1, k-1) if it has s users.
-
+    Without a clear share, both the left and the right copies of A are. The others of A are all in
+    a given member's component of s users with probability C(s-1, k-1) / C(n-1, k-1).
     """
-    n, q = _checked(n, q, graph)
+    moments, n, q = rational(n, q, graph), int(n), int(q)
     k = integer("k", k, low=1, high=n)
-    moments = rational(n, q, graph)
 
     def together(r: int, s: int, members: int, known: int) -> mpq:
         """Return P[A within a given component of s of r users], ``known`` of A being in it."""

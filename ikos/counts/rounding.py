@@ -18,10 +18,9 @@ UP = gmpy2.RoundUp
 
 
 def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
-    """Return a new context, for one ``with``, whose operations round in one direction.
+    """Return a new context, for one ``with``, in which every operation rounds in one direction.
 
-    Inside it every single operation is rounded that way, so an expression is a bound in that
-    direction as long as each operand enters it with the right sign.
+    An expression is a bound in that direction as long as each operand enters with the right sign.
     """
     return gmpy2.context(precision=precision, round=direction)
 
@@ -29,13 +28,8 @@ def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
 def rational(value: Fraction | int) -> mpq:
     """Return a rational as gmpy2's.
 
-    Nothing of gmpy2 may be given a Fraction: it calls the properties of that, which are Python
-    code, and replaces what is raised there, such as KeyboardInterrupt, by a SystemError.
-
-    Examples
-    --------
-    >>> rational(Fraction(2, 6))
-    mpq(1,3)
+    Give gmpy2 no Fraction: in its properties, which are Python code, a KeyboardInterrupt would
+    become a SystemError.
     """
     return mpq(value.numerator, value.denominator)
 

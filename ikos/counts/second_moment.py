@@ -5,35 +5,32 @@ The views of any two inputs with the same sum are within total variation sqrt(De
     Delta = E[q^(C-1); C >= 2]
 
 and C the components of the share graph (`ikos.counts.share_graph`): by the collision identity and
-Cauchy-Schwarz, with a clear share because shared inputs then are uniform and known, without one
-for every input as it is. So sigma = (1 - log2 Delta) / 2. The proofs are in the documentation.
+Cauchy-Schwarz. So sigma = (1 - log2 Delta) / 2, a bound: Cauchy-Schwarz loses. The proofs are in
+the documentation.
 
-Delta is rounded up from two enclosures: a recursion in O(n^2) steps, and for two or more messages
-that hide a theorem for any n, which is faster; the better of the two where the first is within
-reach. The level is a bound all the same: Cauchy-Schwarz loses.
+Delta is bounded in two ways: by a recursion in O(n^2) steps up to 1024 users, and where two or more
+messages hide by a theorem for any n, which is faster; the better bound counts.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpfr
 
+from ikos.counts import hockey_stick
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
-from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN, UP, float_down, rounding
+from ikos.counts.recursion import LONGEST_RECURSION, enclosed
+from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
 from ikos.counts.search import smallest
-from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import Users
-from ikos.trust import Trust
+from ikos.counts.share_graph import ShareGraph, share_graph, share_graphs
+from ikos.counts.types import Analysis, Budget, GivenNoise, PrivacyProof, Scheme, Users
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
-
-LONGEST_RECURSION = 1024
-"""Users for whom the recursion is run where it is needed: about a third of a second."""
 
 _NEGLIGIBLE = mpfr(2) ** -40
 
@@ -69,13 +66,11 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
         return DivergenceBound(mpfr(0), "one user")
     if graph.hiding == 0 or _hopeless(low, q, graph):
         return _NOTHING
-    any_size = DivergenceBound(gmpy2.inf(), "nothing")
+    any_size = _NOTHING
     if applies(low, graph):
         found = largest_component(low, q, graph)
         connected = _connected(found, graph) if low == high else None
-        any_size = DivergenceBound(
-            found.divergence(connected=connected), "largest component", found.cutoff
-        )
+        any_size = _by_largest(found, connected)
         if found.negligible and _sharp(low, graph):
             return any_size
     if low > LONGEST_RECURSION:
@@ -87,59 +82,49 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
     return min(recursion, any_size, key=lambda b: b.upper)
 
 
+def _by_largest(
+    found: LargestComponent, connected: tuple[mpfr, ...] | None = None
+) -> DivergenceBound:
+    return DivergenceBound(found.divergence(connected=connected), "largest component", found.cutoff)
+
+
 def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, DivergenceBound]:
     """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
     for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
         if low < n <= high and applies(n, graph):
             found = largest_component(n, q, graph)
             if n > LONGEST_RECURSION or (found.negligible and _sharp(n, graph)):
-                return n - 1, DivergenceBound(found.divergence(), "largest component", found.cutoff)
+                return n - 1, _by_largest(found)
     return min(high, LONGEST_RECURSION), _NOTHING
 
 
-def _separated(n: int, s: int, graph: ShareGraph, direction: int) -> mpfr:
-    """Return B(n, s), the expected number of sets of s users that nothing connects to the rest.
-
-    For s of 1 or 2, rounded in a direction.
-    """
-    other = UP if direction == DOWN else DOWN
-    with rounding(direction):
-        value = 1 / graph.growth(n, other)
-        if s == 2:
-            value *= graph.growth(2, direction) / graph.growth(n - 1, other)
-        return value
+def _some_user_alone(n: int, graph: ShareGraph) -> mpfr:
+    """Return a lower bound of the probability of it, B(n, 1) (1 - B(n-1, 1) / 2)."""
+    with rounding(UP):
+        pairs = 1 / graph.growth(n - 1, DOWN) / 2
+    with rounding(DOWN):
+        return 1 / graph.growth(n, UP) * (1 - pairs)
 
 
 def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
     """Return whether Delta is certainly at least 2, from either of two of its terms.
 
     The graph without edges between users, of probability 1 / (f_n n!) and with C = n; and graphs
-    in which some user is alone, of probability at least B(n, 1) (1 - B(n-1, 1) / 2), with C >= 2.
+    in which some user is alone, with C >= 2.
     """
-    with rounding(UP):
-        rarity = graph.log_edgeless(n, UP)
-        pairs = _separated(n - 1, 1, graph, UP) / 2
+    rarity = graph.log_edgeless(n, UP)
     with rounding(DOWN):
         colours = mpfr(q)
         if (n - 1) * gmpy2.log(colours) - rarity >= 1:
             return True
-        return bool(colours * _separated(n, 1, graph, DOWN) * (1 - pairs) >= 2)
+        return bool(colours * _some_user_alone(n, graph) >= 2)
 
 
 def _connected(found: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
     """Return upper bounds of P[C = 1] on n - j users, by the chance that no user is alone."""
-    bounds = []
-    for k in range(found.n, found.n - found.cutoff, -1):
-        if k < 3:
-            bounds.append(mpfr(1))
-            continue
-        with rounding(UP):
-            pairs = _separated(k - 1, 1, graph, UP) / 2
-        with rounding(DOWN):
-            alone = _separated(k, 1, graph, DOWN) * (1 - pairs)
-        with rounding(UP):
-            bounds.append(1 - alone)
-    return tuple(bounds)
+    sizes = range(found.n, found.n - found.cutoff, -1)
+    with rounding(UP):
+        return tuple(1 - _some_user_alone(k, graph) if k >= 3 else mpfr(1) for k in sizes)
 
 
 def _sharp(n: int, graph: ShareGraph) -> bool:
@@ -147,40 +132,99 @@ def _sharp(n: int, graph: ShareGraph) -> bool:
 
     It leaves out that the largest component is connected, but for users who are alone.
     """
+    first, second = graph.growth(n, DOWN), graph.growth(n - 1, DOWN)
     with rounding(UP):
-        left_out = _separated(n, 1, graph, UP) ** 2 + _separated(n, 2, graph, UP)
+        left_out = (1 / first) ** 2 + graph.growth(2, UP) / first / second
         return bool(left_out <= _NEGLIGIBLE)
 
 
-def guess(n: int, q: int, sigma: float, trust: Trust) -> int:
+def _guess(scheme: Scheme, n: int, sigma: float) -> int:
     """Return a count near the smallest that proves sigma, from two terms of Delta.
 
     They are q B(n, 1) and that of the graph without edges; both only fall with m.
     """
-    if n == 1:
-        return 1
-    copies, own = (1, 0) if trust.clear_share else (2, 1)
-    colours, wanted = math.log2(q), 1 - 2 * sigma
-
-    def log2_factorial(k: float) -> float:
-        return math.lgamma(k + 1) / math.log(2)
-
-    whole = log2_factorial(n)
 
     def enough(m: int) -> bool:
-        hiding = m - own
-        if not trust.single:
-            alone = (1 - hiding) * math.log2(n)
-            nothing = (1 - hiding) * whole
-        else:
-            slots = log2_factorial(m)
-            alone = (
-                copies * math.log2(n)
-                + slots
-                - math.fsum(math.log2(m * n - i) for i in range(min(m, 64)))
-                - max(0, m - 64) * math.log2(max(1.0, m * n - (m + 63) / 2))
-            )
-            nothing = copies * whole + n * slots - log2_factorial(m * n)
-        return colours + alone <= wanted and (n - 1) * colours + nothing - whole <= wanted
+        graph = share_graph(m, **scheme.trust.graph)
+        if not graph.hiding:
+            return False
+        with rounding(UP):
+            colours, wanted = gmpy2.log(mpfr(scheme.q)), (1 - 2 * mpfr(sigma)) * gmpy2.const_log2()
+            alone = colours - gmpy2.log(graph.growth(n, UP))
+            nothing = (n - 1) * colours - graph.log_edgeless(n, UP)
+            return bool(max(alone, nothing) <= wanted)
 
-    return smallest(enough, 1)
+    return 1 if n == 1 else smallest(enough, 1)
+
+
+class SecondMoment(Analysis):
+    """The second moment of the share graph: all settings, every number of users."""
+
+    name = "second_moment"
+    theorem = THEOREM
+    private = True
+
+    def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
+        return f"second_moment needs m >= 1, got m = {m}" if m == 0 else None
+
+    def level(self, scheme: Scheme, m: int) -> float:
+        graph = share_graph(m, **scheme.trust.graph)
+        return level(scheme.users, scheme.q, graph)
+
+    def guess(self, scheme: Scheme, goal: float | Budget) -> int:
+        """Return a count near the smallest; second moments count e^epsilon times in delta."""
+        if not isinstance(goal, Budget):
+            return max(_guess(scheme, n, goal) for n in set(scheme.users))
+        bits = float(goal.epsilon) / math.log(2) - float(gmpy2.log2(exact(goal.delta, DOWN)))
+        return max(2, _guess(scheme, scheme.trust.min_honest, (1 + bits) / 2))
+
+    def level_of_sums(self, sigma: float, sums: int) -> mpfr:
+        """Return the better of the union bound and the product bound.
+
+        The second loses (log d)/2 + (d - 1) 2^(-2 sigma) log e bits; documentation, How many
+        messages, "Vectors".
+        """
+        union = super().level_of_sums(sigma, sums)
+        with rounding(UP):
+            second = (sums - 1) * gmpy2.exp2(-2 * mpfr(sigma)) * log2_e(UP)
+            lost = log2(sums, UP) / 2 + second
+        with rounding(DOWN):
+            return max(union, mpfr(sigma) - lost)
+
+    def best(self, scheme: Scheme, m: int, budget: Budget) -> hockey_stick.Privacy | None:
+        """Return the best proof of privacy for m shuffled messages, if there is any message.
+
+        That is the one with the most left for the noise among those that reach delta, and where
+        none does, the one with the smallest delta.
+        """
+        allowed = exact(budget.delta, DOWN)
+
+        def preference(way: hockey_stick.Privacy) -> tuple[bool, float, float]:
+            reached = bool(way.delta <= allowed)
+            return not reached, -way.noise_epsilon if reached else 0.0, way.delta
+
+        n, q, graphs = scheme.trust.min_honest, scheme.q, share_graphs(m, **scheme.trust.graph)
+        ways = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
+        return min(ways, key=preference, default=None)
+
+    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
+        found = self.best(scheme, m, budget)
+        return found if found is not None and found.delta < 1 else None
+
+    def remaining_privacy(
+        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
+    ) -> tuple[mpfr, mpfr, str]:
+        allowed = exact(delta, DOWN)
+
+        def preference(way: tuple[mpfr, mpfr]) -> tuple[bool, mpfr]:
+            reached = bool(way[1] <= allowed)
+            return not reached, way[0] if reached else way[1]
+
+        ways = [(mpfr(noise.epsilon), mpfr(1))]
+        jumps = hockey_stick.NoiseJumps(noise.users, noise.jumps)
+        for graph in share_graphs(m, **scheme.trust.graph):
+            moments = hockey_stick.divergences(scheme.q, graph, jumps)
+            relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)
+            with rounding(UP):
+                ways.append((noise.epsilon + 2 * gmpy2.log1p(relative), reached))
+        return (*min(ways, key=preference), hockey_stick.THEOREM)

@@ -8,164 +8,25 @@ counts up, so that what is returned is what the theorem proves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import Unpack
 
-from ikos._validation import flag, integer, number, quote
-from ikos.counts.analyses import ANALYSES, BEST, TABLE, checked_analysis
+from ikos._validation import integer, number, quote
+from ikos.counts.analyses import ANALYSES, BEST, checked_analysis, checked_scheme
 from ikos.counts.search import first, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
-    MAX_BITS,
     MAX_MESSAGES,
     MAX_SIGMA,
     MAX_USERS,
-    Analysis,
-    Budget,
+    Choices,
     MessageCount,
-    PrivacyProof,
+    Scheme,
     Users,
 )
-from ikos.trust import Trust
 
-__all__ = [
-    "ANALYSES",
-    "BEST",
-    "MAX_BITS",
-    "MAX_MESSAGES",
-    "MAX_SIGMA",
-    "checked_analysis",
-    "smallest",
-]
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """Users, group, trust and analysis: all that what m messages prove depends on."""
-
-    n: int
-    q: int
-    trust: Trust
-    analysis: Analysis
-
-    @classmethod
-    def of(
-        cls,
-        n: object,
-        q: object,
-        analysis: object = "best",
-        shuffler: str = "parallel",
-        clear_share: bool = True,
-        min_honest: int | None = None,
-        corrupt: int = 0,
-    ) -> Scheme:
-        """Check and return a scheme."""
-        order = integer("q", q, low=2)
-        if order.bit_length() > MAX_BITS:
-            raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
-        users, name = integer("n", n, low=1, high=MAX_USERS), checked_analysis(analysis)
-        trust = Trust.of(
-            users,
-            shuffler=shuffler,
-            clear_share=flag("clear_share", clear_share),
-            min_honest=min_honest,
-            corrupt_shufflers=corrupt,
-        )
-        return cls(users, order, trust, TABLE[name])
-
-    @classmethod
-    def for_range(
-        cls, users: Users, q: object, analysis: object, shuffler: str, clear_share: bool
-    ) -> Scheme:
-        """Return the scheme for every number of honest users in a range."""
-        low, high = users
-        if integer("n", high, low=1, high=MAX_USERS) < integer("n", low, low=1):
-            raise ValueError(f"users must be (fewest, most), got {quote(users)}")
-        return cls.of(high, q, analysis, shuffler, clear_share, low)
-
-    def with_honest(self, honest: object) -> Scheme:
-        """Return the scheme of which only ``honest`` users are honest, at least; all for None."""
-        users = self.n if honest is None else integer("honest", honest, low=1, high=self.n)
-        return replace(self, trust=replace(self.trust, min_honest=users))
-
-    def hiding(self, total: object) -> int:
-        """Return how many of all messages are shuffled, and not by a colluding shuffler."""
-        return self.trust.hiding(integer("total", total, low=1, high=MAX_MESSAGES))
-
-    @property
-    def users(self) -> Users:
-        """The fewest and the most honest users."""
-        return self.trust.min_honest, self.n
-
-    def refuse_uncovered(self, m: int | None = None) -> None:
-        """Refuse a setting that the analysis does not cover."""
-        n, trust, name = self.trust.min_honest, self.trust, self.analysis.name
-        reason = self.analysis.refusal(n, m, trust)
-        if reason is None:
-            return
-        clear = "a clear share" if trust.clear_share else "no clear share"
-        way_out = "" if name == BEST else "; analysis='best' covers this setting"
-        raise ValueError(
-            f"analysis {name!r} does not cover n = {quote(n)} with {trust.shuffler} shuffling and "
-            f"{clear}: {reason}{way_out}"
-        )
-
-    def level(self, m: int, sums: int = 1) -> float:
-        """Return the level of m shuffled messages of each sum, and 0.0 where none is proved."""
-        found = self.analysis.covered_level(self.users, self.q, m, self.trust)
-        return self.analysis.of_sums(found, sums)
-
-    def proved(self, m: int) -> MessageCount:
-        """Return m shuffled messages with whatever is proved for them, if only nothing."""
-        clear, found = int(self.trust.clear_share), self.level(m)
-        if not found:
-            return MessageCount(m, clear, 0.0, None, "nothing is proved for this count")
-        return MessageCount(m, clear, found, self.analysis.name, self.analysis.theorem)
-
-    def least(self, sigma: Fraction, sums: int = 1) -> MessageCount:
-        """Return the fewest messages of each sum such that all together have this level."""
-        self.refuse_uncovered()
-        if sigma < self.analysis.min_sigma:
-            raise ValueError(
-                f"{self.analysis.name} needs sigma >= {self.analysis.min_sigma}, got "
-                f"{quote(sigma)}; analysis='best' covers this range"
-            )
-        each = min(float(sigma) + math.log2(sums), MAX_SIGMA)
-        guess = max(self.analysis.guess(n, self.q, each, self.trust) for n in self.users)
-        return self.proved(smallest(lambda m: self.level(m, sums) >= sigma, guess))
-
-    def private(self, m: int, budget: Budget) -> MessageCount:
-        """Return m shuffled messages with the privacy that is proved for them, if only nothing.
-
-        The delta for the fewest users is one for more as it is: the others' messages may be given
-        to the adversary. ``sigma``, of inputs that may differ everywhere, is for every number.
-        """
-        count = self.proved(m)
-        found = self.privacy(m, budget)
-        if found is None:
-            return replace(count, delta=1.0, noise_epsilon=budget.whole)
-        return replace(
-            count,
-            analysis=self.analysis.name,
-            theorem=found.theorem,
-            delta=found.delta,
-            noise_epsilon=found.noise_epsilon,
-        )
-
-    def privacy(self, m: int, budget: Budget) -> PrivacyProof | None:
-        """Return the privacy of the fewest users' messages and noise, if any is proved."""
-        return self.analysis.privacy(self.trust.min_honest, self.q, m, self.trust, budget)
-
-    def least_private(self, budget: Budget) -> MessageCount:
-        """Return the fewest messages of each sum that are proved to keep to a budget."""
-        self.refuse_uncovered()
-
-        def enough(m: int) -> bool:
-            found = self.privacy(m, budget)
-            return m >= 1 and found is not None and found.delta <= budget.delta
-
-        guess = self.analysis.privacy_guess(self.trust.min_honest, self.q, self.trust, budget)
-        return self.private(smallest(enough, guess), budget)
+__all__ = ["ANALYSES", "BEST", "MAX_MESSAGES", "MAX_SIGMA", "checked_analysis", "smallest"]
 
 
 def security_level(
@@ -184,23 +45,27 @@ def security_level(
     n : int
         Users.
     q : int
-        Order of the group, at least 2. For a vector as one group of order ``q**d``, that.
+        Order of the group, at least 2: ``p**d`` for vectors of d elements of Z_p as one group.
     m : int
         Shuffled messages of each user; a clear share is not counted.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
-        Which bound. "best" is the best that is proved here, today "second_moment", which covers
-        every setting.
+        Which bound; "best" is the tightest, today "second_moment", which covers every setting.
     shuffler : {"parallel", "single"}
-        m independent shufflers, or one for everything.
+        m independent shufflers, or one for all messages.
     clear_share : bool
-        Whether each user sends one further share that bypasses the shufflers.
+        Whether each user sends one more share that bypasses the shufflers.
 
     Returns
     -------
     float
         sigma: the views of two inputs with the same sum are within total variation
-        ``2**-sigma``. Rounded down; 0.0 where the formula proves nothing, infinite for n = 1. A
-        lower bound on the security: the true total variation may be far smaller.
+        ``2**-sigma``. A lower bound, rounded down; 0.0 where the formula proves nothing, infinite
+        for n = 1.
+
+    Raises
+    ------
+    ValueError
+        If the analysis does not cover the setting.
 
     Examples
     --------
@@ -209,7 +74,7 @@ def security_level(
     >>> round(security_level(10**6, 2**64, 14, analysis="balle2020"), 2)
     88.18
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share)
+    scheme = checked_scheme(n, q, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     scheme.refuse_uncovered(m)
     return scheme.level(m)
@@ -236,11 +101,11 @@ def message_count(
     n, q, analysis, shuffler, clear_share
         As in `security_level`.
     min_honest : int, optional
-        How many users are honest and present at least; ``n`` by default. The level holds for every
+        How many users are honest and present at least, by default all. The level holds for every
         number of honest users from here to ``n``.
     corrupt_shufflers : int
-        How many of the parallel shufflers may collude with the analyzer. As many messages are
-        added; ``shuffled`` counts these, too.
+        How many of the parallel shufflers may collude with the analyzer. A message is added for
+        each and counted in ``shuffled``.
 
     Returns
     -------
@@ -251,57 +116,47 @@ def message_count(
     --------
     >>> message_count(10**6, 2**64, 80).total
     14
-    >>> message_count(10**6, 2**64, 80, analysis="balle2020").total
-    15
     >>> message_count(10**6, 2**64, 80, analysis="ghazi2020", shuffler="single",
     ...               clear_share=False).total
     765
 
-    A tenth of the users may be missing or dishonest, and two of the shufflers:
+    A tenth of the users and two of the shufflers may be dishonest:
 
     >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
     16
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
     count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
 
 def least(
-    users: Users,
-    q: int,
-    sigma: float | Fraction,
-    *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
+    users: Users, q: int, sigma: float | Fraction, **choices: Unpack[Choices]
 ) -> MessageCount:
-    """Return `message_count` for every number of users from ``users[0]`` to ``users[1]``.
+    """Return `message_count` for every number of honest users from ``users[0]`` to ``users[1]``.
 
-    Where any number of users in a range may turn out to be honest, the level must hold for each:
-    ishai2006 proves less for more users, the others mostly for fewer.
+    "ishai2006" proves less for more users, the others mostly for fewer.
     """
-    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
+    scheme = for_range(users, q, choices)
     return scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
 
 
-def proved(
-    users: Users,
-    q: int,
-    m: int,
-    *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
-) -> MessageCount:
-    """Return m shuffled messages with whatever is proved for them, if only nothing.
+def proved(users: Users, q: int, m: int, **choices: Unpack[Choices]) -> MessageCount:
+    """Return m shuffled messages with what is proved for them, which may be nothing.
 
-    Like `security_level`, for every number of users from ``users[0]`` to ``users[1]``, and for
-    counts that are given: where the analysis does not cover the setting the result says
-    ``sigma=0.0`` and ``analysis=None``.
+    As `security_level`, for every number of honest users from ``users[0]`` to ``users[1]``. Where
+    the analysis does not cover the setting, the result has ``sigma=0.0`` and ``analysis=None``.
     """
-    scheme = Scheme.for_range(users, q, analysis, shuffler, clear_share)
-    return scheme.proved(integer("m", m, low=0, high=MAX_MESSAGES))
+    return for_range(users, q, choices).proved(integer("m", m, low=0, high=MAX_MESSAGES))
+
+
+def for_range(users: Users, q: object, choices: Choices) -> Scheme:
+    """Check and return the scheme for every number of honest users in a range."""
+    low, high = users
+    if integer("n", high, low=1, high=MAX_USERS) < integer("n", low, low=1):
+        raise ValueError(f"users must be (fewest, most), got {quote(users)}")
+    return checked_scheme(high, q, low, **choices)
 
 
 def remaining(
@@ -311,9 +166,7 @@ def remaining(
     *,
     honest: int | None = None,
     corrupt_shufflers: int = 0,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
+    **choices: Unpack[Choices],
 ) -> MessageCount:
     """Return what a secure sum still proves when users or shufflers turn out not to be honest.
 
@@ -322,12 +175,11 @@ def remaining(
     total : int
         Messages of each user in all, a clear share included.
     honest : int, optional
-        The level holds for every number of honest users from this to ``n``; ``n`` by default.
+        The level holds for every number of honest users from this to ``n``, its default.
     corrupt_shufflers : int
-        How many of the parallel shufflers collude with the analyzer. Their messages are as good as
-        clear, and the others hide by themselves.
-    n, q, analysis, shuffler, clear_share
-        As in `ikos.security_level`.
+        How many of the parallel shufflers collude with the analyzer. Their messages hide nothing.
+    n, q, **choices
+        As in `ikos.security_level`: ``analysis``, ``shuffler``, ``clear_share``.
 
     Returns
     -------
@@ -337,73 +189,65 @@ def remaining(
     Examples
     --------
     >>> count = message_count(1000, 2**64, 80)
-    >>> round(remaining(1000, 2**64, count.total).sigma, 2)
-    83.11
     >>> round(remaining(1000, 2**64, count.total, honest=500, corrupt_shufflers=2).sigma, 2)
     62.64
     """
-    whole = Scheme.of(n, q, analysis, shuffler, clear_share, None, corrupt_shufflers)
-    scheme = whole.with_honest(honest)
-    return scheme.proved(scheme.hiding(total)).with_corruption(
-        scheme.trust.corrupt_shufflers, total
-    )
+    scheme, m = left_over(n, q, total, honest, corrupt_shufflers, choices)
+    return scheme.proved(m).with_corruption(scheme.trust.corrupt_shufflers, total)
 
 
-def smallest_users(
-    q: int,
-    sigma: float | Fraction,
-    m: int,
-    *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
-) -> int:
+def left_over(
+    n: object, q: object, total: object, honest: object, corrupt_shufflers: int, choices: Choices
+) -> tuple[Scheme, int]:
+    """Check and return the scheme of honest users, and how many of their messages hide."""
+    scheme = checked_scheme(n, q, None, corrupt_shufflers, **choices)
+    if honest is not None:
+        scheme = scheme.with_honest(integer("honest", honest, low=1, high=scheme.n))
+    return scheme, scheme.trust.hiding(integer("total", total, low=1, high=MAX_MESSAGES))
+
+
+def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Choices]) -> int:
     """Return the smallest n such that m shuffled messages are enough for n users and for any more.
 
     Parameters
     ----------
-    q, m, analysis, shuffler, clear_share
-        As in `ikos.security_level`.
     sigma : float
         Security in bits.
+    q, m, **choices
+        As in `ikos.security_level`: ``analysis``, ``shuffler``, ``clear_share``.
 
     Returns
     -------
     int
-        `security_level` proves sigma for every number of users from here on to 10^100, and not
-        for one less. For "second_moment" beyond 1024 users by one bound that falls as n grows.
+        `security_level` proves sigma for every number of users from here to 10^100, and not for
+        one less. For "second_moment" beyond 1024 users by one bound that falls as n grows.
 
     Raises
     ------
     ValueError
         If there is none: one message that hides does not hide better among more users, and what
-        ishai2006 proves falls with n.
+        "ishai2006" proves falls with n.
 
     Examples
     --------
     >>> smallest_users(2**64, 80, 24)
     830
-    >>> smallest_users(2**64, 80, 23, shuffler="single", clear_share=False)
-    593
     """
-    scheme = Scheme.of(MAX_USERS, q, analysis, shuffler, clear_share)
+    scheme = checked_scheme(MAX_USERS, q, **choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    m = integer("m", m, low=1)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
     if scheme.analysis.name == "ishai2006":
         raise ValueError(
             "analysis 'ishai2006' proves less for more users, and so no level for every number of "
             f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
         )
-    if scheme.analysis.name == BEST and ShareGraph(m, shuffler, clear_share).hiding < 2:
-        raise ValueError(
-            f"m must be at least {2 if clear_share else 3} for more users to hide better, got {m}"
-        )
+    if scheme.analysis.name == BEST and ShareGraph(m, **scheme.trust.graph).hiding < 2:
+        least_m = 2 if scheme.trust.clear_share else 3
+        raise ValueError(f"m must be at least {least_m} for more users to hide better, got {m}")
 
     def enough(low: int, high: int = MAX_USERS) -> bool:
-        trust = replace(scheme.trust, min_honest=low)
-        return replace(scheme, n=high, trust=trust).level(m) >= wanted
+        return replace(scheme.with_honest(low), n=high).level(m) >= wanted
 
-    integer("m", m, high=MAX_MESSAGES)
     scheme.refuse_uncovered(m)
     if (most := scheme.level(m)) < wanted:
         raise ValueError(
@@ -413,7 +257,7 @@ def smallest_users(
     low, high = 1, 2
     while high < MAX_USERS and not enough(high):
         low, high = high, min(2 * high, MAX_USERS)
-    # What holds from here on is bounded as a whole, and may be proved for one less by itself.
+    # the range is bounded as a whole: one user fewer may be enough when bounded alone
     n = first(enough, low, high)
     while n > 1 and enough(n - 1, n - 1):
         n -= 1

@@ -3,7 +3,6 @@
 The shuffler applies a uniformly random permutation to the users' message slots. Draw an edge
 from the user of every slot to the user whose slot takes its place; without a clear share, from
 the left copy of the one to the right copy of the other. C is the number of connected components.
-Users of one component hide among each other; nothing hides between two components.
 
 All distributions of C come from weights f_0 = f_1 = 1, f_2, ...: among k users, the expected number
 of sets of s users (without a clear share, of s left and s right copies) that are unions of
@@ -21,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpfr, mpq
@@ -28,8 +28,6 @@ from gmpy2 import mpfr, mpq
 from ikos._validation import choice, flag, integer
 from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
 from ikos.trust import SHUFFLERS
-
-__all__ = ["ShareGraph"]
 
 _MULTIPLIED_OUT = 256
 
@@ -95,10 +93,9 @@ class ShareGraph:
     def connected_weight(self, k: int, direction: int) -> mpfr:
         """Return f_k P[C = 1] for k >= 1, rounded in a direction; for ``hiding`` of at most 1.
 
-        Where one message hides, every vertex has two edges and components are cycles: the
-        generating function of f_k P[C = 1] is the logarithm of that of f_k, which is 1/(1 - x), or
-        (1 - 2x)^(-1/2) for a single shuffler without a clear share. Where none does, every left
-        copy has one edge, and no two users are ever connected.
+        Where one message hides, components are cycles: the generating function of f_k P[C = 1] is
+        the logarithm of that of f_k, which is 1/(1 - x), or (1 - 2x)^(-1/2) for a single shuffler
+        without a clear share. Where none does, no two users are ever connected.
         """
         if self.hiding == 0:
             return mpfr(1 if k == 1 else 0)
@@ -126,3 +123,16 @@ class ShareGraph:
             divisor += self._copies * gmpy2.lngamma(mpfr(k + 1))
         with rounding(direction, digits):
             return gmpy2.lngamma(mpfr(self.m * k + 1)) - divisor
+
+
+share_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
+"""Each graph is checked once, though a search asks for it often."""
+
+
+def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:
+    """Return the graphs each of whose bounds holds for m shuffled messages."""
+    graphs = [share_graph(m, shuffler, clear_share)] if m else []
+    if not clear_share and m >= 2:
+        # a clear share may be shuffled with the others
+        graphs.append(share_graph(m - 1, shuffler, True))
+    return graphs

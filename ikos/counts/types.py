@@ -1,16 +1,20 @@
-"""What a count is, what it is asked for, and what an analysis has to provide."""
+"""A count, what it is asked for, and what an analysis has to provide."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 import gmpy2
 from gmpy2 import mpfr
 
+from ikos._validation import quote
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rounding
+from ikos.counts.search import MAX_MESSAGES as MAX_MESSAGES
+from ikos.counts.search import smallest
 from ikos.results import Printed, at_least, at_most, hundredths
 from ikos.trust import Trust
 
@@ -20,11 +24,7 @@ Users = tuple[int, int]
 MAX_SIGMA = 10**6
 MAX_BITS = 10**7
 MAX_USERS = 10**100
-MAX_MESSAGES = 10**8
-"""Levels, orders of groups (in bits), users and messages beyond these are slips.
-
-No level within them asks for as many messages of two or more users.
-"""
+"""Largest levels, orders of groups (in bits) and users: more is taken for a mistake."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,8 @@ class MessageCount(Printed):
     def with_corruption(self, corrupt: int, total: int | None = None) -> MessageCount:
         """Return the count to send when ``corrupt`` shufflers collude with the analyzer.
 
-        A colluding shuffler's messages are as good as clear. What is proved is what the others'
-        messages prove: given the former, the latter are uniform shares of known differences. So
-        as many messages are added, unless their ``total`` was fixed beforehand.
+        Their messages are as good as clear, and given these the others are uniform shares of known
+        differences. So a message is added for each, unless the ``total`` is fixed.
         """
         if total is not None:
             return replace(self, shuffled=total - self.clear)
@@ -90,10 +89,9 @@ class MessageCount(Printed):
 class Budget:
     """The privacy that a noisy sum is to have, and what one user can change.
 
-    At most a share ``reserve`` of epsilon is spent on imperfect hiding in place of noise. One
-    user's replacement moves the sum by ``sensitivity``, in l1 norm over all coordinates, and the
-    noise has rate noise_epsilon / sensitivity in each. There are ``sums`` separate sums, each of
-    ``dimension`` coordinates in one group.
+    At most a share ``reserve`` of epsilon is spent on hiding instead of noise. Replacing one user
+    moves the sum by ``sensitivity``, in l1 norm over all coordinates; the noise in each has rate
+    noise_epsilon / sensitivity. There are ``sums`` sums, each of ``dimension`` coordinates.
     """
 
     epsilon: Fraction
@@ -111,7 +109,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class PrivacyProof:
-    """A delta that is proved, rounded up, and what is left of epsilon for the noise."""
+    """A proved delta, rounded up, and what is left of epsilon for the noise, rounded down."""
 
     delta: float
     noise_epsilon: float
@@ -120,19 +118,39 @@ class PrivacyProof:
 
 @dataclass(frozen=True)
 class GivenNoise:
-    """Noise that is there already: ``epsilon``-private by itself, of this mean number of jumps."""
+    """Noise that is fixed: ``epsilon``-private, with this mean number of jumps."""
 
     users: int
     epsilon: float
     jumps: mpfr
 
 
+class Choices(TypedDict, total=False):
+    """Keywords that most functions of this package take, as `ikos.message_count` does."""
+
+    analysis: str
+    shuffler: str
+    clear_share: bool
+
+
+class Others(TypedDict, total=False):
+    """Those of its keywords that do not say what is shuffled together."""
+
+    analysis: str
+    min_honest: int | None
+    corrupt_shufflers: int
+
+
+class TrustChoices(Choices, Others, total=False):
+    """All of its keywords."""
+
+
 class Analysis(ABC):
     """What one analysis covers and proves; ``m`` counts shuffled messages.
 
-    A new one needs a name, a theorem, the three abstract methods and an entry in
-    ``ikos.counts.analyses.TABLE``. Privacy follows from the level by BBGN20, Lemma 5.2, unless it
-    has a theorem of its own.
+    A new one needs a name, a theorem, the two abstract methods and an entry in
+    ``ikos.counts.analyses.TABLE``. Privacy follows from the level by BBGN20, Lemma 5.2, unless the
+    analysis has a theorem of its own.
     """
 
     name: ClassVar[str]
@@ -143,69 +161,146 @@ class Analysis(ABC):
     """Whether it has a theorem of its own on privacy."""
 
     @abstractmethod
-    def refusal(self, n: int, m: int | None, trust: Trust) -> str | None:
-        """Return why it does not cover n users (and m messages, if given), or None."""
+    def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
+        """Return why it does not cover a scheme (and m messages, if given), or None."""
 
     @abstractmethod
-    def level(self, users: Users, q: int, m: int, trust: Trust) -> float:
-        """Return the sigma proved for every number of users in a range, rounded down."""
+    def level(self, scheme: Scheme, m: int) -> float:
+        """Return the sigma proved for every number of honest users, rounded down."""
 
-    @abstractmethod
-    def guess(self, n: int, q: int, sigma: float, trust: Trust) -> int:
-        """Return a count near the smallest that proves sigma."""
-
-    def covered_level(self, users: Users, q: int, m: int, trust: Trust) -> float:
-        """Return the level, and 0.0 where the analysis does not cover the setting."""
-        if any(self.refusal(n, m, trust) for n in users):
-            return 0.0
-        return self.level(users, q, m, trust)
+    def guess(self, scheme: Scheme, goal: float | Budget) -> int:
+        """Return a count at which to begin the search for the smallest that proves a goal."""
+        del scheme, goal
+        return 1
 
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
-        """Return the level of separate sums, each of level sigma, rounded down.
-
-        By the union bound: the sums are run independently, so that each of ``sums`` changes of one
-        coordinate moves the view by 2^-sigma at most.
-        """
+        """Return the level of separate sums, each of level sigma, rounded down: the union bound."""
         apart = log2(sums, UP)
         with rounding(DOWN):
             return mpfr(sigma) - apart
 
     def of_sums(self, sigma: float, sums: int) -> float:
         """Return the level of separate sums together, rounded down and at least 0."""
-        if sums == 1 or sigma in (0.0, float("inf")):
+        if sums == 1 or sigma in (0.0, math.inf):
             return sigma
         return max(0.0, float_down(self.level_of_sums(sigma, sums)))
 
-    def privacy(self, n: int, q: int, m: int, trust: Trust, budget: Budget) -> PrivacyProof | None:
-        """Return the privacy that n users' messages and noise prove, if any."""
-        sigma = self.of_sums(self.covered_level((n, n), q, m, trust), budget.sums)
+    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
+        """Return the privacy that the fewest users' messages and noise prove, if any."""
+        sigma = replace(scheme, n=scheme.trust.min_honest).level(m, budget.sums)
         if not sigma:
             return None
-        delta = lemma_5_2_delta(sigma, budget.epsilon)
-        return PrivacyProof(delta, budget.whole, f"BBGN20, Lemma 5.2, with {self.theorem}")
+        return PrivacyProof(lemma_5_2_delta(sigma, budget.epsilon), budget.whole, self._by_lemma)
 
-    def privacy_guess(self, n: int, q: int, trust: Trust, budget: Budget) -> int:
-        """Return a count near the smallest that is private enough."""
-        sigma = min(float(lemma_5_2_sigma(budget)) + budget.sums.bit_length() - 1, MAX_SIGMA)
-        return self.guess(n, q, sigma, trust)
+    @property
+    def _by_lemma(self) -> str:
+        return f"BBGN20, Lemma 5.2, with {self.theorem}"
 
     def remaining_privacy(
-        self, q: int, m: int, trust: Trust, noise: GivenNoise, delta: Fraction
+        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
     ) -> tuple[mpfr, mpfr, str]:
         """Return the epsilon and delta that are proved for given noise, and the theorem.
 
         ``delta`` is wanted: where there is a choice, epsilon is the least that reaches it.
         """
         del delta  # the lemma leaves no choice
-        sigma = self.covered_level((noise.users, noise.users), q, m, trust)
+        users = replace(scheme.trust, min_honest=noise.users)
+        sigma = replace(scheme, n=noise.users, trust=users).level(m)
         found = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
-        theorem = f"BBGN20, Lemma 5.2, with {self.theorem}"
-        return mpfr(noise.epsilon), exact(Fraction(found), UP), theorem
+        return mpfr(noise.epsilon), exact(Fraction(found), UP), self._by_lemma
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """At most ``n`` honest users, group, trust and analysis: all that a proof depends on."""
+
+    n: int
+    q: int
+    trust: Trust
+    analysis: Analysis
+
+    @property
+    def users(self) -> Users:
+        """The fewest and the most honest users."""
+        return self.trust.min_honest, self.n
+
+    def with_honest(self, honest: int) -> Scheme:
+        """Return the scheme in which at least this many users are honest."""
+        return replace(self, trust=replace(self.trust, min_honest=honest))
+
+    def refuse_uncovered(self, m: int | None = None) -> None:
+        """Refuse a setting that the analysis does not cover."""
+        reason = self.analysis.refusal(self, m)
+        if reason is None:
+            return
+        clear = "a clear share" if self.trust.clear_share else "no clear share"
+        way_out = "" if self.analysis.private else "; analysis='best' covers this setting"
+        raise ValueError(
+            f"analysis {self.analysis.name!r} does not cover n = {quote(self.trust.min_honest)} "
+            f"with {self.trust.shuffler} shuffling and {clear}: {reason}{way_out}"
+        )
+
+    def level(self, m: int, sums: int = 1) -> float:
+        """Return the level of m shuffled messages of each sum, and 0.0 where none is proved."""
+        if self.analysis.refusal(self, m):
+            return 0.0
+        return self.analysis.of_sums(self.analysis.level(self, m), sums)
+
+    def proved(self, m: int, budget: Budget | None = None) -> MessageCount:
+        """Return m shuffled messages with what is proved for them, which may be nothing.
+
+        The delta for the fewest users holds for more, whose messages the adversary may know.
+        ``sigma``, for inputs that may differ everywhere, is for every number of users.
+        """
+        clear, sigma, name = int(self.trust.clear_share), self.level(m), self.analysis.name
+        if sigma:
+            count = MessageCount(m, clear, sigma, name, self.analysis.theorem)
+        else:
+            count = MessageCount(m, clear, 0.0, None, "nothing is proved for this count")
+        if budget is None:
+            return count
+        found = self.analysis.privacy(self, m, budget)
+        if found is None:
+            return replace(count, delta=1.0, noise_epsilon=budget.whole)
+        return replace(
+            count,
+            analysis=name,
+            theorem=found.theorem,
+            delta=found.delta,
+            noise_epsilon=found.noise_epsilon,
+        )
+
+    def least(self, sigma: Fraction, sums: int = 1) -> MessageCount:
+        """Return the fewest messages of each sum such that all together have this level."""
+        self.refuse_uncovered()
+        if sigma < self.analysis.min_sigma:
+            raise ValueError(
+                f"{self.analysis.name} needs sigma >= {self.analysis.min_sigma}, got "
+                f"{quote(sigma)}; analysis='best' covers this range"
+            )
+        guess = self.analysis.guess(self, min(float(sigma) + math.log2(sums), MAX_SIGMA))
+        return self.proved(smallest(lambda m: self.level(m, sums) >= sigma, guess))
+
+    def least_private(self, budget: Budget) -> MessageCount:
+        """Return the fewest messages of each sum that are proved to keep to a budget."""
+        self.refuse_uncovered()
+        if not self.analysis.private and lemma_5_2_sigma(budget) > MAX_SIGMA:
+            raise ValueError(
+                f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
+                f"analysis={self.analysis.name!r}, got {quote(budget.epsilon)}; analysis='best' "
+                "has no such limit"
+            )
+
+        def enough(m: int) -> bool:
+            found = self.analysis.privacy(self, m, budget)
+            return m >= 1 and found is not None and found.delta <= budget.delta
+
+        return self.proved(smallest(enough, self.analysis.guess(self, budget)), budget)
 
 
 def lemma_5_2_delta(sigma: float, epsilon: Fraction) -> float:
     """Return (1 + e^epsilon) 2^-sigma, rounded up and at most 1 (BBGN20, Lemma 5.2)."""
-    if sigma == float("inf"):
+    if sigma == math.inf:
         return 0.0
     with rounding(UP):
         grown = 1 + gmpy2.exp(exact(epsilon, UP))

@@ -2,8 +2,7 @@
 
 A vector of d coordinates in Z_q can be shared as *one group*, each message an element of Z_q^d,
 whose order q^d asks for more messages, each d times as long; or as d *separate sums*, each with
-shufflers and shares of its own (messages carry the number of their coordinate; two sums must not be
-shuffled by the same permutation, which would be the first layout with too few messages). The first
+shufflers and shares of its own (two sums must not be shuffled by the same permutation). The first
 takes fewer messages, the second far fewer bits. Noise is added to each coordinate either way.
 """
 
@@ -11,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Unpack
 
 from ikos._validation import integer, number, quote
-from ikos.counts.analyses import TABLE, checked_analysis
-from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, refuse_levels
+from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
+from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
 from ikos.counts.rounding import UP, exact, float_up
-from ikos.counts.secure import Scheme
-from ikos.counts.types import MAX_BITS, MAX_SIGMA, Budget, MessageCount
+from ikos.counts.types import MAX_BITS, MAX_SIGMA, Budget, MessageCount, Scheme, TrustChoices
 from ikos.results import at_least
 
 ONE_GROUP = "one group"
@@ -41,8 +40,7 @@ class Layout:
     bits_per_message : int
         Each coordinate that a message holds takes ceil(log2 q) bits.
     sigma : float
-        Proved security of the whole vector in bits, rounded down: the views of two inputs with the
-        same sum are within total variation ``2**-sigma``.
+        Proved security of the whole vector in bits, rounded down.
     epsilon : Fraction or None
         For a private sum, the budget of the whole vector.
     delta : float or None
@@ -80,10 +78,9 @@ class Layout:
 
 
 def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
-    """Return the level, in bits, of separate sums together, rounded down and at least 0.
+    """Return the level, in bits, of separate sums together, each of level ``sigma``, rounded down.
 
-    Each has level ``sigma``, proved by ``analysis``: by the union bound ``log2 sums`` bits are
-    lost, and for "second_moment" only half of that.
+    By the union bound ``log2 sums`` bits are lost; for "second_moment" only half of that.
 
     Examples
     --------
@@ -92,7 +89,7 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     >>> round(level_of_sums(80.0, 256, analysis="second_moment"), 9)
     76.0
     """
-    # by any of the others the union bound
+    # without an analysis the level is 0, of any number of sums
     name = "balle2020" if analysis is None else checked_analysis(analysis)
     return TABLE[name].of_sums(sigma, integer("sums", sums, low=1))
 
@@ -119,51 +116,39 @@ def _layout(
 ) -> Layout:
     """Return a layout of ``sums`` sums; ``budget`` is 1/shares of the whole vector's."""
     bits = dimension // sums * (scheme.q - 1).bit_length()
-    sigma = scheme.analysis.of_sums(count.sigma, sums)
     sent = count.with_corruption(scheme.trust.corrupt_shufflers)
+    layout = Layout(name, sent, sums, bits, scheme.analysis.of_sums(count.sigma, sums))
     if budget is None:
-        return Layout(name, sent, sums, bits, sigma)
+        return layout
     assert count.delta is not None
     assert count.noise_epsilon is not None
-    return Layout(
-        name,
-        sent,
-        sums,
-        bits,
-        sigma,
-        budget.epsilon * shares,
-        min(1.0, float_up(exact(Fraction(count.delta) * shares, UP))),
-        Fraction(count.noise_epsilon) / budget.sensitivity,
+    return replace(
+        layout,
+        epsilon=budget.epsilon * shares,
+        delta=min(1.0, float_up(exact(Fraction(count.delta) * shares, UP))),
+        rate=Fraction(count.noise_epsilon) / budget.sensitivity,
     )
 
 
 def vector_layouts(
-    n: int,
-    q: int,
-    sigma: float | Fraction,
-    dimension: int,
-    *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
-    min_honest: int | None = None,
-    corrupt_shufflers: int = 0,
+    n: int, q: int, sigma: float | Fraction, dimension: int, **choices: Unpack[TrustChoices]
 ) -> tuple[Layout, ...]:
     """Return the ways to sum vectors with sigma bits of security, side by side.
 
     Parameters
     ----------
-    n, q, sigma, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As in `ikos.message_count`; q is the order of each coordinate's group, sigma the level of
-        the whole vector, and as many of the shufflers of each sum may collude.
+    n, q, sigma, **choices
+        As in `ikos.message_count`: ``analysis``, ``shuffler``, ``clear_share``, ``min_honest``,
+        ``corrupt_shufflers`` (of each sum). q is the order of each coordinate's group, sigma the
+        level of the whole vector.
     dimension : int
         Coordinates.
 
     Returns
     -------
     tuple of Layout
-        "one group" and "separate sums", each with the fewest messages that prove sigma; the first
-        alone for one coordinate, where they are the same.
+        "one group" and "separate sums", each with the fewest messages that prove sigma; only the
+        first for one coordinate, where they are the same.
 
     Examples
     --------
@@ -172,7 +157,7 @@ def vector_layouts(
     one group: 272 messages of 3,200 bits per user (870,400 bits)
     separate sums: 1,700 messages of 32 bits per user (54,400 bits)
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    scheme = checked_scheme(n, q, **choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     return layouts(scheme, wanted, checked_dimension(dimension, scheme.q))
 
@@ -195,40 +180,33 @@ def private_vector_layouts(
     dimension: int,
     *,
     sensitivity: int | None = None,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
-    min_honest: int | None = None,
-    corrupt_shufflers: int = 0,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[TrustChoices],
 ) -> tuple[Layout, ...]:
     """Return the ways to sum vectors with (epsilon, delta)-differential privacy, side by side.
 
     Parameters
     ----------
-    n, q, epsilon, delta, precision, analysis, shuffler, clear_share, reserve
-        As in `ikos.private_message_count`; each coordinate is in {0..precision} and its group of
-        order q. The guarantee is for the replacement of one user's whole vector.
-    min_honest, corrupt_shufflers
-        As in `vector_layouts`.
+    n, q, epsilon, delta, precision, reserve, **choices
+        As in `ikos.private_message_count` and `vector_layouts`; each coordinate is in
+        {0..precision}. The guarantee is for the replacement of one user's whole vector.
     dimension : int
         Coordinates, d.
     sensitivity : int, optional
         A promise how far the replacement of one user's vector moves the sum at most, in l1 norm and
         steps of the encoding: 2 for one-hot vectors with precision 1, for instance. By default
-        d * precision, which any vectors keep. Privacy rests on it. The promise is about encoded
-        vectors: reals are rounded at random, and a real vector of small norm can become one of a
-        larger norm, so that anything below d * precision is for integers.
+        d * precision, which holds for all vectors. Privacy rests on it. The promise is about
+        encoded vectors: reals are rounded at random, which can raise the norm, so that anything
+        below d * precision is for integers.
 
     Returns
     -------
     tuple of Layout
         "one group" and "separate sums" have one noise for the whole vector, discrete Laplace of
         rate noise_epsilon / sensitivity in each coordinate, and one proof. "separate sums,
-        composed" are d private sums that know nothing of each other, each with (epsilon/d, delta/d)
-        by basic composition, and so with rate noise_epsilon / min(precision, sensitivity) for a
-        noise_epsilon of about epsilon/d. All but the first are left out for one coordinate.
-        For the proofs see the documentation, How many messages, "Vectors".
+        composed" are d private sums, each with (epsilon/d, delta/d) by basic composition and rate
+        noise_epsilon / min(precision, sensitivity), where noise_epsilon is about epsilon/d. Only
+        the first for one coordinate. Proofs: documentation, How many messages, "Vectors".
 
     Examples
     --------
@@ -240,12 +218,10 @@ def private_vector_layouts(
     separate sums: 600 messages of 15 bits per user (9,000 bits), noise scale 2
     separate sums, composed: 600 messages of 15 bits per user (9,000 bits), noise scale 100.7
     """
-    scheme = Scheme.of(n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers)
+    scheme = checked_scheme(n, q, **choices)
     each = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, scheme.q)
-    most = d * each.sensitivity
-    moved = integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
-    return private_layouts(scheme, each, d, moved)
+    return private_layouts(scheme, each, d, promised(sensitivity, d * each.sensitivity))
 
 
 def private_layouts(scheme: Scheme, each: Budget, d: int, sensitivity: int) -> tuple[Layout, ...]:
@@ -262,7 +238,6 @@ def private_layouts(scheme: Scheme, each: Budget, d: int, sensitivity: int) -> t
                 f"{name} must be at least {at_least(least * d, 6)} for {d} coordinates, "
                 f"got {quote(value)}"
             )
-    refuse_levels(scheme, each)
     whole = replace(each, sensitivity=sensitivity, dimension=d)
     group = replace(scheme, q=scheme.q**d).least_private(whole)
     one = _layout(ONE_GROUP, scheme, group, 1, d, whole)

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
-from ikos.counts import hockey_stick, private_proved, proved, second_moment, secure
+from ikos.counts import hockey_stick, private_proved, proved, second_moment, types
 from ikos.counts.hockey_stick import NoiseJumps
 from ikos.counts.recursion import rational_split
 from ikos.counts.rounding import DOWN, UP, rounding
@@ -716,12 +716,12 @@ def test_the_search_begins_near_its_end(
 ) -> None:
     """However large epsilon is: each try below what is enough may run a recursion."""
     tried: list[int] = []
-    search = secure.smallest
+    search = types.smallest
 
     def watched(enough: Callable[[int], bool], guess: int) -> int:
         return search(lambda m: (tried.append(m), enough(m))[1], guess)
 
-    monkeypatch.setattr(secure, "smallest", watched)
+    monkeypatch.setattr(types, "smallest", watched)
     options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     found = private_message_count(n, q, epsilon, delta, 100, **options)
     assert 1 <= len(tried) <= tries
